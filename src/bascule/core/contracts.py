@@ -1,0 +1,183 @@
+"""What rooms promise each other. Each kind of a contract passes the suite of its name in
+`tests/contracts/`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from .actions import Action, CmdRun
+from .observations import CmdOutput, Observation
+
+MANDATORY_CAPABILITIES: frozenset[str] = frozenset(
+    {"run", "read", "write", "edit", "mkdir", "rmdir", "rm", "list", "glob", "grep", "interrupt"}
+)
+"""Action kinds every runtime can do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A piece of a shell's output, as raw bytes, while its command still runs."""
+
+    shell: str
+    offset: int
+    """Position of `data` in the shell's log."""
+    data: bytes
+
+
+OnProgress = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LogMatch:
+    """A line of a log that fits a search."""
+
+    offset: int
+    """Where the line starts, in bytes since the log began."""
+    text: str
+
+
+class Closable(ABC):
+    """Holds a process, socket or descriptor. Whoever opened it closes it; closing twice is fine."""
+
+    @abstractmethod
+    async def aclose(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class OutputLog(ABC):
+    """All that a shell showed, as raw bytes, addressed by their position since the log began.
+
+    Bounded: the oldest part is dropped first, and positions never change.
+    """
+
+    @property
+    @abstractmethod
+    def start(self) -> int:
+        """The oldest position still held."""
+
+    @property
+    @abstractmethod
+    def end(self) -> int:
+        """One past the newest byte."""
+
+    @property
+    @abstractmethod
+    def path(self) -> Path | None:
+        """The file that holds the newest part, where there is one."""
+
+    @abstractmethod
+    def read(self, start: int, end: int | None = None) -> bytes:
+        """The bytes from `start` up to `end`. Raises `LogRangeGone` for what was dropped."""
+
+    @abstractmethod
+    def search(self, pattern: str, *, start: int = 0, limit: int = 100) -> Sequence[LogMatch]:
+        """Lines in which the regular expression is found, oldest first."""
+
+
+class Shell(Closable):
+    """Bash that remembers: directory, variables, functions, options and jobs outlive each command.
+
+    One command runs at a time; one given meanwhile is refused, or waits when it has `queue`.
+    Cancelling `run` interrupts the command and leaves the shell usable. When bash itself ends
+    (`exit`, a crash), the status is reported and the next command gets a new shell that says it
+    is new. Closing ends every process the shell started.
+    """
+
+    name: str
+
+    @property
+    @abstractmethod
+    def is_running(self) -> bool:
+        """A command has been started and has not ended."""
+
+    @property
+    @abstractmethod
+    def cwd(self) -> str:
+        """The shell's directory when the last command ended."""
+
+    @property
+    @abstractmethod
+    def log(self) -> OutputLog: ...
+
+    @abstractmethod
+    async def run(self, command: CmdRun) -> CmdOutput:
+        """Run `command` to its end and return what was seen.
+
+        A failing command is an observation with a non-zero status, never an exception. One that
+        outlives its time-out is an observation with status -1: it goes on running, to be read on
+        (an empty command), typed into (`is_input`) or interrupted. Raises `ShellClosed` once the
+        shell is gone and `CommandInvalid` for text no shell can run.
+        """
+
+    @abstractmethod
+    async def interrupt(self, *, kill: bool = False) -> bool:
+        """Interrupt the running program as Ctrl-C would; with `kill`, end it by force.
+
+        Returns whether anything was running. The status comes with the command's own answer, or
+        with the next empty command.
+        """
+
+    @abstractmethod
+    def subscribe(self, listener: OnProgress) -> Callable[[], None]:
+        """Call `listener` with every piece of output from now on; returns what ends that."""
+
+
+class Runtime(Closable):
+    """Where actions get done: a sandbox here or far away, or a VS Code window.
+
+    `act` may be called by many tasks at once; commands of one shell keep their order. An action
+    that fails is an `Error` observation; exceptions are kept for a lost link (`LinkError`), an
+    ended sandbox (`SandboxDied`) and misuse of the runtime itself.
+    """
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> frozenset[str]:
+        """The action kinds this runtime can do; known once connected."""
+
+    @abstractmethod
+    async def connect(self) -> None:
+        """Start or find the place where actions get done, and wait until it answers."""
+
+    @abstractmethod
+    async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
+        """Do `action` and return what was seen, with `cause` set to the action's id.
+
+        Cancelling interrupts a running command. `on_progress` is called with output as it comes.
+        """
+
+    @abstractmethod
+    async def upload(self, source: Path, destination: str) -> None:
+        """Copy a file, or a directory with all below it, into the directory `destination`."""
+
+    @abstractmethod
+    async def download(self, path: str, destination: Path) -> Path:
+        """Copy `path` out: a file as it is, a directory as a zip. Returns what was written."""
+
+    @abstractmethod
+    async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
+        """Raw output of a shell by position."""
+
+    @abstractmethod
+    async def search_log(
+        self, pattern: str, shell: str = "", *, start: int = 0, limit: int = 100
+    ) -> Sequence[LogMatch]: ...
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self

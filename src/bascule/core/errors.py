@@ -1,0 +1,283 @@
+"""Everything that can go wrong, in one tree, sorted by who can act on it.
+
+    BasculeError
+      UsageError          the caller asked the impossible; asking differently helps
+        InvalidAction       action.invalid          UnknownKind         action.unknown_kind
+        NotSupported        capability.missing      InvalidSetting      setting.invalid
+        MessageTooLarge     message.too_large       AccessDenied        access.denied
+        InvalidShellName    shell.invalid_name      TooManyShells       shell.too_many
+        ShellClosed         shell.closed            CommandInvalid      shell.command_invalid
+        NoSuchShell         shell.not_found         LogRangeGone        shell.log_range_gone
+        InvalidPath         path.invalid            PathOutsideRoots    path.outside_roots
+        NoSuchPath          path.not_found          PathExists          path.exists
+        IsADirectory        path.is_directory       NotADirectory       path.not_directory
+        DirectoryNotEmpty   path.not_empty          BinaryFile          file.binary
+        FileTooLarge        file.too_large          UndecodableFile     file.undecodable
+        InvalidRange        file.invalid_range      InvalidPattern      search.invalid_pattern
+        EditNoMatch         edit.no_match           EditAmbiguous       edit.ambiguous
+        EditInvalid         edit.invalid            NoEditHistory       edit.no_history
+        InvalidArchive      archive.invalid
+      ExecutionError      the work could not be finished; the sandbox or machine said no
+        PermissionRefused   path.permission         StorageFailed       file.storage
+        EditConflict        edit.conflict           SandboxDied         sandbox.died
+        SandboxStartFailed  sandbox.start_failed    InternalError       internal
+        MissingTool         machine.missing_tool
+      LinkError           two ends lost each other; trying again may help
+        SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
+
+Every class has a `code`, stable across versions; over the wire an error is
+`{code, message, detail}` and `bascule.wire.errors` turns the code back into the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class BasculeError(Exception):
+    """The root: a message for people, a `code` for programs, `detail` for handlers."""
+
+    code: ClassVar[str] = "internal"
+
+    def __init__(self, message: str, **detail: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail: Mapping[str, Any] = detail
+
+
+class UsageError(BasculeError):
+    """The caller asked the impossible; the message says how to ask differently."""
+
+    code = "usage"
+
+
+class ExecutionError(BasculeError):
+    """The request was fine, but the work could not be finished."""
+
+    code = "execution"
+
+
+class LinkError(BasculeError):
+    """Two ends lost each other. Whether the work was done may be unknown."""
+
+    code = "link"
+
+
+# What was asked -------------------------------------------------------------------------
+
+
+class InvalidAction(UsageError):
+    """An event has the wrong shape: a field is missing or has the wrong type."""
+
+    code = "action.invalid"
+
+
+class UnknownKind(UsageError):
+    """An action or observation kind nobody here knows."""
+
+    code = "action.unknown_kind"
+
+
+class NotSupported(UsageError):
+    """The runtime lacks the capability this action needs."""
+
+    code = "capability.missing"
+
+
+class InvalidSetting(UsageError):
+    """A setting, flag or environment variable has an impossible value."""
+
+    code = "setting.invalid"
+
+
+class MessageTooLarge(UsageError):
+    """A message is larger than the receiver accepts."""
+
+    code = "message.too_large"
+
+
+class AccessDenied(UsageError):
+    """The key is missing or wrong, or the request comes from a place that may not ask."""
+
+    code = "access.denied"
+
+
+# Shells ---------------------------------------------------------------------------------
+
+
+class InvalidShellName(UsageError):
+    code = "shell.invalid_name"
+
+
+class TooManyShells(UsageError):
+    code = "shell.too_many"
+
+
+class NoSuchShell(UsageError):
+    code = "shell.not_found"
+
+
+class ShellClosed(UsageError):
+    """The shell was closed; open another."""
+
+    code = "shell.closed"
+
+
+class CommandInvalid(UsageError):
+    """No shell could run this text (it holds a NUL byte, or is beyond the size limit)."""
+
+    code = "shell.command_invalid"
+
+
+class LogRangeGone(UsageError):
+    """That part of the shell's log was dropped to stay within its bound on disk."""
+
+    code = "shell.log_range_gone"
+
+
+# Paths, files, edits --------------------------------------------------------------------
+
+
+class InvalidPath(UsageError):
+    code = "path.invalid"
+
+
+class PathOutsideRoots(UsageError):
+    """Confinement is on and the path, links resolved, leads outside the allowed roots."""
+
+    code = "path.outside_roots"
+
+
+class NoSuchPath(UsageError):
+    code = "path.not_found"
+
+
+class PathExists(UsageError):
+    code = "path.exists"
+
+
+class IsADirectory(UsageError):
+    code = "path.is_directory"
+
+
+class NotADirectory(UsageError):
+    code = "path.not_directory"
+
+
+class DirectoryNotEmpty(UsageError):
+    code = "path.not_empty"
+
+
+class BinaryFile(UsageError):
+    """The file is not text and has no media type we can show."""
+
+    code = "file.binary"
+
+
+class FileTooLarge(UsageError):
+    code = "file.too_large"
+
+
+class UndecodableFile(UsageError):
+    """The file looks like text, but in no encoding we can keep exactly."""
+
+    code = "file.undecodable"
+
+
+class InvalidRange(UsageError):
+    code = "file.invalid_range"
+
+
+class InvalidPattern(UsageError):
+    code = "search.invalid_pattern"
+
+
+class EditInvalid(UsageError):
+    """The edit command is unknown, or lacks a parameter it needs."""
+
+    code = "edit.invalid"
+
+
+class EditNoMatch(UsageError):
+    code = "edit.no_match"
+
+
+class EditAmbiguous(UsageError):
+    """The text to replace occurs more than once; replacing any of them could be wrong."""
+
+    code = "edit.ambiguous"
+
+
+class NoEditHistory(UsageError):
+    code = "edit.no_history"
+
+
+class InvalidArchive(UsageError):
+    """A zip that is broken, or holds entries that would leave the destination."""
+
+    code = "archive.invalid"
+
+
+# The work could not be finished ---------------------------------------------------------
+
+
+class PermissionRefused(ExecutionError):
+    """The operating system refused access to a path."""
+
+    code = "path.permission"
+
+
+class StorageFailed(ExecutionError):
+    """The disk or file system failed (full, read-only, too many links)."""
+
+    code = "file.storage"
+
+
+class EditConflict(ExecutionError):
+    """The file changed under the edit; nothing was written."""
+
+    code = "edit.conflict"
+
+
+class SandboxDied(ExecutionError):
+    """The sandbox ended while it was needed."""
+
+    code = "sandbox.died"
+
+
+class SandboxStartFailed(ExecutionError):
+    """A sandbox or one of its parts did not come up; the message has the cause."""
+
+    code = "sandbox.start_failed"
+
+
+class MissingTool(ExecutionError):
+    """The machine lacks a program this needs; the message says how to get it."""
+
+    code = "machine.missing_tool"
+
+
+class InternalError(ExecutionError):
+    """A fault of ours. The traceback is in the log of the process that raised it."""
+
+    code = "internal"
+
+
+# Links ----------------------------------------------------------------------------------
+
+
+class SandboxUnreachable(LinkError):
+    """The action server does not answer; it may be gone, starting or paused."""
+
+    code = "sandbox.unreachable"
+
+
+class RemoteError(LinkError):
+    """The peer reported an error whose code this version does not know."""
+
+    code = "remote"
+
+    def __init__(self, message: str, *, remote_code: str, **detail: Any) -> None:
+        super().__init__(message, **detail)
+        self.remote_code = remote_code

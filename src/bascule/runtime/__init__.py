@@ -1,0 +1,1 @@
+"""Ways to get an action done."""
