@@ -1,0 +1,31 @@
+# The front door. Every verb is a script of the same name in scripts/, which can be run by itself.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-fast check fix bench clean
+
+help: ## list these verbs
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+
+setup: ## make .venv and install what is needed; quick when nothing changed
+	@scripts/setup
+
+run: ## set up, then a local sandbox with a prompt (bascule up)
+	@scripts/run
+
+test: ## set up, check, then all tests
+	@scripts/test
+
+test-fast: ## set up, then the tests that finish while you look
+	@scripts/test -m "not slow"
+
+check: ## formatter, linter, strict types, import directions, version
+	@scripts/check
+
+fix: ## let the formatter and linter repair what they can
+	@scripts/fix
+
+bench: ## set up, then measure; writes benchmarks/RESULTS.md
+	@scripts/bench
+
+clean: ## remove what the other verbs made
+	@scripts/clean
