@@ -1,0 +1,424 @@
+"""HTTP/1.1 to one server over connections that are kept.
+
+The parser is httptools', the loop asyncio's; what is here is the pool and the one rule that a
+general client cannot know: an action whose fate is unknown is never sent twice. Why not a general
+client: docs/decisions/0003-http-client.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, cast
+from urllib.parse import quote, urlencode, urlsplit
+
+import httptools
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import InvalidSetting, LinkError, MessageTooLarge, SandboxUnreachable
+
+Body = bytes | AsyncIterable[bytes]
+
+_PAUSE_ABOVE: Final = 1 << 20
+"""Bytes a streamed reply may be ahead of its reader before the socket is left unread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class StreamedReply:
+    """An answer whose body is read as it comes."""
+
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+        self.status = connection.status
+        self.headers: Mapping[str, str] = connection.headers
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that have come and were not read yet; bounded."""
+        return self._connection.buffered
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while chunk := await self._connection.next_chunk():
+            yield chunk
+
+    async def read(self) -> bytes:
+        return b"".join([chunk async for chunk in self.chunks()])
+
+
+class HttpClient(Closable):
+    """Requests to one server, many at a time, each on a connection of its own.
+
+    A lost server raises `unreachable`, whose detail `sent` says whether the request may have
+    reached it; nothing that was sent is sent again. Cancelling a request closes its connection,
+    which the server can see. No proxy of the environment is used.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        connect_timeout: float = 10.0,
+        keep_idle: float = 30.0,
+        max_reply: int = 1 << 30,
+        tls: ssl.SSLContext | None = None,
+        unreachable: type[LinkError] = SandboxUnreachable,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidSetting(f"{url!r} is not an http:// or https:// address", url=url)
+        self.url = url.rstrip("/")
+        self._host = parts.hostname
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._base = parts.path.rstrip("/")
+        self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
+        self._common = _header_lines({"Host": parts.netloc.rpartition("@")[2], **(headers or {})})
+        self._connect_timeout = connect_timeout
+        self._keep_idle = keep_idle
+        self._max_reply = max_reply
+        self._unreachable = unreachable
+        self._idle: list[_Connection] = []
+        self._busy: set[_Connection] = set()
+        self._closed = False
+
+    async def request(
+        self,
+        method: str,
+        target: str,
+        *,
+        body: Body = b"",
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Reply:
+        """Send a request and return the whole answer, whatever its status."""
+        head = self._head(method, target, body, headers)
+        connection = await self._take()
+        try:
+            async with self._answering_within(timeout):
+                await connection.send(head, body, stream=False)
+                await connection.wait_complete()
+        finally:
+            self._give_back(connection)
+        return Reply(connection.status, connection.headers, connection.take_body())
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        target: str,
+        *,
+        body: Body = b"",
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[StreamedReply]:
+        """Send a request and read the answer's body as it comes; `timeout` ends with its head."""
+        head = self._head(method, target, body, headers)
+        connection = await self._take()
+        try:
+            async with self._answering_within(timeout):
+                await connection.send(head, body, stream=True)
+                await connection.wait_head()
+            yield StreamedReply(connection)
+        finally:
+            self._give_back(connection)
+
+    async def wait_until_listening(self) -> None:
+        """Return once the server accepts connections; raises `unreachable` when it never does.
+
+        There is no event for "somebody listens now" on another machine, so refused attempts are
+        repeated at growing distances.
+        """
+        pause = 0.005
+        deadline = asyncio.get_running_loop().time() + self._connect_timeout
+        while True:
+            try:
+                self._give_back(await self._connect())
+                return
+            except self._unreachable:
+                if asyncio.get_running_loop().time() + pause > deadline:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 0.5)
+
+    async def aclose(self) -> None:
+        self._closed = True
+        for connection in (*self._idle, *self._busy):
+            connection.close()
+        self._idle.clear()
+
+    # One request ------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _answering_within(self, timeout: float | None) -> AsyncIterator[None]:
+        deadline = asyncio.timeout(timeout)
+        try:
+            async with deadline:
+                yield
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            raise self._lost(f"did not answer within {timeout} seconds", sent=True) from None
+
+    def _lost(self, what: str, *, sent: bool) -> LinkError:
+        return self._unreachable(f"{self.url} {what}", url=self.url, sent=sent)
+
+    def _head(
+        self, method: str, target: str, body: Body, headers: Mapping[str, str] | None
+    ) -> bytes:
+        if not (target.isascii() and target.isprintable() and " " not in target):
+            raise ValueError(f"{target!r} is not percent-encoded")
+        length = (
+            f"Content-Length: {len(body)}\r\n\r\n"
+            if isinstance(body, bytes)
+            else "Transfer-Encoding: chunked\r\n\r\n"
+        )
+        own = _header_lines(headers) if headers else ""
+        head = f"{method} {self._base}{target} HTTP/1.1\r\n{self._common}{own}{length}"
+        return head.encode("latin-1")
+
+    # The pool ---------------------------------------------------------------------------
+
+    async def _take(self) -> _Connection:
+        connection = self._idle_connection() or await self._connect()
+        self._busy.add(connection)
+        return connection
+
+    def _idle_connection(self) -> _Connection | None:
+        """The one used last, unless it is gone or so old that the server may be closing it."""
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_reusable and now - connection.idle_since < self._keep_idle:
+                return connection
+            connection.close()
+        return None
+
+    def _give_back(self, connection: _Connection) -> None:
+        self._busy.discard(connection)
+        if self._closed or not connection.is_reusable:
+            connection.close()
+        else:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
+
+    async def _connect(self) -> _Connection:
+        if self._closed:
+            raise self._lost("is no longer used: the client was closed", sent=False)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                transport, connection = await loop.create_connection(
+                    self._new_connection, self._host, self._port, ssl=self._tls
+                )
+        except TimeoutError:
+            raise self._lost(
+                f"did not accept a connection within {self._connect_timeout:g} seconds", sent=False
+            ) from None
+        except OSError as error:
+            raise self._lost(f"cannot be reached: {error}", sent=False) from error
+        _notice_a_dead_peer(transport.get_extra_info("socket"))
+        return connection
+
+    def _new_connection(self) -> _Connection:
+        return _Connection(lambda what: self._lost(what, sent=True), self._max_reply)
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: one request at a time, its answer collected or handed on in chunks."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self, lost: Callable[[str], Exception], max_reply: int) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.idle_since = 0.0
+        self._lost = lost
+        self._max_reply = max_reply
+        self._parser: Any = httptools.HttpResponseParser(self)
+        self._chunks: deque[bytes] = deque()
+        self.buffered = 0
+        self._streaming = False
+        self._has_head = False
+        self._complete = True
+        self._keep = True
+        self._cut_short = False
+        self._error: Exception | None = None
+        self._changed: asyncio.Future[None] | None = None
+        self._may_write: asyncio.Future[None] | None = None
+
+    @property
+    def is_reusable(self) -> bool:
+        return self._complete and self._keep and not self._cut_short and self._error is None
+
+    def close(self) -> None:
+        self._transport.abort()
+
+    # Sending ----------------------------------------------------------------------------
+
+    async def send(self, head: bytes, body: Body, *, stream: bool) -> None:
+        """Send a request. A server that answers before a long body ends is not sent the rest."""
+        if self._error is not None:
+            raise self._error
+        self.status, self.headers = 0, {}
+        self._streaming = stream
+        self._has_head = self._complete = False
+        if not isinstance(body, bytes):
+            await self._send_chunks(head, body)
+        elif len(body) < _PAUSE_ABOVE:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
+
+    async def _send_chunks(self, head: bytes, body: AsyncIterable[bytes]) -> None:
+        self._transport.write(head)
+        async for chunk in body:
+            if self._has_head or self._error is not None:
+                self._cut_short = True
+                return
+            if chunk:
+                self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+            if self._may_write is not None:
+                await self._may_write
+        self._transport.write(b"0\r\n\r\n")
+
+    # Receiving --------------------------------------------------------------------------
+
+    async def wait_head(self) -> None:
+        while not self._has_head:
+            await self._change()
+
+    async def wait_complete(self) -> None:
+        while not self._complete:
+            await self._change()
+
+    async def next_chunk(self) -> bytes:
+        """The next piece of the body; empty at its end."""
+        while not self._chunks:
+            if self._complete:
+                return b""
+            await self._change()
+        chunk = self._chunks.popleft()
+        self.buffered -= len(chunk)
+        if self.buffered <= _PAUSE_ABOVE and not self._complete:
+            self._transport.resume_reading()
+        return chunk
+
+    def take_body(self) -> bytes:
+        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self.buffered = 0
+        return body
+
+    async def _change(self) -> None:
+        if self._error is not None:
+            raise self._error
+        self._changed = asyncio.get_running_loop().create_future()
+        await self._changed
+
+    def _notify(self) -> None:
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        self._error = self._error or error
+        self._transport.abort()
+        self._notify()
+
+    # asyncio's callbacks ----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._complete:
+            self._fail(self._lost("sent bytes nobody asked for"))
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(self._lost(f"does not speak HTTP: {error}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._complete and self._ends_with_the_connection():
+            self._complete = True
+        reason = f"broke the connection: {exc}" if exc else "closed the connection"
+        self._error = self._error or self._lost(reason)
+        self._notify()
+        self.resume_writing()
+
+    def pause_writing(self) -> None:
+        self._may_write = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        if self._may_write is not None and not self._may_write.done():
+            self._may_write.set_result(None)
+        self._may_write = None
+
+    def _ends_with_the_connection(self) -> bool:
+        return self._has_head and not (
+            "content-length" in self.headers or "transfer-encoding" in self.headers
+        )
+
+    # The parser's callbacks -------------------------------------------------------------
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+        self._has_head = True
+        self._keep = self._parser.should_keep_alive()
+        if self._streaming:
+            self._notify()
+
+    def on_body(self, body: bytes) -> None:
+        self._chunks.append(body)
+        self.buffered += len(body)
+        if self._streaming:
+            if self.buffered > _PAUSE_ABOVE:
+                self._transport.pause_reading()
+            self._notify()
+        elif self.buffered > self._max_reply:
+            self._fail(MessageTooLarge(f"The answer is larger than {self._max_reply} bytes"))
+
+    def on_message_complete(self) -> None:
+        self._complete = self._error is None
+        self._notify()
+
+
+def target(path: str, /, **query: str | int | None) -> str:
+    """A path and query as they go on the request line; parameters that are None are left out."""
+    given = {name: value for name, value in query.items() if value is not None}
+    return quote(path) + ("?" + urlencode(given) if given else "")
+
+
+def _header_lines(headers: Mapping[str, str]) -> str:
+    for name, value in headers.items():
+        if not (name + value).isprintable():
+            raise ValueError(f"{name!r} has a value that cannot be a header")
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+
+
+def _notice_a_dead_peer(sock: socket.socket | None) -> None:
+    """Let the kernel find out, within two minutes, that a peer vanished without a word."""
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)

@@ -1,0 +1,324 @@
+"""The HTTP client against real sockets, driven byte by byte where it matters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bascule.core.errors import InvalidSetting, MessageTooLarge, SandboxUnreachable
+from bascule.link.http import HttpClient, target
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@asynccontextmanager
+async def serving(serve: Serve, port: int = 0) -> AsyncIterator[str]:
+    open_connections: set[asyncio.Task[None] | None] = set()
+
+    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        open_connections.add(asyncio.current_task())
+        try:
+            await serve(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+            open_connections.discard(asyncio.current_task())
+
+    server = await asyncio.start_server(one, "127.0.0.1", port)
+    host, port = server.sockets[0].getsockname()
+    async with server:
+        yield f"http://{host}:{port}"
+        await asyncio.gather(*(task for task in open_connections if task))
+
+
+async def head_of(reader: asyncio.StreamReader) -> bytes:
+    return await reader.readuntil(b"\r\n\r\n")
+
+
+async def test_a_connection_is_used_again() -> None:
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        while await head_of(reader):
+            writer.write(OK)
+
+    async with serving(serve) as url, HttpClient(url) as client:
+        for _ in range(5):
+            assert (await client.request("GET", "/")).body == b"ok"
+    assert connections == 1
+
+
+async def test_requests_at_the_same_time_do_not_wait_for_each_other() -> None:
+    all_here = asyncio.Barrier(10)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        await all_here.wait()
+        writer.write(OK)
+
+    async with serving(serve) as url, HttpClient(url) as client:
+        replies = await asyncio.gather(*(client.request("GET", "/") for _ in range(10)))
+    assert [reply.status for reply in replies] == [200] * 10
+
+
+async def test_the_request_line_and_headers_are_what_was_asked() -> None:
+    seen = b""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal seen
+        seen = await head_of(reader) + await reader.readexactly(4)
+        writer.write(OK)
+
+    async with serving(serve) as url, HttpClient(url + "/base/", headers={"X-Key": "k"}) as client:
+        await client.request(
+            "POST", target("/a b", path="ü&/", none=None), body=b"body", headers={"X-Own": "o"}
+        )
+    assert seen.decode() == (
+        "POST /base/a%20b?path=%C3%BC%26%2F HTTP/1.1\r\n"
+        f"Host: {url.removeprefix('http://')}\r\n"
+        "X-Key: k\r\nX-Own: o\r\nContent-Length: 4\r\n\r\nbody"
+    )
+
+
+@pytest.mark.parametrize("bad", ["/a b", "/a\r\nX-Evil: 1", "/ü"])
+async def test_a_target_that_is_not_encoded_is_refused(bad: str) -> None:
+    async with HttpClient("http://127.0.0.1:9") as client:
+        with pytest.raises(ValueError, match="percent-encoded"):
+            await client.request("GET", bad)
+
+
+def test_a_header_cannot_smuggle_another() -> None:
+    with pytest.raises(ValueError, match="X-Key"):
+        HttpClient("http://127.0.0.1:9", headers={"X-Key": "a\r\nX-Evil: 1"})
+
+
+@pytest.mark.parametrize("url", ["localhost:80", "ftp://a", "http://", "unix:/a"])
+def test_an_address_that_is_not_http_is_refused(url: str) -> None:
+    with pytest.raises(InvalidSetting):
+        HttpClient(url)
+
+
+async def test_a_body_of_unknown_length_goes_in_chunks() -> None:
+    received = bytearray()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert b"Transfer-Encoding: chunked" in await head_of(reader)
+        while size := int(await reader.readline(), 16):
+            received.extend(await reader.readexactly(size))
+            await reader.readline()
+        await reader.readline()
+        writer.write(OK)
+
+    async def body() -> AsyncIterator[bytes]:
+        for piece in (b"one", b"", b"two" * 100_000):
+            yield piece
+
+    async with serving(serve) as url, HttpClient(url) as client:
+        await client.request("POST", "/", body=body())
+    assert bytes(received) == b"one" + b"two" * 100_000
+
+
+async def test_a_server_that_answers_early_is_not_sent_the_rest() -> None:
+    sent = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        while await reader.read(1 << 16):
+            pass
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 1
+            yield bytes(1 << 16)
+            await asyncio.sleep(0)
+
+    async with serving(serve) as url, HttpClient(url) as client:
+        assert (await client.request("POST", "/", body=endless(), timeout=10)).status == 413
+    assert sent > 0
+
+
+async def test_an_error_of_the_body_is_the_callers_own() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def broken() -> AsyncIterator[bytes]:
+        yield b"begin"
+        raise OSError("disk on fire")
+
+    async with serving(serve) as url, HttpClient(url) as client:
+        with pytest.raises(OSError, match="disk on fire"):
+            await client.request("POST", "/", body=broken())
+
+
+async def test_nobody_listening_is_said_and_nothing_was_sent() -> None:
+    async with serving(_silent) as url:
+        pass
+    async with HttpClient(url) as client:
+        with pytest.raises(SandboxUnreachable, match="cannot be reached") as lost:
+            await client.request("GET", "/")
+    assert lost.value.detail["sent"] is False
+
+
+async def test_a_request_on_a_connection_that_breaks_is_not_sent_again() -> None:
+    requests = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal requests
+        await head_of(reader)
+        requests += 1
+
+    async with serving(serve) as url, HttpClient(url) as client:
+        with pytest.raises(SandboxUnreachable, match="closed the connection") as lost:
+            await client.request("POST", "/")
+    assert lost.value.detail["sent"] is True
+    assert requests == 1
+
+
+async def test_an_answer_cut_short_is_an_error() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+
+    async with serving(serve) as url, HttpClient(url) as client:
+        with pytest.raises(SandboxUnreachable):
+            await client.request("GET", "/")
+
+
+async def test_an_answer_without_a_length_ends_with_the_connection() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nall of it")
+
+    async with serving(serve) as url, HttpClient(url) as client:
+        assert (await client.request("GET", "/")).body == b"all of it"
+
+
+async def test_a_server_that_speaks_something_else_is_an_error() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+        await reader.read()
+
+    async with serving(serve) as url, HttpClient(url) as client:
+        with pytest.raises(SandboxUnreachable):
+            await client.request("GET", "/")
+
+
+async def test_a_silent_server_is_given_up_after_the_time_out() -> None:
+    async with serving(_silent) as url, HttpClient(url) as client:
+        with pytest.raises(SandboxUnreachable, match=r"within 0\.05 seconds"):
+            await client.request("GET", "/", timeout=0.05)
+
+
+async def test_cancelling_a_request_closes_its_connection() -> None:
+    asked, gone = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        asked.set()
+        try:
+            await reader.read()
+        finally:
+            gone.set()
+
+    async with serving(serve) as url, HttpClient(url) as client:
+        request = asyncio.create_task(client.request("GET", "/"))
+        await asked.wait()
+        request.cancel()
+        await asyncio.wait_for(gone.wait(), 5)
+        with pytest.raises(asyncio.CancelledError):
+            await request
+
+
+async def test_a_closed_client_says_so_and_ends_what_waits() -> None:
+    asked = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        asked.set()
+        await reader.read()
+
+    async with serving(serve) as url:
+        client = HttpClient(url)
+        request = asyncio.create_task(client.request("GET", "/"))
+        await asked.wait()
+        await client.aclose()
+        with pytest.raises(SandboxUnreachable):
+            await request
+        with pytest.raises(SandboxUnreachable, match="was closed"):
+            await client.request("GET", "/")
+
+
+async def test_an_answer_past_the_limit_is_refused() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + bytes(100))
+
+    async with serving(serve) as url, HttpClient(url, max_reply=99) as client:
+        with pytest.raises(MessageTooLarge):
+            await client.request("GET", "/")
+
+
+async def test_a_streamed_answer_comes_as_it_is_sent() -> None:
+    next_piece = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+        await next_piece.wait()
+        writer.write(b"3\r\ntwo\r\n0\r\n\r\n")
+
+    async with serving(serve) as url, HttpClient(url) as client, client.stream("GET", "/") as reply:
+        chunks = reply.chunks()
+        assert await anext(chunks) == b"one"
+        next_piece.set()
+        assert [chunk async for chunk in chunks] == [b"two"]
+
+
+async def test_a_reader_that_lags_leaves_the_rest_in_the_socket() -> None:
+    size = 32 << 20
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        writer.write(bytes(size))
+        await writer.drain()
+
+    async with serving(serve) as url, HttpClient(url) as client, client.stream("GET", "/") as reply:
+        got = 0
+        async for chunk in reply.chunks():
+            got += len(chunk)
+            await asyncio.sleep(0)
+            assert reply.buffered < 4 << 20
+    assert got == size
+
+
+async def test_waiting_for_a_server_ends_once_it_listens() -> None:
+    async with serving(_silent) as url:
+        pass
+    port = int(url.rpartition(":")[2])
+    client = HttpClient(url)
+    waiting = asyncio.create_task(client.wait_until_listening())
+    async with serving(_silent, port), client:
+        await asyncio.wait_for(waiting, 5)
+
+
+async def test_waiting_for_a_server_that_never_listens_ends_too() -> None:
+    async with serving(_silent) as url:
+        pass
+    async with HttpClient(url, connect_timeout=0.05) as client:
+        with pytest.raises(SandboxUnreachable):
+            await client.wait_until_listening()
+
+
+async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bascule.link.sse import EventReader, ServerEvent
+
+TEXT = (
+    b": a comment\n\nevent: output\nid: 7\ndata: {}\n\n"
+    b"data: one\r\ndata: two\r\n\r\nevent: none\n\n"
+)
+EVENTS = [ServerEvent("output", b"{}", "7"), ServerEvent("message", b"one\ntwo", "7")]
+
+
+@given(st.lists(st.integers(0, len(TEXT)), max_size=8))
+def test_events_do_not_depend_on_where_the_chunks_are_cut(cuts: list[int]) -> None:
+    reader = EventReader()
+    edges = [0, *sorted(cuts), len(TEXT)]
+    chunks = [TEXT[a:b] for a, b in pairwise(edges)]
+
+    assert [event for chunk in chunks for event in reader.feed(chunk)] == EVENTS
+
+
+def test_an_event_that_is_not_finished_waits() -> None:
+    reader = EventReader()
+    assert list(reader.feed(b"data: half\n")) == []
+    assert list(reader.feed(b"\n")) == [ServerEvent("message", b"half")]
