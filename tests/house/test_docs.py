@@ -1,0 +1,48 @@
+"""The documents say what is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
+
+
+def _pages(project: Path) -> list[Path]:
+    named = [project / name for name in DOCUMENTS]
+    return [page for each in named for page in (each.rglob("*.md") if each.is_dir() else [each])]
+
+
+def test_every_relative_link_leads_somewhere(project: Path) -> None:
+    broken = [
+        f"{page.relative_to(project)}: {target}"
+        for page in _pages(project)
+        for target in re.findall(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", page.read_text())
+        if not (page.parent / target).exists()
+    ]
+
+    assert broken == []
+
+
+def test_the_architecture_page_has_a_section_for_each_room_and_no_other(project: Path) -> None:
+    page = (project / "docs/architecture.md").read_text()
+    described = re.findall(r"^### `(\w+)/`", page, re.MULTILINE)
+    rooms = [room.parent.name for room in (project / "src/bascule").glob("*/__init__.py")]
+
+    assert sorted(described) == sorted(rooms)
+
+
+def test_decisions_are_numbered_without_a_gap_or_a_double(project: Path) -> None:
+    names = sorted(page.name for page in (project / "docs/decisions").glob("*.md"))
+
+    assert [name[:4] for name in names] == [f"{n:04}" for n in range(1, len(names) + 1)]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS[:3])
+def test_every_make_verb_a_page_names_exists(project: Path, name: str) -> None:
+    named = set(re.findall(r"`make ([a-z-]+)`", (project / name).read_text()))
+    verbs = set(re.findall(r"^([a-z-]+):", (project / "Makefile").read_text(), re.MULTILINE))
+
+    assert named <= verbs
