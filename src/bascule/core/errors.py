@@ -16,12 +16,13 @@
         InvalidRange        file.invalid_range      InvalidPattern      search.invalid_pattern
         EditNoMatch         edit.no_match           EditAmbiguous       edit.ambiguous
         EditInvalid         edit.invalid            NoEditHistory       edit.no_history
-        InvalidArchive      archive.invalid
+        InvalidArchive      archive.invalid         InvalidRequest      request.invalid
       ExecutionError      the work could not be finished; the sandbox or machine said no
         PermissionRefused   path.permission         StorageFailed       file.storage
         EditConflict        edit.conflict           SandboxDied         sandbox.died
         SandboxStartFailed  sandbox.start_failed    InternalError       internal
-        MissingTool         machine.missing_tool
+        MissingTool         machine.missing_tool    ActionCancelled     action.cancelled
+        ActionTimedOut      action.timed_out
       LinkError           two ends lost each other; trying again may help
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
 
@@ -89,6 +90,12 @@ class InvalidSetting(UsageError):
     """A setting, flag or environment variable has an impossible value."""
 
     code = "setting.invalid"
+
+
+class InvalidRequest(UsageError):
+    """An HTTP request the server cannot place: its path, method, query or kind of body."""
+
+    code = "request.invalid"
 
 
 class MessageTooLarge(UsageError):
@@ -238,6 +245,18 @@ class EditConflict(ExecutionError):
     """The file changed under the edit; nothing was written."""
 
     code = "edit.conflict"
+
+
+class ActionCancelled(ExecutionError):
+    """Somebody other than the one who waits for it cancelled the action."""
+
+    code = "action.cancelled"
+
+
+class ActionTimedOut(ExecutionError):
+    """The action took longer than it was given; what it had begun may still take effect."""
+
+    code = "action.timed_out"
 
 
 class SandboxDied(ExecutionError):
