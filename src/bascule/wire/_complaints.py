@@ -1,0 +1,92 @@
+"""What is wrong with an event, said so that its sender can mend it."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic_core import ErrorDetails, ValidationError
+
+from bascule.core.errors import InvalidAction, UnknownKind
+
+from ._shapes import UNION_MEMBER
+
+_EXPECTED = {
+    "string_type": "a string",
+    "string_too_short": "a string that is not empty",
+    "int_type": "an integer",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "dataclass_type": "an object",
+}
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 80
+_REPR.maxlevel = 3
+
+
+def invalid(event: str, field: str, expected: str, value: object) -> InvalidAction:
+    """`event` names the kind with its word: `run action`."""
+    shown = shortened(value)
+    return InvalidAction(
+        f"{event}: `{field}` must be {expected}, not {shown}",
+        event=event,
+        field=field,
+        expected=expected,
+        value=shown,
+    )
+
+
+def missing(event: str, field: str) -> InvalidAction:
+    return InvalidAction(f"{event}: `{field}` is missing", event=event, field=field)
+
+
+def unknown_kind(word: str, kind: str, known: Iterable[str]) -> UnknownKind:
+    kinds = sorted(known)
+    return UnknownKind(
+        f"No {word} is called {shortened(kind)}. Known are {', '.join(kinds)}",
+        kind=kind[:80],
+        known=kinds,
+    )
+
+
+def from_validation(
+    error: ValidationError, event: str, *, part: str, names: frozenset[str]
+) -> InvalidAction:
+    """The first thing pydantic found, in our words. `names` are the fields that lie in `part`."""
+    details = error.errors(include_url=False)
+    first = details[0]
+    place = _place(first)
+    field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+    field = f"{part}{field}" if place[0] in names else field[1:]
+    if first["type"] == "missing":
+        return missing(event, field)
+    expected = [_expected(each) for each in details if _place(each) == place]
+    return invalid(event, field, " or ".join(expected), first["input"])
+
+
+def shortened(value: object) -> str:
+    """A glance at `value`, whatever its size."""
+    return _REPR.repr(value)
+
+
+def _place(detail: ErrorDetails) -> list[int | str]:
+    # A union complains once for each of its members, in a place of its own below the field.
+    return [step for step in detail["loc"] if step != UNION_MEMBER]
+
+
+def _expected(detail: ErrorDetails) -> str:
+    context: Mapping[str, Any] = detail.get("ctx", {})
+    match detail["type"]:
+        case "literal_error":
+            return str(context["expected"])
+        case "greater_than":
+            return f"more than {context['gt']:g}"
+        case known if known in _EXPECTED:
+            return _EXPECTED[known]
+        case _:
+            return detail["msg"]

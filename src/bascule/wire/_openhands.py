@@ -1,0 +1,39 @@
+"""What an OpenHands V0 client accepts in an observation.
+
+Its classes take no extra they do not know, `run` excepted, so what goes to one of its clients is
+held to this table. Kinds that are not in it are ours and go out whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+EXTRAS: Mapping[str, frozenset[str]] = {
+    kind: frozenset(names.split())
+    for kind, names in {
+        "run_ipython": "code image_urls",
+        "read": "path impl_source",
+        "write": "path",
+        "edit": "path prev_exist old_content new_content impl_source diff _diff_cache",
+        "browse": "url trigger_by_action screenshot screenshot_path set_of_marks error"
+        " goal_image_urls open_pages_urls active_page_index dom_object axtree_object"
+        " extra_element_properties last_browser_action last_browser_action_error"
+        " focused_element_bid filter_visible_only",
+        "error": "error_id",
+        "download": "file_path",
+        "mcp": "name arguments",
+        "task_tracking": "command task_list",
+        "null": "",
+        "success": "",
+        "user_rejected": "",
+        "condense": "",
+        "think": "",
+        "loop_detection": "",
+        "delegate": "outputs",
+        "agent_state_changed": "agent_state reason",
+        "recall": "recall_type repo_name repo_directory repo_branch repo_instructions"
+        " runtime_hosts additional_agent_instructions date custom_secrets_descriptions"
+        " conversation_instructions working_dir microagent_knowledge",
+    }.items()
+}
+"""Extras by kind, for every kind of its own but `run`, which ignores those it does not know."""

@@ -1,0 +1,120 @@
+"""The `message` of an event: one short line for people, made from its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_WIDTH = 80
+
+_ACTIONS: Mapping[str, tuple[str, str]] = {
+    "run_ipython": ("Run Python:", "code"),
+    "read": ("Read", "path"),
+    "write": ("Write", "path"),
+    "edit": ("Edit", "path"),
+    "browse": ("Open", "url"),
+    "browse_interactive": ("In the browser:", "browser_actions"),
+    "call_tool_mcp": ("Call the tool", "name"),
+    "null": ("", ""),
+    "message": ("", "content"),
+    "system": ("Set the system message", ""),
+    "think": ("Think:", "thought"),
+    "finish": ("Finish", "final_thought"),
+    "reject": ("Reject the task", ""),
+    "delegate": ("Delegate to", "agent"),
+    "recall": ("Recall", "query"),
+    "change_agent_state": ("Change the agent's state to", "agent_state"),
+    "condensation": ("Forget earlier events", ""),
+    "condensation_request": ("Ask to forget earlier events", ""),
+    "task_tracking": ("Tasks:", "command"),
+    "loop_recovery": ("Leave the loop", ""),
+    "mkdir": ("Make the directory", "path"),
+    "rmdir": ("Remove the directory", "path"),
+    "rm": ("Remove", "path"),
+    "list": ("List", "path"),
+    "glob": ("Find files named", "pattern"),
+    "grep": ("Search for", "pattern"),
+    "interrupt": ("Interrupt the shell", "shell"),
+    "diagnostics": ("List problems", "path"),
+    "symbols": ("List symbols", "query"),
+    "selection": ("Read the selection", ""),
+    "open_file": ("Show", "path"),
+    "show_diff": ("Show a change of", "path"),
+    "ask_user": ("Ask:", "question"),
+    "vscode_command": ("Run the VS Code command", "command"),
+}
+
+_OBSERVATIONS: Mapping[str, tuple[str, str]] = {
+    "run_ipython": ("Ran Python:", "code"),
+    "read": ("Read", "path"),
+    "write": ("Wrote", "path"),
+    "edit": ("Edited", "path"),
+    "browse": ("Opened", "url"),
+    "download": ("Downloaded", "file_path"),
+    "mcp": ("Called the tool", "name"),
+    "null": ("", ""),
+    "user_rejected": ("The user refused", ""),
+    "condense": ("Forgot earlier events", ""),
+    "think": ("Thought noted", ""),
+    "delegate": ("The delegate answered", ""),
+    "agent_state_changed": ("The agent's state is", "agent_state"),
+    "recall": ("Recalled", "recall_type"),
+    "task_tracking": ("Tasks:", "command"),
+    "mkdir": ("Made the directory", "path"),
+    "rmdir": ("Removed the directory", "path"),
+    "rm": ("Removed", "path"),
+    "list": ("Listed", "path"),
+    "glob": ("Found files named", "pattern"),
+    "grep": ("Searched for", "pattern"),
+    "interrupt": ("Interrupted the shell", "shell"),
+    "diagnostics": ("Listed problems", ""),
+    "symbols": ("Listed symbols", ""),
+    "selection": ("The selection", "path"),
+    "open_file": ("Showed", "path"),
+    "show_diff": ("Showed a change of", "path"),
+    "ask_user": ("Asked:", "question"),
+    "vscode_command": ("Ran the VS Code command", "command"),
+}
+"""`run` has its own words; the kinds that are missing here say what their `content` says."""
+
+
+def action_message(kind: str, args: Mapping[str, Any]) -> str:
+    if kind != "run":
+        return _line(_ACTIONS[kind], args)
+    command = _short(args["command"])
+    if args["is_input"]:
+        return f"Type `{command}`"
+    return f"Run `{command}`" if command else "Read on"
+
+
+def observation_message(kind: str, content: str, extras: Mapping[str, Any]) -> str:
+    if kind == "run":
+        return _run(extras)
+    if kind in _OBSERVATIONS:
+        return _line(_OBSERVATIONS[kind], extras)
+    return _short(content)
+
+
+def _run(extras: Mapping[str, Any]) -> str:
+    command, metadata = _short(extras["command"]), extras["metadata"]
+    match metadata["state"]:
+        case "running":
+            return f"`{command}` is still running"
+        case "refused":
+            return f"`{command}` was not run: the shell is busy"
+        case "idle":
+            return "Nothing is running"
+        case _:
+            return f"`{command}` ended with status {metadata['exit_code']}"
+
+
+def _line(words: tuple[str, str], fields: Mapping[str, Any]) -> str:
+    text, name = words
+    value = _short(fields[name] or "") if name else ""
+    return f"{text} {value}" if text and value else text or value
+
+
+def _short(text: str) -> str:
+    """The first line, cut where it gets long; never more than a glance at a long text."""
+    line = text[: _WIDTH + 1].partition("\n")[0]
+    return line if len(line) == len(text) else line[: _WIDTH - 1] + "…"

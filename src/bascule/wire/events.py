@@ -1,0 +1,267 @@
+"""Actions and observations to and from the event that travels.
+
+An event is a plain mapping, ready for JSON. Going in it is checked once, here, so that the inside
+can trust what it holds; `id` and `cause` become strings. Going out, keys keep one order, text
+is always valid Unicode, and what a newer peer sent is sent on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+from pydantic_core import ValidationError
+
+from bascule.core.actions import ACTIONS, Action, Condensation
+from bascule.core.errors import InvalidAction
+from bascule.core.identity import now
+from bascule.core.observations import OBSERVATIONS, CmdOutput, IPythonOutput, Observation
+
+from . import _complaints, _openhands
+from ._legacy import modern_args, modern_extras
+from ._shapes import Shape, shape_of
+from ._words import action_message, observation_message
+from .plain import SCALARS, plain, well_formed
+
+_Event = TypeVar("_Event", Action, Observation)
+_Modernise = Callable[[Mapping[str, Any], frozenset[str]], dict[str, Any]]
+
+_ABSENT = object()
+_AROUND_ACTIONS = ("timestamp", "source", "timeout", "tool_call_metadata", "llm_metrics")
+_AROUND_OBSERVATIONS = ("content", "timestamp", "source", "tool_call_metadata", "llm_metrics")
+
+
+def decode_action(data: Mapping[str, Any]) -> Action:
+    """The action an event describes.
+
+    Raises `InvalidAction` for a wrong or missing field and `UnknownKind` for a kind nobody here
+    knows. Earlier spellings are understood; arguments that nobody knows are kept in `unknown`.
+    """
+    cls = _kind(data, "action", ACTIONS)
+    shape = shape_of(cls)
+    event = f"{cls.kind} action"
+    payload = _fields(data, "args", event, shape, modern_args)
+    if "timestamp" in payload.get("unknown", ()):  # some writers put it among the arguments
+        payload["timestamp"] = payload["unknown"].pop("timestamp")
+    _add_envelope(payload, data, _AROUND_ACTIONS)
+    _add_id(payload, data, "id", event)
+    action = cast(Action, _build(shape, payload, event, "args"))
+    if isinstance(action, Condensation):
+        _ensure_consistent(action)
+    return action
+
+
+def decode_observation(data: Mapping[str, Any]) -> Observation:
+    """The observation an event describes; raises and keeps as `decode_action` does."""
+    cls = _kind(data, "observation", OBSERVATIONS)
+    shape = shape_of(cls)
+    event = f"{cls.kind} observation"
+    payload = _fields(data, "extras", event, shape, modern_extras)
+    _add_envelope(payload, data, _AROUND_OBSERVATIONS)
+    _add_id(payload, data, "id", event)
+    _add_id(payload, data, "cause", event)
+    return cast(Observation, _build(shape, payload, event, "extras"))
+
+
+def encode_action(action: Action) -> dict[str, Any]:
+    """The event for `action`. Raises `InvalidAction` for values JSON has no words for."""
+    if isinstance(action, Condensation):
+        _ensure_consistent(action)
+    args = _parts(action)
+    event: dict[str, Any] = {"id": well_formed(action.id)}
+    if action.timestamp is not None:
+        event["timestamp"] = well_formed(action.timestamp)
+    if action.source is not None:
+        event["source"] = action.source
+    event["message"] = action_message(action.kind, args)
+    event["action"] = action.kind
+    _add_metadata(event, action)
+    event["args"] = args
+    if action.timeout is not None:
+        event["timeout"] = action.timeout
+    return event
+
+
+def encode_observation(observation: Observation) -> dict[str, Any]:
+    """The event for `observation`; raises as `encode_action` does."""
+    event: dict[str, Any] = {"id": well_formed(observation.id)}
+    if observation.timestamp is not None:
+        event["timestamp"] = well_formed(observation.timestamp)
+    event["source"] = observation.source
+    cause = observation.cause
+    _finish(event, observation, _parts(observation), cause and well_formed(cause))
+    return event
+
+
+def reply_envelope(request: Mapping[str, Any], observation: Observation) -> dict[str, Any]:
+    """The event for `observation`, as whoever sent `request` understands it.
+
+    A string `id` means a peer of ours: it gets the whole envelope, with that id as `cause`. An
+    integer or no `id` means OpenHands: `cause` is that integer or left out, so are `id`,
+    `timestamp` and `source`, which its client fills in itself, and so are extras that its
+    classes would refuse.
+    """
+    asked = request.get("id")
+    if isinstance(asked, str):
+        event: dict[str, Any] = {
+            "id": well_formed(observation.id),
+            "timestamp": well_formed(observation.timestamp or now()),
+            "source": observation.source,
+        }
+        _finish(event, observation, _parts(observation), well_formed(asked))
+        return event
+    extras = _parts(observation)
+    accepted = _openhands.EXTRAS.get(observation.kind)
+    if accepted is not None:
+        extras = {name: value for name, value in extras.items() if name in accepted}
+    event = {}
+    _finish(event, observation, extras, None if _is_unset(asked) else asked)
+    return event
+
+
+# Coming in ------------------------------------------------------------------------------
+
+
+def _kind(data: Mapping[str, Any], word: str, kinds: Mapping[str, type[_Event]]) -> type[_Event]:
+    if not isinstance(data, Mapping):
+        raise _complaints.invalid(word, "event", "an object", data)
+    kind = data.get(word)
+    if kind is None:
+        raise _complaints.missing(word, word)
+    if not isinstance(kind, str):
+        raise _complaints.invalid(word, word, "a string", kind)
+    if kind not in kinds:
+        raise _complaints.unknown_kind(word, kind, kinds)
+    return kinds[kind]
+
+
+def _fields(
+    data: Mapping[str, Any], part: str, event: str, shape: Shape, modernise: _Modernise
+) -> dict[str, Any]:
+    """The fields in `part`, with those nobody knows under `unknown`."""
+    fields = data.get(part)
+    if fields is None:
+        return {}
+    if not isinstance(fields, Mapping):
+        raise _complaints.invalid(event, part, "an object", fields)
+    unknown: dict[str, Any] = {}
+    if fields.keys() <= shape.known:
+        known = dict(fields)
+    else:
+        modern = modernise(fields, shape.known)
+        known = {name: value for name, value in modern.items() if name in shape.known}
+        unknown = {name: value for name, value in modern.items() if name not in shape.known}
+    for name, names in shape.nested.items():
+        inner = known.get(name)
+        if isinstance(inner, Mapping) and not inner.keys() <= names:
+            unknown[name] = {key: inner[key] for key in inner if key not in names}
+    if unknown:
+        known["unknown"] = unknown
+    return known
+
+
+def _add_envelope(payload: dict[str, Any], data: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    for name in names:
+        value = data.get(name, _ABSENT)
+        if value is not _ABSENT:
+            payload[name] = value
+
+
+def _add_id(payload: dict[str, Any], data: Mapping[str, Any], name: str, event: str) -> None:
+    value = data.get(name)
+    if isinstance(value, str):
+        payload[name] = value
+    elif type(value) is int:
+        if not _is_unset(value):
+            payload[name] = str(value)
+    elif value is not None:
+        raise _complaints.invalid(event, name, "a string or an integer", value)
+
+
+def _is_unset(value: object) -> bool:
+    """OpenHands writes an id that nobody has given yet as -1, or not at all."""
+    return value is None or value == -1
+
+
+def _build(shape: Shape, payload: Mapping[str, Any], event: str, part: str) -> object:
+    try:
+        return shape.build(payload)
+    except ValidationError as error:
+        raise _complaints.from_validation(error, event, part=part, names=shape.known) from None
+
+
+def _ensure_consistent(action: Condensation) -> None:
+    by_ids = action.forgotten_event_ids is not None
+    by_range = None not in (action.forgotten_events_start_id, action.forgotten_events_end_id)
+    if by_ids == by_range:
+        raise InvalidAction(
+            "condensation action: say what to forget either by `forgotten_event_ids` or by both"
+            " `forgotten_events_start_id` and `forgotten_events_end_id`",
+            field="args.forgotten_event_ids",
+        )
+    if (action.summary is None) != (action.summary_offset is None):
+        raise InvalidAction(
+            "condensation action: `summary` and `summary_offset` come together or not at all",
+            field="args.summary",
+        )
+
+
+# Going out ------------------------------------------------------------------------------
+
+
+def _parts(event: Action | Observation) -> dict[str, Any]:
+    """What goes into `args` or `extras`: the fields of the kind, then those nobody knows."""
+    parts = _record(event)
+    for name, value in event.unknown.items():
+        value = plain(value, _otherwise)
+        if name not in parts:
+            parts[well_formed(name)] = value
+        elif isinstance(parts[name], dict) and isinstance(value, dict):
+            parts[name] = {**value, **parts[name]}
+    return parts
+
+
+def _record(value: object) -> dict[str, Any]:
+    shape = shape_of(type(value))
+    record = {}
+    for name, item in zip(shape.names, shape.values(value), strict=True):
+        if type(item) in SCALARS or (type(item) is str and item.isascii()):
+            record[name] = item  # nearly all fields; calling `plain` for them doubles the cost
+        elif name in shape.nested:
+            record[name] = _record(item)
+        else:
+            record[name] = plain(item, _otherwise)
+    return record
+
+
+def _otherwise(value: object) -> Any:
+    if dataclasses.is_dataclass(value):
+        return _record(value)
+    raise InvalidAction(
+        f"{_complaints.shortened(value)} ({type(value).__name__}) cannot be written as JSON"
+    )
+
+
+def _finish(
+    event: dict[str, Any], observation: Observation, extras: dict[str, Any], cause: object
+) -> None:
+    content = well_formed(observation.content)
+    event["message"] = observation_message(observation.kind, content, extras)
+    if cause is not None:
+        event["cause"] = cause
+    event["observation"] = observation.kind
+    _add_metadata(event, observation)
+    event["content"] = content
+    event["extras"] = extras
+    if isinstance(observation, CmdOutput):
+        event["success"] = observation.exit_code == 0
+    elif isinstance(observation, IPythonOutput):
+        event["success"] = True
+
+
+def _add_metadata(event: dict[str, Any], source: Action | Observation) -> None:
+    if source.tool_call_metadata is not None:
+        event["tool_call_metadata"] = plain(source.tool_call_metadata, _otherwise)
+    if source.llm_metrics is not None:
+        event["llm_metrics"] = plain(source.llm_metrics, _otherwise)

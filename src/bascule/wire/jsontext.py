@@ -1,0 +1,50 @@
+"""JSON as bytes, in and out: fast on one string of many megabytes, strict on the rest.
+
+NaN and Infinity are refused both ways, since JSON has no words for them and peers differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+import pydantic_core
+
+from bascule.core.errors import InvalidAction
+
+_SCANNED = 100_000
+"""Up to this size it is faster to look for the words in the text than for floats in the value."""
+
+
+def to_json(value: object) -> bytes:
+    """`value` as compact UTF-8. Raises `InvalidAction` for what JSON cannot hold."""
+    try:
+        text = pydantic_core.to_json(value, inf_nan_mode="constants")
+    except ValueError as error:  # PydanticSerializationError is one
+        raise InvalidAction(f"This cannot be written as JSON: {error}") from error
+    suspect = len(text) > _SCANNED or b"NaN" in text or b"Infinity" in text
+    if suspect and _has_non_finite(value):
+        raise InvalidAction("This cannot be written as JSON: it holds NaN or Infinity")
+    return text
+
+
+def from_json(data: bytes | bytearray | str) -> Any:
+    """The value `data` writes. Raises `InvalidAction` for all that is not well-formed JSON.
+
+    Nesting deeper than 200 and text with lone surrogates count as malformed.
+    """
+    try:
+        return pydantic_core.from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        raise InvalidAction(f"This is not JSON we accept: {error}") from error
+
+
+def _has_non_finite(value: object) -> bool:
+    if isinstance(value, float):
+        return not isfinite(value)
+    if isinstance(value, Mapping):
+        return any(map(_has_non_finite, value.values()))
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(map(_has_non_finite, value))
+    return False

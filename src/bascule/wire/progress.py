@@ -1,0 +1,41 @@
+"""Pieces of a shell's output on their way to whoever watches, while the command still runs."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from bascule.core.contracts import Progress
+
+from . import _complaints
+
+
+def encode_progress(progress: Progress) -> dict[str, Any]:
+    """The frame for `progress`; Base64, since a piece may end inside a character."""
+    return {
+        "shell": progress.shell,
+        "offset": progress.offset,
+        "data": b64encode(progress.data).decode("ascii"),
+    }
+
+
+def decode_progress(frame: Mapping[str, Any]) -> Progress:
+    """The progress a frame describes. Raises `InvalidAction` for a wrong or missing field."""
+    shell = _field(frame, "shell", str, "a string")
+    offset = _field(frame, "offset", int, "an integer")
+    data = _field(frame, "data", str, "a string")
+    try:
+        return Progress(shell, offset, b64decode(data, validate=True))
+    except (binascii.Error, ValueError):
+        raise _complaints.invalid("progress", "data", "Base64", data) from None
+
+
+def _field(frame: Mapping[str, Any], name: str, cls: type, expected: str) -> Any:
+    if name not in frame:
+        raise _complaints.missing("progress", name)
+    value = frame[name]
+    if type(value) is not cls:
+        raise _complaints.invalid("progress", name, expected, value)
+    return value
