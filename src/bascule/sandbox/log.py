@@ -1,0 +1,140 @@
+"""A shell's log: every byte it showed, on disk, addressed by position, bounded in size."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bascule.core.contracts import LogMatch, OutputLog
+from bascule.core.errors import InvalidPattern, InvalidRange, LogRangeGone
+
+logger = logging.getLogger(__name__)
+
+_PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
+_BLOCK = 4096
+_READ = 1 << 20
+_MAX_LINE = 4096
+
+
+class DiskLog(OutputLog):
+    """One file in which a position is a file offset, so `tail -c +N` finds what `read` finds.
+
+    When it holds more than `limit` bytes the oldest are given back to the file system by punching
+    a hole: positions stay. A disk that is full costs the log, never the shell: what could not be
+    written is counted in `lost`, and its place reads as gone.
+    """
+
+    def __init__(self, path: Path, *, limit: int) -> None:
+        self._path = path
+        self._limit = max(limit, _BLOCK)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._start = 0
+        self._end = 0
+        self.lost = 0
+
+    @property
+    def start(self) -> int:
+        return self._start
+
+    @property
+    def end(self) -> int:
+        return self._end
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def append(self, data: bytes) -> None:
+        at = self._end
+        self._end += len(data)
+        view = memoryview(data)
+        try:
+            while view:
+                written = os.pwrite(self._fd, view, at)
+                view, at = view[written:], at + written
+        except OSError as error:
+            if not self.lost:
+                logger.warning("the log %s cannot be written: %s", self._path, error)
+            self.lost += len(view)
+            self._start = self._end
+        # In steps of an eighth, so that a long output does not punch a hole per chunk.
+        if self._end - self._start > self._limit + self._limit // 8:
+            self._drop_until(self._end - self._limit)
+
+    def read(self, start: int, end: int | None = None) -> bytes:
+        end = self._end if end is None else min(end, self._end)
+        if start < 0 or end < start:
+            raise InvalidRange(
+                f"no such range in the log: {start} to {end}; it holds {self._start} to {self._end}"
+            )
+        if start < self._start:
+            raise LogRangeGone(
+                f"the log now starts at {self._start}; {start} was dropped to keep it within "
+                f"{self._limit:,} bytes",
+                start=self._start,
+                end=self._end,
+            )
+        parts = []
+        while start < end and (part := os.pread(self._fd, min(_READ, end - start), start)):
+            parts.append(part)
+            start += len(part)
+        return b"".join(parts)
+
+    def search(self, pattern: str, *, start: int = 0, limit: int = 100) -> Sequence[LogMatch]:
+        try:
+            wanted = re.compile(pattern.encode())
+        except re.error as error:
+            raise InvalidPattern(f"not a regular expression: {pattern!r}: {error}") from error
+        found: list[LogMatch] = []
+        for offset, line in self._lines(max(start, self._start)):
+            if wanted.search(line):
+                found.append(LogMatch(offset, line[:_MAX_LINE].decode(errors="replace")))
+                if len(found) >= limit:
+                    break
+        return found
+
+    def close(self, *, remove: bool = True) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            if remove:
+                self._path.unlink(missing_ok=True)
+
+    def _lines(self, start: int) -> Iterator[tuple[int, bytes]]:
+        at, rest = start, b""
+        while data := os.pread(self._fd, _READ, at + len(rest)):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                yield at, line
+                at += len(line) + 1
+            if len(rest) > _READ:  # a line without end: taken in pieces
+                yield at, rest
+                at, rest = at + len(rest), b""
+        if rest:
+            yield at, rest
+
+    def _drop_until(self, position: int) -> None:
+        position -= position % _BLOCK
+        if _punch_hole(self._fd, self._start, position - self._start):
+            self._start = position
+            return
+        # No holes on this file system: start the file again. Sparse zeros cost nothing, so
+        # positions still are offsets.
+        keep = os.pread(self._fd, self._end - position, position)
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, keep, position)
+        self._start = position
+
+
+def _punch_hole(fd: int, offset: int, length: int) -> bool:
+    result: int = _fallocate(
+        fd, _PUNCH_HOLE_KEEP_SIZE, ctypes.c_int64(offset), ctypes.c_int64(length)
+    )
+    return result == 0
+
+
+_fallocate = ctypes.CDLL(None, use_errno=True).fallocate64

@@ -1,0 +1,100 @@
+"""How shells are made."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bascule.core.errors import InvalidSetting
+
+from .keeper import Account
+
+OUTPUT_LIMIT = 30_000
+"""Characters; OpenHands' clients cut at the same length."""
+
+_NOT_INHERITED = frozenset(
+    {
+        *("BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4", "HISTFILE"),
+        *("TMOUT", "MAIL", "COLUMNS", "LINES", "OLDPWD", "SHLVL", "SHELLOPTS", "BASHOPTS", "_"),
+        *("SESSION_API_KEY", "BASCULE_TOKEN"),
+    }
+)
+"""Would change how bash behaves, describe another terminal, or are secrets of the server."""
+
+_DEFAULTS = {
+    "TERM": "xterm-256color",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellSettings:
+    working_dir: Path = field(default_factory=Path.cwd)
+    env: Mapping[str, str] | None = None
+    """The whole environment of shells; None: the server's own, less its secrets."""
+    soft_timeout: float = 10.0
+    """Seconds without new output after which a command that is not `blocking` is answered."""
+    output_limit: int = OUTPUT_LIMIT
+    max_shells: int = 64
+    log_dir: Path | None = None
+    """None: a directory of our own, removed in the end."""
+    log_limit: int = 64 << 20
+    """Bytes of output kept on disk per shell."""
+    account: Account | None = None
+    load_rc: bool = False
+    """Read ~/.bashrc at start. Off: shells are the same whatever the user's files say."""
+    rows: int = 40
+    columns: int = 120
+
+
+def shell_environment(settings: ShellSettings) -> dict[str, str]:
+    """The environment a shell starts with; a terminal, a pager that does not wait, UTF-8."""
+    given = os.environ if settings.env is None else settings.env
+    env = {name: value for name, value in given.items() if name not in _NOT_INHERITED}
+    if settings.env is None:
+        env["PAGER"] = env["GIT_PAGER"] = "cat"  # a person's `less` would wait for a key
+        env["TERM"] = _DEFAULTS["TERM"]
+    env = {**_DEFAULTS, **env}
+    if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
+        env["LANG"] = "C.UTF-8"
+    if account := settings.account:
+        env |= {"HOME": account.home, "USER": account.name, "LOGNAME": account.name}
+    env.setdefault("HOME", str(Path.home()))
+    env["SHELL"] = "/bin/bash"
+    return env
+
+
+def find_account(username: str | None, user_id: int | None) -> Account | None:
+    """The account to run shells as: None when it is the server's own.
+
+    Raises `InvalidSetting` when there is no such user, or the server may not become it.
+    """
+    try:
+        entry = (
+            pwd.getpwnam(username)
+            if username
+            else pwd.getpwuid(os.getuid() if user_id is None else user_id)
+        )
+    except KeyError as error:
+        wanted = username or user_id
+        raise InvalidSetting(
+            f"there is no user {wanted!r} on this machine; make it with `useradd -m {wanted}`, "
+            "or leave the setting out to use the present user"
+        ) from error
+    if user_id is not None and entry.pw_uid != user_id:
+        raise InvalidSetting(
+            f"the user {username!r} has id {entry.pw_uid} here, not {user_id}; name one of the two"
+        )
+    if entry.pw_uid == os.getuid():
+        return None
+    if os.getuid() != 0:
+        raise InvalidSetting(
+            f"only root can run shells as {entry.pw_name!r}; start as root, or as that user"
+        )
+    groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir)
