@@ -1,0 +1,103 @@
+"""`python -m benchmarks`: measure, then write the report, the figures and the plot.
+
+A whole run writes beside this file. A run of some cases, or a quick one, writes to `.bench/`, so
+that it never takes the place of a whole one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine, plot, report
+from benchmarks.cases.case import Case, Effort
+from benchmarks.cases.endurance import Endurance
+from benchmarks.cases.files import FileWork
+from benchmarks.cases.fleet import Fleet
+from benchmarks.cases.latency import Latency, LatencyOneCore
+from benchmarks.cases.output import LARGE, MEDIUM, Output
+from benchmarks.cases.server import ServerStart
+from benchmarks.cases.startup import Startup
+from benchmarks.entrants import ENTRANTS
+from benchmarks.results import Results
+from benchmarks.run import Run
+
+ROOT = Path(__file__).parent.parent
+CASES: tuple[Case, ...] = (
+    *(Startup(), Latency(), LatencyOneCore()),
+    *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
+    *(Fleet(), FileWork(), ServerStart(), Endurance()),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    asked = _parse(arguments)
+    console = Console()
+    cases = [case for case in CASES if not asked.only or case.name in asked.only]
+    entrants = [e for e in ENTRANTS if not asked.subjects or e.name in asked.subjects]
+    effort = Effort(rounds=asked.rounds, endurance=asked.endurance, is_quick=asked.quick)
+    with Run(ROOT, effort, console) as run:
+        run.bring_up(entrants)
+        start, began = machine.load(), perf_counter()
+        run.all(cases)
+        _describe(run.results, effort, start, perf_counter() - began)
+    is_whole = len(cases) == len(CASES) and len(entrants) == len(ENTRANTS) and not asked.quick
+    written = _write(run.results, cases, ROOT / ("benchmarks" if is_whole else ".bench"))
+    _show(run.results, console)
+    console.print(f"written: {written}", highlight=False, soft_wrap=True)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    names = [case.name for case in CASES]
+    parser.add_argument("--quick", action="store_true", help="3 rounds, peers hardly, 2 minutes")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="CASE", help=", ".join(names))
+    subjects = [entrant.name for entrant in ENTRANTS]
+    parser.add_argument(
+        "--subjects", nargs="+", choices=subjects, metavar="SUBJECT", help=", ".join(subjects)
+    )
+    parser.add_argument("--rounds", type=int, help="rounds of each case (7; 3 when quick)")
+    parser.add_argument("--endurance", type=int, help="commands to endure (20000; 2000 when quick)")
+    asked = parser.parse_args(arguments)
+    asked.rounds = asked.rounds or (3 if asked.quick else 7)
+    asked.endurance = asked.endurance or (2000 if asked.quick else 20_000)
+    return asked
+
+
+def _describe(results: Results, effort: Effort, load_start: str, seconds: float) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    results.about |= {
+        "date": now.strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": machine.facts(),
+        "versions": results.about.get("versions", {}),
+        "load_start": load_start,
+        "load_end": machine.load(),
+        "rounds": effort.rounds,
+        "endurance": effort.endurance,
+        "minutes": seconds / 60,
+    }
+
+
+def _write(results: Results, cases: Sequence[Case], directory: Path) -> Path:
+    results.save(directory / "results.json")
+    plot.draw(results, directory / "results.svg")
+    path = directory / "RESULTS.md"
+    path.write_text(report.render(results, cases))
+    return path
+
+
+def _show(results: Results, console: Console) -> None:
+    goals = Table("goal", "limit", "measured", "holds", title="Goals")
+    for row in report.goal_rows(results):
+        goals.add_row(*(cell.replace("*", "") for cell in row))
+    console.print(goals)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What is measured: one module per case. Each runs alone: `python -m benchmarks.cases.latency`."""

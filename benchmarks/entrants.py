@@ -1,0 +1,68 @@
+"""Who is measured: the physical limit, ours, and our peers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    name: str
+    title: str
+    """For the report: what exactly is measured."""
+    module: str
+    arguments: tuple[str, ...] = ()
+    venv: str | None = None
+    """The environment in `venvs.VENVS` it needs; None is the one the harness runs in."""
+    pace: Literal["fast", "medium", "slow"] = "fast"
+    """How many repetitions are bearable: a command takes well under a millisecond, a few, or
+    a tenth of a second."""
+
+    @property
+    def is_peer(self) -> bool:
+        return self.venv is not None
+
+
+RAW = Entrant("raw-pty", "bash on a pty, blocking reads: the physical limit", "raw_pty")
+BASCULE = Entrant("bascule", "Bascule in process, on uvloop", "bascule_local", ("uvloop",))
+BASCULE_ASYNCIO = Entrant(
+    "bascule-asyncio", "Bascule in process, on plain asyncio", "bascule_local", ("asyncio",)
+)
+BASCULE_HTTP = Entrant(
+    "bascule-http", "Bascule's action server over HTTP, by `RemoteRuntime`", "bascule_remote"
+)
+BASCULE_HTTP_BARE = Entrant(
+    "bascule-http-bare", "the same server, asked by a bare socket", "bascule_remote", ("bare",)
+)
+OPENHANDS_TMUX = Entrant(
+    "openhands-v1-tmux",
+    "OpenHands V1's terminal tool, tmux (its default)",
+    "openhands_terminal",
+    venv="openhands",
+    pace="slow",
+)
+OPENHANDS_PTY = Entrant(
+    "openhands-v1-pty",
+    "OpenHands V1's terminal tool, its subprocess kind",
+    "openhands_terminal",
+    ("subprocess",),
+    venv="openhands",
+    pace="medium",
+)
+OPENHANDS_SERVER = Entrant(
+    "openhands-v1-server",
+    "OpenHands V1's agent server over HTTP, a new `sh` per command (no state)",
+    "openhands_server",
+    venv="openhands",
+    pace="medium",
+)
+SWE_REX = Entrant(
+    "swe-rex", "SWE-ReX's local runtime, in process", "swe_rex", venv="swe-rex", pace="slow"
+)
+
+ENTRANTS: tuple[Entrant, ...] = (
+    *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_HTTP, BASCULE_HTTP_BARE),
+    *(OPENHANDS_TMUX, OPENHANDS_PTY, OPENHANDS_SERVER, SWE_REX),
+)
+OURS: tuple[Entrant, ...] = (BASCULE, BASCULE_ASYNCIO, BASCULE_HTTP, BASCULE_HTTP_BARE)

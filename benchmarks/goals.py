@@ -1,0 +1,125 @@
+"""What we promise, held against what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.entrants import (
+    BASCULE,
+    BASCULE_HTTP,
+    OPENHANDS_TMUX,
+    RAW,
+    SWE_REX,
+    Entrant,
+)
+from benchmarks.results import Results
+from benchmarks.tables import figure
+
+MIB = 1024 * 1024
+Measured = Callable[[Results], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    text: str
+    measured: Measured
+    limit: float
+    unit: str = ""
+    is_floor: bool = False
+    """At least `limit`; else at most."""
+
+    def holds(self, results: Results) -> bool | None:
+        """None when it was not measured in this run."""
+        value = self.measured(results)
+        if value is None:
+            return None
+        return value >= self.limit if self.is_floor else value <= self.limit
+
+    def row(self, results: Results) -> list[str]:
+        holds = {True: "yes", False: "**no**", None: "not measured"}[self.holds(results)]
+        sign = "≥" if self.is_floor else "≤"
+        limit = f"{sign} {figure(self.limit, self.unit)}"
+        return [self.text, limit, figure(self.measured(results), self.unit), holds]
+
+
+def ratio(case: str, entrant: Entrant, other: Entrant, name: str) -> Measured:
+    return lambda results: results.ratio(case, (entrant, other), name)
+
+
+def median(case: str, entrant: Entrant, name: str, scale: float = 1.0) -> Measured:
+    def scaled(results: Results) -> float | None:
+        value = results.median(case, entrant, name)
+        return None if value is None else value * scale
+
+    return scaled
+
+
+def incomplete(case: str, entrant: Entrant) -> Measured:
+    """Rounds in which a byte was missing or different."""
+
+    def counted(results: Results) -> float | None:
+        rounds = results.of(case, entrant)
+        return sum(not seen.get("exact") for seen in rounds) if rounds else None
+
+    return counted
+
+
+def wrong_of_all(entrant: Entrant) -> Measured:
+    """Wrong answers; unknown unless the series was run to its end."""
+
+    def counted(results: Results) -> float | None:
+        if "endurance" in results.problems and entrant.name in results.problems["endurance"]:
+            return None
+        return results.total("endurance", entrant, "wrong")
+
+    return counted
+
+
+def goals(endurance: int) -> Sequence[Goal]:
+    """All of them; `endurance` is the number of commands that series had."""
+    here, http = BASCULE, BASCULE_HTTP
+    return (
+        Goal("`true` in process, of raw pty", ratio("latency", here, RAW, "median"), 3.5, "x"),
+        Goal("… the same, aimed at", ratio("latency", here, RAW, "median"), 2.5, "x"),
+        Goal(
+            "`true` in process, faster than OpenHands V1's default terminal",
+            ratio("latency", OPENHANDS_TMUX, here, "median"),
+            300,
+            "x",
+            is_floor=True,
+        ),
+        Goal(
+            "`true` in process, faster than SWE-ReX",
+            ratio("latency", SWE_REX, here, "median"),
+            300,
+            "x",
+            is_floor=True,
+        ),
+        Goal("`true` over HTTP, with state", median("latency", http, "median", 1000), 1, " ms"),
+        Goal("50 MB in process, of raw pty", ratio("output-50mb", here, RAW, "seconds"), 1.2, "x"),
+        Goal("50 MB over HTTP, of raw pty", ratio("output-50mb", http, RAW, "seconds"), 2, "x"),
+        Goal("50 MB in process, rounds not exact", incomplete("output-50mb", here), 0),
+        Goal("50 MB over HTTP, rounds not exact", incomplete("output-50mb", http), 0),
+        Goal("50 shells started, of raw pty", ratio("fleet", here, RAW, "start"), 2, "x"),
+        Goal(
+            "50 shells in process, commands/s",
+            median("fleet", here, "commands_per_second"),
+            6000,
+            is_floor=True,
+        ),
+        Goal(
+            "50 shells over HTTP, commands/s",
+            median("fleet", http, "commands_per_second"),
+            2500,
+            is_floor=True,
+        ),
+        Goal(
+            "idle CPU of 50 shells, in process", median("fleet", here, "idle_cpu", 100), 0.1, " %"
+        ),
+        Goal("idle CPU of 50 shells, server", median("fleet", http, "idle_cpu", 100), 0.1, " %"),
+        Goal("server start to `/alive`", median("server", http, "seconds"), 0.5, " s"),
+        Goal("idle RSS of the server", median("server", http, "rss", 1 / MIB), 60, " MiB"),
+        Goal(f"wrong of {endurance:,} commands under load, in process", wrong_of_all(here), 0),
+        Goal(f"wrong of {endurance:,} commands under load, HTTP", wrong_of_all(http), 0),
+    )

@@ -1,0 +1,69 @@
+"""`RESULTS.md`: goals first, then a section per case, then how it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.cases.case import Case
+from benchmarks.entrants import ENTRANTS
+from benchmarks.goals import goals
+from benchmarks.results import Results
+from benchmarks.tables import table
+
+METHOD = """\
+Every subject runs in a process of its own with an empty `HOME`, its bytecode compiled beforehand.
+Each case takes them in turn, round by round, and the order moves on by one each round, so that
+other work on the machine meets all of them alike: compare by ratio within this run, not with
+figures of another day. A figure is the median over rounds; p95 is the median of the rounds' own.
+`raw-pty` is the physical limit: bash on a pty, commands typed with a `printf` of a nonce behind
+them, blocking reads, no server, no protection against anything. Peers that need a tenth of a
+second per command get fewer commands, and one to three rounds where a round takes minutes. Raw
+figures of every round are in [results.json](results.json); `make bench` makes all of this again.
+"""
+
+
+def render(results: Results, cases: Sequence[Case]) -> str:
+    parts = ["# Benchmark results\n", _about(results), _goals(results)]
+    parts.append("![Latency, output, shells and throughput, side by side](results.svg)\n")
+    parts.append("## Who\n\n" + _who(results))
+    parts += [
+        f"## {case.title}\n\n{case.report(results)}{_problems(results, case)}"
+        for case in cases
+        if case.name in results.rounds or case.name in results.problems
+    ]
+    parts.append("## How it was measured\n\n" + METHOD)
+    return "\n".join(parts)
+
+
+def goal_rows(results: Results) -> list[list[str]]:
+    return [goal.row(results) for goal in goals(results.about.get("endurance", 20_000))]
+
+
+def _about(results: Results) -> str:
+    about = results.about
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    lines = [f"- {name}: {value}" for name, value in about["machine"].items()]
+    lines.append(f"- versions: {versions}")
+    lines.append(
+        f"- load average at the start {about['load_start']}; at the end {about['load_end']}"
+    )
+    lines.append(f"- {about['rounds']} rounds, {about['minutes']:.1f} minutes")
+    return f"Measured {about['date']}.\n\n" + "\n".join(lines) + "\n"
+
+
+def _goals(results: Results) -> str:
+    return "## Goals\n\n" + table(["goal", "limit", "measured", "holds"], goal_rows(results))
+
+
+def _who(results: Results) -> str:
+    rows = []
+    for entrant in ENTRANTS:
+        skipped = results.skipped.get(entrant.name)
+        rows.append([entrant.name, f"**skipped: {skipped}**" if skipped else entrant.title])
+    return table(["subject", "what"], rows).replace("--:", "---")
+
+
+def _problems(results: Results, case: Case) -> str:
+    found = results.problems.get(case.name, {})
+    lines = [f"- {name}: {reason}" for name, reason in found.items()]
+    return "\nNo figure in at least one round:\n\n" + "\n".join(lines) + "\n" if lines else ""
