@@ -1,0 +1,30 @@
+"""Whether a command is finished or its next line is still to come."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+_UNFINISHED = ("unexpected end of file", "unexpected EOF", "delimited by end-of-file")
+
+
+def is_unfinished(command: str) -> bool:
+    """An open quote, loop or heredoc, or a backslash at the end: bash would ask for more.
+
+    Bash itself is asked, without running anything. Where there is none, every line is finished.
+    """
+    backslashes = len(command) - len(command.rstrip("\\"))
+    if backslashes % 2:
+        return True
+    bash = shutil.which("bash")
+    if bash is None or "\0" in command:
+        return False
+    checked = subprocess.run(
+        [bash, "--norc", "-n"],
+        input=command.encode(errors="replace"),
+        capture_output=True,
+        env={"LC_ALL": "C"},
+        check=False,
+    )
+    complaint = checked.stderr.decode(errors="replace")
+    return any(sign in complaint for sign in _UNFINISHED)

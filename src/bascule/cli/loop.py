@@ -1,0 +1,68 @@
+"""An event loop in a thread of its own, for commands whose main thread waits for a person."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+_T = TypeVar("_T")
+
+
+class LoopThread:
+    """Runs coroutines while the main thread sits at a prompt. Leaving cancels what still runs."""
+
+    def __init__(self) -> None:
+        self._started: Future[asyncio.AbstractEventLoop] = Future()
+        self._thread = threading.Thread(target=self._run, name="bascule-loop", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._loop = self._started.result()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def start(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
+        """Begin `work`; the future is for other threads to wait on."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    @contextmanager
+    def hold(self, manager: AbstractAsyncContextManager[_T]) -> Iterator[_T]:
+        """Keep `manager` open in the loop. One task opens and closes it, as task groups demand."""
+        opened: Future[_T] = Future()
+        release = asyncio.Event()
+
+        async def keep() -> None:
+            try:
+                async with manager as value:
+                    opened.set_result(value)
+                    await release.wait()
+            except BaseException as error:
+                if opened.done():
+                    raise
+                opened.set_exception(error)
+
+        kept = self.start(keep())
+        try:
+            yield opened.result()
+        finally:
+            self._loop.call_soon_threadsafe(release.set)
+            kept.result()
+
+    def _run(self) -> None:
+        with asyncio.Runner() as runner:
+            loop = runner.get_loop()
+            loop.call_soon(self._started.set_result, loop)
+            loop.run_forever()

@@ -1,0 +1,240 @@
+"""What a machine offers. Every answer comes from trying the thing, not from its version number."""
+
+from __future__ import annotations
+
+import locale
+import os
+import re
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Literal
+
+_GIB = 1 << 30
+_CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at."""
+
+    name: str
+    state: Literal["ok", "missing", "limited"]
+    """missing: nothing works without it. limited: only what the advice names does not."""
+    found: str
+    advice: str = ""
+    """How to get it, or what will not work without it."""
+
+
+def examine() -> Sequence[Finding]:
+    """Look at everything, the required things first."""
+    return [check() for check in (*_REQUIRED, *_USEFUL)]
+
+
+# Required -------------------------------------------------------------------------------
+
+
+def python() -> Finding:
+    """Installing already refused what is too old; this tells which one it is."""
+    return Finding("Python", "ok", f"{sys.version.split()[0]} ({sys.executable})")
+
+
+def bash() -> Finding:
+    version = _version_of("bash", "--version")
+    if version is None:
+        return Finding("bash", "missing", "not found", _apt("bash"))
+    if version < (4, 4):
+        return Finding("bash", "missing", _dotted(version), "bash 4.4 or newer is needed (PS0)")
+    return Finding("bash", "ok", _dotted(version))
+
+
+def terminals() -> Finding:
+    try:
+        for descriptor in os.openpty():
+            os.close(descriptor)
+    except OSError as error:
+        advice = "a pseudoterminal file system must be mounted: mount -t devpts devpts /dev/pts"
+        return Finding("terminals", "missing", f"/dev/ptmx: {error.strerror}", advice)
+    return Finding("terminals", "ok", "/dev/ptmx opens")
+
+
+def loopback() -> Finding:
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+    except OSError as error:
+        advice = "the loopback interface must be up: ip link set lo up"
+        return Finding("loopback port", "missing", f"127.0.0.1: {error.strerror}", advice)
+    return Finding("loopback port", "ok", f"could listen on 127.0.0.1:{port}")
+
+
+def temporary_files() -> Finding:
+    directory = Path(tempfile.gettempdir())
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.write(b"bascule")
+            file.flush()
+    except OSError as error:
+        advice = "shell logs need a writable temporary directory; TMPDIR chooses another"
+        return Finding("temporary files", "missing", f"{directory}: {error.strerror}", advice)
+    return Finding("temporary files", "ok", str(directory))
+
+
+# Useful ---------------------------------------------------------------------------------
+
+
+def git() -> Finding:
+    return _program("git", "workspaces under version control need it")
+
+
+def ripgrep() -> Finding:
+    return _program("rg", "search works without it, only slower", package="ripgrep", name="ripgrep")
+
+
+def tmux() -> Finding:
+    return _program("tmux", "shells that people can attach to need it")
+
+
+def node() -> Finding:
+    return _program(
+        "node", "building the VS Code extension needs it", package="nodejs", name="Node"
+    )
+
+
+def chromium() -> Finding:
+    for program in _CHROMIUMS:
+        if path := shutil.which(program):
+            return Finding("Chromium", "ok", path)
+    return Finding(
+        "Chromium", "limited", "not found", f"browser actions need it; {_apt('chromium')}"
+    )
+
+
+def docker() -> Finding:
+    address = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    if not address.startswith("unix://"):
+        return Finding("Docker engine", "limited", f"{address} was not tried", "only unix:// is")
+    try:
+        version = _docker_version(address.removeprefix("unix://"))
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        advice = "sandboxes in containers need a running engine that you may talk to"
+        return Finding("Docker engine", "limited", f"{address}: {reason}", advice)
+    return Finding("Docker engine", "ok", f"API {version}")
+
+
+def disk() -> Finding:
+    places = {Path.cwd(), Path(tempfile.gettempdir())}
+    free = {place: shutil.disk_usage(place).free for place in places}
+    place = min(free, key=lambda each: free[each])
+    found = f"{free[place] / _GIB:.1f} GiB free at {place}"
+    if free[place] < _GIB:
+        return Finding("disk", "limited", found, "logs and workspaces may fill it; make room")
+    return Finding("disk", "ok", found)
+
+
+def utf8() -> Finding:
+    before = locale.setlocale(locale.LC_CTYPE)
+    try:
+        for name in ("C.UTF-8", "C.utf8", "en_US.UTF-8"):
+            try:
+                locale.setlocale(locale.LC_CTYPE, name)
+            except locale.Error:
+                continue
+            return Finding("locale", "ok", name)
+    finally:
+        locale.setlocale(locale.LC_CTYPE, before)
+    return Finding(
+        "locale", "limited", "no UTF-8 locale", f"non-ASCII file names; {_apt('locales')}"
+    )
+
+
+def limits() -> Finding:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    found = f"{_limit(soft)} open files (up to {_limit(hard)}), {_limit(processes)} processes"
+    if 0 <= soft < 1024 or 0 <= processes < 1024:
+        advice = "many shells at once need more: ulimit -n 4096; ulimit -u 4096"
+        return Finding("limits", "limited", found, advice)
+    return Finding("limits", "ok", found)
+
+
+def namespaces() -> Finding:
+    advice = "stronger isolation of local sandboxes needs them: sysctl user.max_user_namespaces"
+    if shutil.which("unshare") is None:
+        return Finding("namespaces", "limited", "unshare not found", _apt("util-linux"))
+    command = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"]
+    tried = subprocess.run(command, capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        reason = tried.stderr.strip().rpartition("\n")[2] or f"status {tried.returncode}"
+        return Finding("namespaces", "limited", reason, advice)
+    return Finding("namespaces", "ok", "user, mount and pid namespaces can be made")
+
+
+def cgroups() -> Finding:
+    advice = "limits on a sandbox's memory and processes need cgroup v2 and the right to use it"
+    root = Path("/sys/fs/cgroup")
+    if not (root / "cgroup.controllers").exists():
+        return Finding("cgroups", "limited", "no cgroup v2 at /sys/fs/cgroup", advice)
+    group = root / f"bascule-doctor-{os.getpid()}"
+    try:
+        group.mkdir()
+        group.rmdir()
+    except OSError as error:
+        return Finding("cgroups", "limited", f"cannot make a group: {error.strerror}", advice)
+    return Finding("cgroups", "ok", "cgroup v2, groups can be made")
+
+
+_REQUIRED: Sequence[Callable[[], Finding]] = (python, bash, terminals, loopback, temporary_files)
+_USEFUL: Sequence[Callable[[], Finding]] = (
+    *(git, ripgrep, tmux, node, chromium, docker),
+    *(disk, utf8, limits, namespaces, cgroups),
+)
+
+
+def _program(program: str, purpose: str, *, package: str = "", name: str = "") -> Finding:
+    version = _version_of(program, "-V" if program == "tmux" else "--version")
+    if version is None:
+        advice = f"{purpose}; {_apt(package or program)}"
+        return Finding(name or program, "limited", "not found", advice)
+    return Finding(name or program, "ok", _dotted(version))
+
+
+def _version_of(program: str, flag: str) -> tuple[int, ...] | None:
+    """The first dotted number a program says about itself; None when it cannot be run."""
+    if shutil.which(program) is None:
+        return None
+    answer = subprocess.run([program, flag], capture_output=True, text=True, check=False)
+    match = re.search(r"\d+(\.\d+)+", answer.stdout)
+    return tuple(int(part) for part in match[0].split(".")) if match else None
+
+
+def _docker_version(path: str) -> str:
+    connection = HTTPConnection("docker", timeout=2)
+    with socket.socket(socket.AF_UNIX) as connection.sock:
+        connection.sock.settimeout(2)
+        connection.sock.connect(path)
+        connection.request("GET", "/_ping")
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise HTTPException(f"the engine answered {answer.status}")
+        return answer.headers.get("Api-Version", "unknown")
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _limit(value: int) -> str:
+    return "unlimited" if value == resource.RLIM_INFINITY else str(value)
+
+
+def _apt(package: str) -> str:
+    return f"as root: apt-get install {package}"

@@ -1,0 +1,195 @@
+"""A person, or a file, giving commands to a shell one after another."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import select
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+from bascule.core.actions import Action, CmdRun, Interrupt
+from bascule.core.contracts import Runtime
+from bascule.core.observations import CmdOutput, Observation
+
+from .continuation import is_unfinished
+from .following import run_to_end
+from .loop import LoopThread
+
+logger = logging.getLogger(__name__)
+
+_LEAVE = re.compile(r"\s*(?:exit|logout)(?:\s+(\d{1,3}))?\s*;?\s*")
+_KEYS = {signal.SIGINT: "C-c", signal.SIGTSTP: "C-z", signal.SIGQUIT: "C-\\"}
+_PATIENCE = 3
+"""How many times Ctrl-C is pressed before it is meant by force."""
+
+
+class Prompt:
+    """Reads commands from stdin and writes what they print to stdout.
+
+    At a terminal there is a prompt with line editing. While a command runs, lines typed go to it
+    and so do Ctrl-C, Ctrl-Z, Ctrl-\\ and Ctrl-D; the program that shows the prompt is left by
+    Ctrl-D or `exit` at the prompt. From a file or pipe, commands are read until its end.
+    """
+
+    def __init__(self, runtime: Runtime, loop: LoopThread, *, shell: str = "") -> None:
+        self._runtime = runtime
+        self._loop = loop
+        self._shell = shell
+        self._is_terminal = sys.stdin.isatty()
+        self._directory = ""
+        self._status = 0
+        self._at_line_start = True
+
+    def converse(self) -> int:
+        """Until the end of input; returns the status to exit with.
+
+        That is the last command's when they were read from a file, as a script's would be. A
+        person who leaves has not failed, unless by `exit N`.
+        """
+        if self._is_terminal:
+            import readline  # noqa: F401  # line editing for `input`, when imported
+
+            self._directory = self._first_directory()
+        for command in self._commands():
+            if leaving := _LEAVE.fullmatch(command):
+                return int(leaving[1] or (0 if self._is_terminal else self._status)) & 255
+            self._status = self._execute(command)
+        return 0 if self._is_terminal else self._status
+
+    # Reading ---------------------------------------------------------------------------------
+
+    def _commands(self) -> Iterator[str]:
+        """Whole commands: a line, and those after it while it is unfinished."""
+        pending = ""
+        while (line := self._line(continued=bool(pending))) is not None:
+            pending = f"{pending}\n{line}" if pending else line
+            if is_unfinished(pending):
+                continue
+            if pending.strip():
+                yield pending
+            pending = ""
+        if pending.strip():
+            yield pending  # bash says best what is missing
+
+    def _line(self, *, continued: bool) -> str | None:
+        """The next line, None at the end. Ctrl-C gives up the line, and the ones before it."""
+        if not self._is_terminal:
+            return line.removesuffix("\n") if (line := sys.stdin.readline()) else None
+        try:
+            return input("> " if continued else self._prompt())
+        except KeyboardInterrupt:
+            self._say("")
+            return ""
+        except EOFError:
+            self._say("")
+            return None
+
+    def _prompt(self) -> str:
+        status = f"[{self._status}] " if self._status else ""
+        # Between \x01 and \x02 is what readline must not count as width.
+        return f"{status}\x01\x1b[36m\x02{self._directory}\x01\x1b[0m\x02 $ "
+
+    def _first_directory(self) -> str:
+        seen = self._loop.start(self._runtime.act(CmdRun("pwd", shell=self._shell))).result()
+        return seen.content.strip() if isinstance(seen, CmdOutput) else ""
+
+    # Running ---------------------------------------------------------------------------------
+
+    def _execute(self, command: str) -> int:
+        action = CmdRun(command, blocking=True, shell=self._shell)
+        running = self._loop.start(run_to_end(self._runtime, action, self._write))
+        with self._keys():
+            if self._is_terminal:
+                self._pass_on_lines_until(running)
+            observation = running.result()
+        return self._conclude(observation)
+
+    def _conclude(self, observation: Observation) -> int:
+        if not self._at_line_start and self._is_terminal:
+            self._write(b"\n")
+        if not isinstance(observation, CmdOutput):
+            self._say(observation.content)
+            return 1
+        about = observation.metadata
+        self._directory = about.working_dir or self._directory
+        if about.background:
+            self._say(f"[background] {about.background.rstrip()}")
+        if about.state in ("refused", "idle"):
+            self._say((observation.content + about.suffix).strip())
+        if about.shell_ended:
+            self._say(f"[the shell ended with status {about.exit_code}; the next one is new]")
+        return about.exit_code & 255
+
+    def _pass_on_lines_until(self, running: Future[Observation]) -> None:
+        """Lines typed while a command runs are for it."""
+        stdin = sys.stdin.fileno()
+        with _wakes(running) as wake:
+            while wake not in (ready := select.select([stdin, wake], [], [])[0]):
+                if stdin in ready:
+                    typed = os.read(stdin, 65536)
+                    text = typed.decode(errors="replace").removesuffix("\n") if typed else "C-d"
+                    self._act(CmdRun(text, is_input=True, shell=self._shell))
+
+    @contextmanager
+    def _keys(self) -> Iterator[None]:
+        """Keys that signal reach the command in place of this program."""
+        presses = 0
+
+        def press(number: int, _frame: FrameType | None) -> None:
+            nonlocal presses
+            presses += number == signal.SIGINT
+            if presses > _PATIENCE:
+                self._act(Interrupt(shell=self._shell, kill=True))
+            else:
+                key = _KEYS[signal.Signals(number)]
+                self._act(CmdRun(key, is_input=True, shell=self._shell))
+
+        numbers = tuple(_KEYS) if self._is_terminal else (signal.SIGINT,)
+        before = {number: signal.signal(number, press) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _act(self, action: Action) -> None:
+        """Beside the running command, whose own answer tells what came of it."""
+        self._loop.start(self._runtime.act(action)).add_done_callback(_note_failure)
+
+    # Writing ---------------------------------------------------------------------------------
+
+    def _write(self, data: bytes) -> None:
+        """Called in the loop's thread, which serves this prompt alone and may wait for stdout."""
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        self._at_line_start = data.endswith(b"\n")
+
+    def _say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+@contextmanager
+def _wakes(future: Future[Any]) -> Iterator[int]:
+    """A descriptor that becomes readable when `future` is done."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+
+        def wake(_: Future[Any]) -> None:
+            with suppress(OSError):  # nobody waits any more
+                theirs.send(b".")
+
+        future.add_done_callback(wake)
+        yield ours.fileno()
+
+
+def _note_failure(done: Future[Observation]) -> None:
+    if not done.cancelled() and (error := done.exception()) is not None:
+        logger.warning("could not be passed on to the command: %s", error)
