@@ -1,0 +1,90 @@
+"""JSON in and out: exact, quick on long text, and never a crash."""
+
+from __future__ import annotations
+
+import time
+from math import inf, nan
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from bascule.core.errors import InvalidAction
+from bascule.wire import from_json, to_json
+
+from .strategies import json_values
+
+
+@given(json_values)
+def test_json_comes_back_as_it_went(value: Any) -> None:
+    assert from_json(to_json(value)) == value
+
+
+def test_json_is_compact_utf8() -> None:
+    assert to_json({"a": ["é", 1, 1.5, None, True]}) == '{"a":["é",1,1.5,null,true]}'.encode()
+
+
+@pytest.mark.parametrize(
+    "value", [nan, inf, -inf, {"a": [1, {"b": nan}]}, (inf,), {"text": "x" * 200_000, "n": nan}]
+)
+def test_what_is_not_a_finite_number_does_not_go_out(value: object) -> None:
+    with pytest.raises(InvalidAction, match="NaN or Infinity"):
+        to_json(value)
+
+
+def test_text_that_only_speaks_of_nan_goes_out() -> None:
+    assert to_json({"content": "NaN -Infinity"}) == b'{"content":"NaN -Infinity"}'
+
+
+@pytest.mark.parametrize("value", [object(), "\ud800", {"\udfff": 1}, b"\xff"])
+def test_what_json_cannot_hold_does_not_go_out(value: object) -> None:
+    with pytest.raises(InvalidAction, match="cannot be written as JSON"):
+        to_json(value)
+
+
+def test_a_value_nested_without_end_does_not_go_out() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    with pytest.raises(InvalidAction, match="cannot be written as JSON"):
+        to_json(deep)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"{} trailing",
+        b"NaN",
+        b'{"a": Infinity}',
+        b"[-Infinity]",
+        b"'single'",
+        b'"\xff"',
+        b'"\\ud800"',
+        b"[" * 1_000_000,
+        b'{"a":' * 1_000_000,
+        b"1" * 1_000_000,
+    ],
+    ids=lambda data: repr(data[:12]),
+)
+def test_what_is_not_json_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidAction, match="not JSON we accept"):
+        from_json(data)
+
+
+def test_what_was_nested_as_deep_as_may_come_in_may_go_out() -> None:
+    deep = b"[" * 200 + b"]" * 200
+
+    assert to_json(from_json(deep)) == deep
+
+
+@pytest.mark.slow
+def test_fifty_megabytes_take_no_time_to_speak_of() -> None:
+    event = {"content": "0123456789\n" * 4_700_000, "extras": {"duration": 0.5}}
+
+    started = time.process_time()
+    assert from_json(to_json(event)) == event
+
+    assert time.process_time() - started < 3
