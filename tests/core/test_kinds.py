@@ -1,0 +1,65 @@
+"""The tables of kinds are complete, and what is in them are values."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from bascule.core import actions, observations
+from bascule.core.actions import ACTIONS, NOT_EXECUTABLE, Action, CmdRun
+from bascule.core.contracts import MANDATORY_CAPABILITIES
+from bascule.core.observations import OBSERVATIONS, CmdMetadata, CmdOutput, Observation
+
+
+def subclasses(module: ModuleType, base: type) -> set[type]:
+    return {
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, base) and value is not base
+    }
+
+
+def test_every_action_is_in_the_table_under_its_kind() -> None:
+    assert set(ACTIONS.values()) == subclasses(actions, Action)
+    assert all(cls.kind == kind for kind, cls in ACTIONS.items())
+    assert "" not in ACTIONS
+
+
+def test_every_observation_is_in_the_table_under_its_kind() -> None:
+    assert set(OBSERVATIONS.values()) == subclasses(observations, Observation)
+    assert all(cls.kind == kind for kind, cls in OBSERVATIONS.items())
+    assert "" not in OBSERVATIONS
+
+
+@pytest.mark.parametrize(
+    "cls", [*ACTIONS.values(), *OBSERVATIONS.values()], ids=lambda cls: cls.__name__
+)
+def test_events_are_frozen_and_hold_nothing_else(cls: type) -> None:
+    parameters = cls.__dataclass_params__  # type: ignore[attr-defined]
+
+    assert parameters.frozen
+    assert "__slots__" in vars(cls)
+
+
+def test_what_a_runtime_must_do_and_what_it_never_does_are_kinds() -> None:
+    assert ACTIONS.keys() > MANDATORY_CAPABILITIES
+    assert ACTIONS.keys() > NOT_EXECUTABLE
+    assert MANDATORY_CAPABILITIES.isdisjoint(NOT_EXECUTABLE)
+
+
+def test_each_executable_kind_is_answered_by_an_observation_of_its_name() -> None:
+    answered_otherwise = {"browse_interactive": "browse", "call_tool_mcp": "mcp"}
+    executable = ACTIONS.keys() - NOT_EXECUTABLE
+
+    assert {answered_otherwise.get(kind, kind) for kind in executable} <= OBSERVATIONS.keys()
+
+
+def test_each_event_has_an_id_of_its_own() -> None:
+    assert CmdRun("ls").id != CmdRun("ls").id
+    assert CmdRun("ls", id=CmdRun("").id) != CmdRun("ls")
+
+
+def test_an_exit_code_is_that_of_the_metadata() -> None:
+    assert CmdOutput(command="ls").exit_code == -1
+    assert CmdOutput(command="ls", metadata=CmdMetadata(exit_code=3)).exit_code == 3
