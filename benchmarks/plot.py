@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from benchmarks.entrants import ENTRANTS, OURS, RAW, Entrant
 from benchmarks.results import Results
 from benchmarks.tables import figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +30,10 @@ PANELS = (
 
 
 def draw(results: Results, path: Path) -> None:
-    import matplotlib as mpl
-
+    """Needs matplotlib, which is only installed for this."""
+    mpl: Any = importlib.import_module("matplotlib")
     mpl.use("svg")
-    import matplotlib.pyplot as plt
-
+    plt: Any = importlib.import_module("matplotlib.pyplot")
     # Fixed ids and no date: the same figures give the same file.
     with mpl.rc_context({"svg.hashsalt": "bascule", "font.size": 9}):
         canvas, grid = plt.subplots(2, 2, figsize=(11, 6.5), layout="constrained")
@@ -46,7 +43,7 @@ def draw(results: Results, path: Path) -> None:
         plt.close(canvas)
 
 
-def _fill(axes: Axes, panel: Panel, results: Results) -> None:
+def _fill(axes: Any, panel: Panel, results: Results) -> None:
     shown = {
         entrant: value * panel.scale
         for entrant in reversed(ENTRANTS)

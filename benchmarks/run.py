@@ -123,7 +123,7 @@ class Run:
                 highlight=False,
             )
         if isinstance(error, WorkerLost):
-            self._workers[step.entrant.name].stop()
+            self._workers[step.entrant.name].stop(patience=0)
             self._workers[step.entrant.name] = self._start(step.entrant)
             self._greet(step.entrant)
 

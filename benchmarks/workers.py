@@ -84,14 +84,14 @@ class Worker:
         """The same without the client, where the work is done by a server."""
         return self.family() - ({self.pid} if self.hello.get("server_pid") else set())
 
-    def stop(self) -> None:
-        """Ask the worker to end; end by force what has not ended in time."""
+    def stop(self, patience: float = STOP_TIMEOUT) -> None:
+        """Ask the worker to end; end by force what has not ended in time. Twice is fine."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(STOP_TIMEOUT)
+            self._process.wait(patience)
         processes.end(self.pid, self.mark)
         self._process.kill()
         self._process.wait()

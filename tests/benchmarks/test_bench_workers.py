@@ -1,0 +1,129 @@
+"""Workers answer questions in a process of their own and leave nothing behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks import processes
+from benchmarks.entrants import BASCULE, RAW
+from benchmarks.workers import Declined, Worker, WorkerError, WorkerLost
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def root(project: Path, tmp_path: Path) -> Path:
+    """A place for logs, with the benchmarks importable from it."""
+    (tmp_path / "benchmarks").symlink_to(project / "benchmarks")
+    return tmp_path
+
+
+@pytest.fixture
+def worker(root: Path) -> Iterator[Worker]:
+    worker = Worker(RAW, Path(sys.executable), root)
+    worker.greet()
+    yield worker
+    worker.stop()
+
+
+def test_a_worker_measures_where_it_lives(worker: Worker) -> None:
+    seen = worker.ask("latency", count=20, warmup=2)
+
+    assert 0 < seen["median"] <= seen["p95"]
+    assert seen["wrong"] == 0
+
+
+def test_shells_of_a_worker_are_seen_from_outside(worker: Worker) -> None:
+    alone = worker.family()
+    worker.ask("fleet_open", count=3)
+
+    everyone = worker.family()
+
+    assert len(everyone) == len(alone) + 3
+    assert processes.memory(everyone).pss > processes.memory(alone).pss
+
+
+def test_cpu_of_a_command_is_seen_from_outside(worker: Worker) -> None:
+    worker.ask("fleet_open", count=2)
+    before = processes.cpu_seconds(worker.family())
+    worker.ask("fleet_run", each=200)
+
+    assert processes.cpu_seconds(worker.family()) > before
+
+
+def test_what_a_subject_lacks_is_told_apart_from_a_failure(worker: Worker) -> None:
+    with pytest.raises(Declined, match="has no server"):
+        worker.ask("server_start")
+    with pytest.raises(WorkerError, match="TypeError"):
+        worker.ask("latency", nonsense=1)
+
+
+def test_a_worker_that_ends_is_noticed(worker: Worker) -> None:
+    os.kill(worker.pid, 9)
+
+    with pytest.raises(WorkerLost):
+        worker.ask("hello")
+
+
+def test_a_worker_that_does_not_answer_in_time_is_noticed(worker: Worker) -> None:
+    with pytest.raises(WorkerLost, match="no answer"):
+        worker.ask("output", command="sleep 5", piece="x", repeat=1, limit=9, timeout=0.05)
+    worker.stop(patience=0)
+
+
+def test_a_subject_that_cannot_be_imported_says_why(root: Path) -> None:
+    missing = dataclasses.replace(RAW, module="no_such_peer")
+    worker = Worker(missing, Path(sys.executable), root)
+    try:
+        with pytest.raises(WorkerLost, match="no_such_peer"):
+            worker.greet()
+    finally:
+        worker.stop()
+
+
+def test_stopping_ends_every_process_also_one_that_left_its_parent(root: Path) -> None:
+    worker = Worker(RAW, Path(sys.executable), root)
+    worker.greet()
+    environment = {**os.environ, processes.MARK: worker.mark}
+    stray = subprocess.Popen(["sleep", "60"], env=environment, start_new_session=True)
+    worker.ask("fleet_open", count=2)
+    others = worker.family() - {worker.pid, stray.pid}
+
+    worker.stop()
+
+    assert stray.wait(5) == -9
+    assert not _alive(others)
+
+
+def test_ours_in_process_endures(root: Path) -> None:
+    worker = Worker(BASCULE, Path(sys.executable), root)
+    try:
+        worker.greet()
+        assert worker.ask("endure", count=200, seed=4)["wrong"] == 0
+        worker.ask("endure_end")
+    finally:
+        worker.stop()
+
+
+def _alive(pids: frozenset[int]) -> list[int]:
+    """Those still running a moment later; a killed process needs one to disappear."""
+    deadline = time.monotonic() + 5
+    left = list(pids)
+    while left and time.monotonic() < deadline:
+        left = [pid for pid in left if Path(f"/proc/{pid}/cmdline").exists() and _runs(pid)]
+    return left
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
