@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
@@ -36,8 +36,7 @@ _ENVELOPE: Mapping[str, st.SearchStrategy[Any]] = {
 }
 
 
-@cache
-def events(cls: type) -> st.SearchStrategy[Any]:
+def _events(cls: type) -> st.SearchStrategy[Any]:
     """Instances of `cls` as decoding would make them: sequences are tuples."""
     if cls is Condensation:
         return condensations
@@ -47,6 +46,9 @@ def events(cls: type) -> st.SearchStrategy[Any]:
         for field in dataclasses.fields(cls)
     }
     return st.builds(lambda values: cls(**values), st.fixed_dictionaries(fields))
+
+
+events: Callable[[type], st.SearchStrategy[Any]] = cache(_events)
 
 
 def of(hint: Any) -> st.SearchStrategy[Any]:

@@ -28,7 +28,7 @@ def test_json_is_compact_utf8() -> None:
     "value", [nan, inf, -inf, {"a": [1, {"b": nan}]}, (inf,), {"text": "x" * 200_000, "n": nan}]
 )
 def test_what_is_not_a_finite_number_does_not_go_out(value: object) -> None:
-    with pytest.raises(InvalidAction, match="NaN or Infinity"):
+    with pytest.raises(InvalidAction, match="NaN and Infinity cannot"):
         to_json(value)
 
 
@@ -36,10 +36,16 @@ def test_text_that_only_speaks_of_nan_goes_out() -> None:
     assert to_json({"content": "NaN -Infinity"}) == b'{"content":"NaN -Infinity"}'
 
 
-@pytest.mark.parametrize("value", [object(), "\ud800", {"\udfff": 1}, b"\xff"])
+@pytest.mark.parametrize("value", [object(), {"a": [object()]}, b"\xff", {1: object()}])
 def test_what_json_cannot_hold_does_not_go_out(value: object) -> None:
     with pytest.raises(InvalidAction, match="cannot be written as JSON"):
         to_json(value)
+
+
+def test_lone_surrogates_are_replaced_wherever_they_are() -> None:
+    value = {"caf\udce9": ["\ud800", {"a": ("\udfff", 1)}]}
+
+    assert from_json(to_json(value)) == {"caf\ufffd": ["\ufffd", {"a": ["\ufffd", 1]}]}
 
 
 def test_a_value_nested_without_end_does_not_go_out() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic_core import ErrorDetails, ValidationError
 
@@ -67,6 +67,11 @@ def from_validation(
         return missing(event, field)
     expected = [_expected(each) for each in details if _place(each) == place]
     return invalid(event, field, " or ".join(expected), first["input"])
+
+
+def refuse(value: object) -> NoReturn:
+    """For `plain`: what JSON has no words for cannot travel."""
+    raise InvalidAction(f"{shortened(value)} ({type(value).__name__}) cannot be written as JSON")
 
 
 def shortened(value: object) -> str:

@@ -236,11 +236,7 @@ def _record(value: object) -> dict[str, Any]:
 
 
 def _otherwise(value: object) -> Any:
-    if dataclasses.is_dataclass(value):
-        return _record(value)
-    raise InvalidAction(
-        f"{_complaints.shortened(value)} ({type(value).__name__}) cannot be written as JSON"
-    )
+    return _record(value) if dataclasses.is_dataclass(value) else _complaints.refuse(value)
 
 
 def _finish(

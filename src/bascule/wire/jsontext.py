@@ -13,19 +13,25 @@ import pydantic_core
 
 from bascule.core.errors import InvalidAction
 
+from . import _complaints
+from .plain import plain
+
 _SCANNED = 100_000
 """Up to this size it is faster to look for the words in the text than for floats in the value."""
 
 
 def to_json(value: object) -> bytes:
-    """`value` as compact UTF-8. Raises `InvalidAction` for what JSON cannot hold."""
+    """`value` as compact UTF-8, lone surrogates replaced.
+
+    Raises `InvalidAction` for what JSON cannot hold.
+    """
     try:
         text = pydantic_core.to_json(value, inf_nan_mode="constants")
-    except ValueError as error:  # PydanticSerializationError is one
-        raise InvalidAction(f"This cannot be written as JSON: {error}") from error
+    except pydantic_core.PydanticSerializationError:
+        text = pydantic_core.to_json(plain(value, _complaints.refuse))
     suspect = len(text) > _SCANNED or b"NaN" in text or b"Infinity" in text
     if suspect and _has_non_finite(value):
-        raise InvalidAction("This cannot be written as JSON: it holds NaN or Infinity")
+        raise InvalidAction("NaN and Infinity cannot be written as JSON")
     return text
 
 
