@@ -46,14 +46,15 @@ class CmdRun(Action):
 
     command: str
     is_input: bool = False
-    """Type `command` into the running program; `C-c`, `C-d`, … are keys, other text gets Enter."""
+    """Type `command` into the running program; `C-c`, `C-d`, … are keys, other text gets Enter
+    unless it ends with one (a lone newline is just Enter)."""
     thought: str = ""
     blocking: bool = False
     """Do not answer early when no new output comes; only the hard time-out applies."""
     is_static: bool = False
     """Run in a throw-away shell started in `cwd`, apart from every other one."""
     cwd: str | None = None
-    """Directory for a static command; for others, where the command runs, once."""
+    """Directory for a static command; others run where their shell is."""
     hidden: bool = False
     confirmation_state: Confirmation = "confirmed"
     security_risk: SecurityRisk = -1

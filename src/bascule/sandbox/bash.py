@@ -48,7 +48,6 @@ class BashProcess:
         self._channel: socket.socket | None = None
         self._unsent = bytearray()
         self._untyped = bytearray()
-        self._long_line = False
         self._modes = b""
         self.pid = -1
         self.terminal = ""
@@ -115,17 +114,19 @@ class BashProcess:
     def type(self, data: bytes) -> None:
         """Type into whatever reads the terminal.
 
-        A line of more than 4,095 bytes would be cut by the terminal's line editing, which is
-        switched off while it passes; the reader sees the same bytes.
+        A terminal that edits lines holds no more than 4,095 bytes of one. A longer line is handed
+        over in pieces, each pushed by the end-of-file key, which after text means no more than
+        "take this now"; the reader sees the same bytes.
         """
+        modes = termios.tcgetattr(self._master)
+        if modes[3] & termios.ICANON and len(data) > _TYPED_LINE:
+            push = modes[6][termios.VEOF]
+            lines = data.split(b"\n")
+            data = b"\n".join(
+                push.join(line[i : i + _TYPED_LINE] for i in range(0, len(line) or 1, _TYPED_LINE))
+                for line in lines
+            )
         self._untyped += data
-        if not self._long_line and max(map(len, data.split(b"\n"))) > 4000:
-            modes = termios.tcgetattr(self._master)
-            if modes[3] & termios.ICANON:
-                self._long_line = True
-                modes[3] &= ~termios.ICANON
-                modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
-                termios.tcsetattr(self._master, termios.TCSANOW, modes)
         self._writable()
 
     def press(self, key: str) -> None:
@@ -285,11 +286,6 @@ class BashProcess:
             except OSError:
                 sent = len(self._untyped)  # nobody is left to type to
             del self._untyped[:sent]
-        if self._long_line:
-            self._long_line = False
-            modes = termios.tcgetattr(self._master)
-            modes[3] |= termios.ICANON
-            termios.tcsetattr(self._master, termios.TCSANOW, modes)
 
     def _exited(self, status: int) -> None:
         self.is_alive = False
@@ -298,6 +294,7 @@ class BashProcess:
 
 
 _PTY_CHUNK = 4095
+_TYPED_LINE = 4000
 _SIGNALS = {b"\x03": signal.SIGINT, b"\x1a": signal.SIGTSTP, b"\x1c": signal.SIGQUIT}
 _KEY_SIGNALS = frozenset(_SIGNALS.values())
 

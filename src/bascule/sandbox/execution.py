@@ -21,7 +21,9 @@ class Execution:
         self.command = command
         self.nonce = nonce
         self.output = output
-        self.started = False
+        self.begun = asyncio.Event()
+        """Set once bash runs the command, and in any case when it is over."""
+        self.when_begun: Callable[[], None] | None = None
         self.answers = 0
         self.log_start = 0
         self.background = ""
@@ -50,6 +52,15 @@ class Execution:
             if self.is_over:
                 self._ended.set_result(None)
         return self._ended
+
+    @property
+    def started(self) -> bool:
+        return self.begun.is_set()
+
+    def begin(self) -> None:
+        self.begun.set()
+        if self.when_begun is not None:
+            self.when_begun()
 
     def age(self) -> float:
         return self._loop.time() - self._began
@@ -109,6 +120,7 @@ class Execution:
 
     def close(self) -> None:
         self.is_over = True
+        self.begun.set()
         for timer in self._timers:
             timer.cancel()
         if self._ended is not None and not self._ended.done():

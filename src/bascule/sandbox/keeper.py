@@ -51,6 +51,7 @@ class Keeper(Closable):
         self._ending: dict[int, asyncio.Future[None]] = {}
         self._watched: dict[int, Callable[[int], None]] = {}
         self._early: dict[int, int] = {}
+        self._unwanted: set[int] = set()
         self._next_id = 0
         self._starting: asyncio.Lock = asyncio.Lock()
 
@@ -75,11 +76,12 @@ class Keeper(Closable):
                 await self._start()
         assert self._loop is not None
         self._next_id += 1
-        spawned = self._spawning[self._next_id] = self._loop.create_future()
+        spawn_id = self._next_id
+        spawned = self._spawning[spawn_id] = self._loop.create_future()
         self._send(
             {
                 "op": "spawn",
-                "id": self._next_id,
+                "id": spawn_id,
                 "argv": list(argv),
                 "env": dict(env),
                 "cwd": cwd,
@@ -90,7 +92,11 @@ class Keeper(Closable):
             terminal,
             channel,
         )
-        pid = await spawned
+        try:
+            pid = await spawned
+        except asyncio.CancelledError:
+            self._unwanted.add(spawn_id)
+            raise
         if pid in self._early:
             on_exit(self._early.pop(pid))
         else:
@@ -174,7 +180,10 @@ class Keeper(Closable):
         match message["op"]:
             case "spawned":
                 spawned = self._spawning.pop(message["id"])
-                if not spawned.done():
+                if message["id"] in self._unwanted:
+                    self._unwanted.discard(message["id"])
+                    self._send({"op": "end", "pid": message["pid"], "grace": 0})
+                elif not spawned.done():
                     spawned.set_result(message["pid"])
             case "failed":
                 failed = self._spawning.pop(message["id"])

@@ -147,7 +147,7 @@ def find_mark(data: bytes, nonce: bytes) -> Found | None:
 
 def held_back(data: bytes, nonce: bytes) -> int:
     """How many bytes at the end of `data` may be the beginning of a mark of `nonce`, or a prompt
-    that bash printed before one."""
+    (what stands on the line of its mark) that bash printed before one."""
     opening = _OPEN + nonce + b";"
     at = data.find(opening)
     if at >= 0:
@@ -155,6 +155,8 @@ def held_back(data: bytes, nonce: bytes) -> int:
     at = data.find(b"\x1b", max(0, len(data) - len(opening)))
     while at >= 0:
         last = data[at:]
+        if last == PROMPT:
+            return len(data) - data.rfind(b"\n", 0, at) - 1
         if opening.startswith(last) or PROMPT.startswith(last):
             return len(last)
         at = data.find(b"\x1b", at + 1)

@@ -113,13 +113,16 @@ class PtyShell(Shell):
         return await self._run_new(command)
 
     async def interrupt(self, *, kill: bool = False) -> bool:
-        if self._execution is None:
+        execution = self._execution
+        if execution is None:
             return False
-        self._execution.was_signalled = True
-        if kill:
-            self._kill_foreground()
-        else:
-            self._require_bash().press("C-c")
+        await execution.begun.wait()
+        if not execution.is_over:
+            execution.was_signalled = True
+            if kill:
+                self._kill_foreground()
+            else:
+                self._require_bash().press("C-c")
         return True
 
     def subscribe(self, listener: OnProgress) -> Callable[[], None]:
@@ -135,9 +138,12 @@ class PtyShell(Shell):
             execution.fail(self._closed_error())
         if (bash := self._bash) is not None:
             self._bash = None
-            bash.close()
-            if bash.is_alive:
-                await self._keeper.end(bash.pid)
+            try:
+                # Before its terminal: bash would leave on SIGHUP, and its orphans be nobody's.
+                if bash.is_alive:
+                    await self._keeper.end(bash.pid)
+            finally:
+                bash.close()
         self._log.close(remove=self._settings.log_dir is None)
 
     # A command's life ------------------------------------------------------------------------
@@ -192,8 +198,8 @@ class PtyShell(Shell):
             load_rc=self._settings.load_rc,
         )
         if self._closed:
-            bash.close()
             await self._keeper.end(bash.pid)
+            bash.close()
             raise self._closed_error()
         self._cwd = cwd
         self._bash = bash
@@ -207,14 +213,16 @@ class PtyShell(Shell):
             text = notes.NOTHING_TO_TYPE_INTO if typing else notes.NOTHING_TO_READ
             return self._idle_answer(command, text)
         key = ""
-        if command.is_input and command.command:
+        await execution.begun.wait()
+        if command.is_input and command.command and not execution.is_over:
             bash = self._require_bash()
             if _KEY.fullmatch(command.command):
                 key = command.command
                 execution.was_signalled = True
                 bash.press(key)
             else:
-                bash.type(command.command.encode("utf-8", "replace") + b"\n")
+                enter = "" if command.command.endswith("\n") else "\n"
+                bash.type((command.command + enter).encode("utf-8", "replace"))
         if execution.waiter is not None:
             return self._observe(command, execution, "end", taken=False)
         return await self._answer(command, execution, key=key)
@@ -252,7 +260,10 @@ class PtyShell(Shell):
             if number + 1 < len(steps):
                 execution.later(_PATIENCE, lambda: step(number + 1))
 
-        step(0)
+        if execution.started:
+            step(0)
+        else:  # a signal now would hit bash while it still reads the line
+            execution.when_begun = lambda: step(0)
 
     def _kill_foreground(self) -> None:
         bash = self._require_bash()
@@ -296,11 +307,11 @@ class PtyShell(Shell):
             self._rest = data[len(data) - keep :]
             data = data[: len(data) - keep]
         self._emit(execution, data)
-        if self._rest == PROMPT:
-            execution.later(_PATIENCE / 10, lambda: self._look_for_idle_bash(execution))
+        if self._rest.endswith(PROMPT):
+            execution.later(_PATIENCE / 50, lambda: self._look_for_idle_bash(execution))
 
     def _start_output(self, execution: Execution) -> None:
-        execution.started = True
+        execution.begin()
         if not self._is_settled or {"v", "x"} & set(self._options):
             self._background.clear()  # the first prompt, or our own lines as bash echoes them
         execution.background = _prompts_removed(bytes(self._background))
@@ -416,15 +427,16 @@ class PtyShell(Shell):
             self._busy_syncing = None
 
     def _look_for_idle_bash(self, execution: Execution) -> None:
-        """If bash waits for lines although no end came, its marks are broken: mend or replace it.
+        """Bash seems to be at its prompt although no end came: ask it once more.
 
-        Only a bash that is back at its prompt reads its channel, so a blank line that it reads
-        is the proof.
+        More than one interrupt can cost the second line too, and this one then tells the end. If
+        bash is busy after all it comes after the end and is ignored. If bash reads it, which it
+        does only at its prompt, and still no mark comes, then its marks are broken.
         """
         bash = self._bash
         if execution.is_over or bash is None or bash.foreground() != bash.pid:
             return
-        bash.tell(b"\n")
+        bash.tell(sync_line(execution.nonce.decode()))
         execution.later(_PATIENCE / 10, lambda: self._mend(execution))
 
     def _mend(self, execution: Execution) -> None:

@@ -73,11 +73,31 @@ class Shells(Closable):
                 "A `run` action makes the shell it names"
             ) from None
 
+    def open(self, name: str) -> Shell:
+        """The shell of that name, made if there is none yet."""
+        if self._closed:
+            raise ShellClosed("the sandbox was closed")
+        shell = self._shells.get(name)
+        if shell is None:
+            if not _NAME.fullmatch(name):
+                raise InvalidShellName(
+                    f"{name!r} cannot name a shell: use up to 64 letters, digits, dots, dashes "
+                    "and underscores, starting with a letter or digit"
+                )
+            if len(self._shells) >= self._settings.max_shells:
+                raise TooManyShells(
+                    f"{len(self._shells)} shells are open, which is the limit (max_shells); "
+                    "close one or use one of: " + ", ".join(self.names()),
+                    limit=self._settings.max_shells,
+                )
+            shell = self._shells[name] = self._make(name, self._settings)
+        return shell
+
     async def run(self, action: CmdRun) -> CmdOutput:
         """Run in the shell the action names, or for a static one in a shell of its own."""
         if action.is_static:
             return await self._run_static(action)
-        return await self._open(action.shell or DEFAULT).run(action)
+        return await self.open(action.shell or DEFAULT).run(action)
 
     async def interrupt(self, action: Interrupt) -> Interrupted:
         name = action.shell or DEFAULT
@@ -107,25 +127,6 @@ class Shells(Closable):
         await self._keeper.aclose()
         if self._own_dir:
             await asyncio.to_thread(shutil.rmtree, self._dir, ignore_errors=True)
-
-    def _open(self, name: str) -> PtyShell:
-        if self._closed:
-            raise ShellClosed("the sandbox was closed")
-        shell = self._shells.get(name)
-        if shell is None:
-            if not _NAME.fullmatch(name):
-                raise InvalidShellName(
-                    f"{name!r} cannot name a shell: use up to 64 letters, digits, dots, dashes "
-                    "and underscores, starting with a letter or digit"
-                )
-            if len(self._shells) >= self._settings.max_shells:
-                raise TooManyShells(
-                    f"{len(self._shells)} shells are open, which is the limit (max_shells); "
-                    "close one or use one of: " + ", ".join(self.names()),
-                    limit=self._settings.max_shells,
-                )
-            shell = self._shells[name] = self._make(name, self._settings)
-        return shell
 
     def _make(self, name: str, settings: ShellSettings) -> PtyShell:
         log = DiskLog(self._dir / f"{name}.log", limit=settings.log_limit)
