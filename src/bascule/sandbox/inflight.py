@@ -1,0 +1,103 @@
+"""The actions being done right now, so that somebody else can end one by its id."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+from bascule.core.errors import ActionCancelled, BasculeError, InvalidAction
+from bascule.core.identity import EventId
+
+_Answer = TypeVar("_Answer")
+
+_REMEMBERED: Final = 1000
+"""How many cancelled ids are kept for actions that may still be on their way."""
+
+
+class _Entry:
+    __slots__ = ("ended", "reason", "task")
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+        self.reason: BasculeError | None = None
+        self.ended: asyncio.Future[None] | None = None
+
+
+class InFlight:
+    """Actions by id, from their arrival to their answer.
+
+    Once `cancel` has returned, the action does not run and will not: one that arrives after its
+    own cancellation, on another connection, is not begun.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[object, _Entry] = {}
+        self._too_late: OrderedDict[EventId, None] = OrderedDict()
+        self._over: BasculeError | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    async def run(self, action_id: EventId | None, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+        """Await `work`, which `cancel` can end from elsewhere; then this raises the reason.
+
+        Without an id there is no cancelling it by one. An id that is being done already is
+        refused: the same action is never done twice at once.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        key: object = work if action_id is None else action_id
+        if self._over or action_id in self._too_late or key in self._entries:
+            work.close()
+            raise self._why_not(action_id)
+        entry = self._entries[key] = _Entry(task)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if entry.reason is None:
+                raise
+            task.uncancel()
+            raise entry.reason from None
+        finally:
+            del self._entries[key]
+            if entry.ended is not None:
+                entry.ended.set_result(None)
+
+    async def cancel(self, action_id: EventId) -> bool:
+        """End the action and return once it has ended. False: it was not being done."""
+        entry = self._entries.get(action_id)
+        if entry is None:
+            self._too_late[action_id] = None
+            while len(self._too_late) > _REMEMBERED:
+                self._too_late.popitem(last=False)
+            return False
+        self._end(entry, ActionCancelled(f"The action {action_id} was cancelled"))
+        if entry.ended is None:
+            entry.ended = asyncio.get_running_loop().create_future()
+        await asyncio.shield(entry.ended)
+        return True
+
+    def cancel_soon(self, action_id: EventId) -> None:
+        """End the action, if it is being done, without waiting."""
+        if (entry := self._entries.get(action_id)) is not None:
+            self._end(entry, ActionCancelled(f"Whoever asked for {action_id} went away"))
+
+    def end_all(self, reason: BasculeError) -> None:
+        """End every action for `reason`, now and those that come later."""
+        self._over = reason
+        for entry in self._entries.values():
+            self._end(entry, reason)
+
+    def _end(self, entry: _Entry, reason: BasculeError) -> None:
+        if entry.reason is None:
+            entry.reason = reason
+            entry.task.cancel()
+
+    def _why_not(self, action_id: EventId | None) -> BasculeError:
+        if self._over is not None:
+            return self._over
+        if action_id in self._too_late:
+            return ActionCancelled(f"The action {action_id} was cancelled before it arrived")
+        return InvalidAction(f"The action {action_id} is being done already", id=action_id)

@@ -1,0 +1,107 @@
+"""Answers of the action server: JSON bytes, and errors as their status and body.
+
+The body of every error is `{"detail": text, "error": {"code", "message", "detail"}}`: `detail` for
+OpenHands' clients and people, `error` for ours. 404, 502, 503 and 504 are left to mean that the
+sandbox is gone or paused: of these only 503 is ever sent, when the server stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+
+from bascule.core.errors import (
+    AccessDenied,
+    BasculeError,
+    EditConflict,
+    InvalidAction,
+    MessageTooLarge,
+    PathExists,
+    SandboxDied,
+    UsageError,
+)
+from bascule.wire.errors import error_to_wire
+from bascule.wire.jsontext import to_json
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_STATUS: Mapping[type[BasculeError], int] = {
+    AccessDenied: 403,
+    MessageTooLarge: 413,
+    InvalidAction: 422,
+    PathExists: 409,
+    EditConflict: 409,
+    SandboxDied: 503,
+}
+_JSON = (b"content-type", b"application/json")
+_PIECE = 1 << 20
+
+
+class Refused(Exception):
+    """Ends a request with an error and a status of its own."""
+
+    def __init__(self, status: int, error: BasculeError) -> None:
+        super().__init__(error.message)
+        self.status = status
+        self.error = error
+
+
+class Vanished(Exception):
+    """The client went away before its request was complete; there is nobody to answer."""
+
+
+def status_of(error: BasculeError) -> int:
+    """400 for what was asked wrongly, 500 for what could not be finished, some more exactly."""
+    return _STATUS.get(type(error)) or (400 if isinstance(error, UsageError) else 500)
+
+
+def error_body(error: BasculeError) -> bytes:
+    return to_json({"detail": error.message, "error": error_to_wire(error)})
+
+
+async def send_json(send: Send, body: bytes, status: int = 200) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [_JSON, length]})
+    # A long body goes out in pieces: given whole, the transport would copy what the socket does
+    # not take at once.
+    view = memoryview(body)
+    while len(view) > _PIECE:
+        await send({"type": "http.response.body", "body": view[:_PIECE], "more_body": True})
+        view = view[_PIECE:]
+    await send({"type": "http.response.body", "body": view})
+
+
+async def send_error(
+    scope: Scope, send: Send, error: BasculeError, status: int | None = None
+) -> None:
+    """Answer with an error; a WebSocket's handshake is refused with the same answer."""
+    body, status = error_body(error), status or status_of(error)
+    if scope["type"] == "http":
+        await send_json(send, body, status)
+        return
+    start = {"type": "websocket.http.response.start", "status": status, "headers": [_JSON]}
+    await send(start)
+    await send({"type": "websocket.http.response.body", "body": body})
+
+
+async def read_body(receive: Receive) -> bytes:
+    """The whole body of a request; the guard has bounded it. Raises `Vanished`."""
+    message = await _part(receive)
+    if not message.get("more_body"):
+        return bytes(message["body"])
+    parts = [message["body"]]
+    while message.get("more_body"):
+        message = await _part(receive)
+        parts.append(message["body"])
+    return b"".join(parts)
+
+
+async def _part(receive: Receive) -> Message:
+    message = await receive()
+    if message["type"] != "http.request":
+        raise Vanished
+    return message
