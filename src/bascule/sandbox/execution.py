@@ -21,6 +21,8 @@ class Execution:
         self.command = command
         self.nonce = nonce
         self.output = output
+        self.told = asyncio.Event()
+        """Set once bash was given the command, and in any case when it is over."""
         self.begun = asyncio.Event()
         """Set once bash runs the command, and in any case when it is over."""
         self.when_begun: Callable[[], None] | None = None
@@ -120,6 +122,7 @@ class Execution:
 
     def close(self) -> None:
         self.is_over = True
+        self.told.set()
         self.begun.set()
         for timer in self._timers:
             timer.cancel()

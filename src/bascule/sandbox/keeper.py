@@ -53,7 +53,7 @@ class Keeper(Closable):
         self._early: dict[int, int] = {}
         self._unwanted: set[int] = set()
         self._next_id = 0
-        self._starting: asyncio.Lock = asyncio.Lock()
+        self._birth: asyncio.Task[None] | None = None
 
     async def spawn(
         self,
@@ -71,9 +71,7 @@ class Keeper(Closable):
         Returns its pid; `on_exit` gets its status (negative: the signal) once it has ended.
         Raises `SandboxStartFailed` naming what did not work.
         """
-        async with self._starting:
-            if self._link is None:
-                await self._start()
+        await self._ensure_started()
         assert self._loop is not None
         self._next_id += 1
         spawn_id = self._next_id
@@ -112,13 +110,29 @@ class Keeper(Closable):
         await ended
 
     async def aclose(self) -> None:
+        if self._birth is not None:
+            await asyncio.wait([self._birth])
         process, self._process = self._process, None
         self._lose("the sandbox was closed")
         if process is not None:
             await asyncio.to_thread(process.wait)
 
+    async def _ensure_started(self) -> None:
+        """Start the process unless it runs. Being cancelled meanwhile does not stop it half-way."""
+        if self._link is None and self._birth is None:
+            self._birth = asyncio.get_running_loop().create_task(self._start())
+        if self._birth is not None:
+            birth = self._birth
+            try:
+                await asyncio.shield(birth)
+            finally:
+                if birth.done():
+                    self._birth = None
+
     async def _start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        if self._process is not None:  # one that was killed
+            await asyncio.to_thread(self._process.wait)
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         argv = [sys.executable, "-I", "-S", str(Path(__file__).with_name("_keeper_main.py"))]

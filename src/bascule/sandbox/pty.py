@@ -8,6 +8,7 @@ to the mark that ends it, through any number of answers.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import shutil
@@ -116,13 +117,12 @@ class PtyShell(Shell):
         execution = self._execution
         if execution is None:
             return False
-        await execution.begun.wait()
-        if not execution.is_over:
-            execution.was_signalled = True
-            if kill:
+        if kill:
+            await self._can_be_signalled(execution)
+            if not execution.is_over:
                 self._kill_foreground()
-            else:
-                self._require_bash().press("C-c")
+        else:
+            await self._press(execution, "C-c")
         return True
 
     def subscribe(self, listener: OnProgress) -> Callable[[], None]:
@@ -175,6 +175,7 @@ class PtyShell(Shell):
         bash.settle()
         execution.log_start = self._log.end
         bash.tell(lines)
+        execution.told.set()
         return await self._answer(command, execution)
 
     async def _start(self, execution: Execution) -> None:
@@ -213,19 +214,52 @@ class PtyShell(Shell):
             text = notes.NOTHING_TO_TYPE_INTO if typing else notes.NOTHING_TO_READ
             return self._idle_answer(command, text)
         key = ""
-        await execution.begun.wait()
-        if command.is_input and command.command and not execution.is_over:
-            bash = self._require_bash()
+        if command.is_input and command.command:
             if _KEY.fullmatch(command.command):
                 key = command.command
-                execution.was_signalled = True
-                bash.press(key)
+                await self._press(execution, key)
             else:
-                enter = "" if command.command.endswith("\n") else "\n"
-                bash.type((command.command + enter).encode("utf-8", "replace"))
+                await self._type(execution, command.command)
         if execution.waiter is not None:
             return self._observe(command, execution, "end", taken=False)
         return await self._answer(command, execution, key=key)
+
+    async def _type(self, execution: Execution, text: str) -> None:
+        await execution.told.wait()
+        if not execution.is_over:
+            enter = "" if text.endswith("\n") else "\n"
+            self._require_bash().type((text + enter).encode("utf-8", "replace"))
+
+    async def _press(self, execution: Execution, key: str) -> None:
+        await self._can_be_signalled(execution)
+        self._press_until_felt(execution, key, again=(0.02, 0.1, 0.5))
+
+    def _press_until_felt(self, execution: Execution, key: str, again: tuple[float, ...]) -> None:
+        """While bash starts a program, a signal can reach bash alone, and bash just waits for the
+        program: press again if there is one now."""
+        bash = self._bash
+        if execution.is_over or bash is None:
+            return
+        at_bash = bash.foreground() == bash.pid
+        bash.press(key)
+        if at_bash and again:
+            execution.later(again[0], lambda: self._press_again(execution, key, again[1:]))
+
+    def _press_again(self, execution: Execution, key: str, again: tuple[float, ...]) -> None:
+        bash = self._bash
+        if bash is not None and not execution.is_over:
+            if bash.foreground() != bash.pid:
+                bash.press(key)
+            elif again:
+                execution.later(again[0], lambda: self._press_again(execution, key, again[1:]))
+
+    async def _can_be_signalled(self, execution: Execution) -> None:
+        """A signal that hits bash while it still reads the line would be lost, or the line."""
+        await execution.told.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await execution.begun.wait()
+        execution.was_signalled = True
 
     async def _answer(self, command: CmdRun, execution: Execution, *, key: str = "") -> CmdOutput:
         soft = None if command.blocking else self._settings.soft_timeout
@@ -247,7 +281,7 @@ class PtyShell(Shell):
         execution.abandoned = True
         execution.was_signalled = True
         steps = (
-            lambda: self._require_bash().press("C-c"),
+            lambda: self._press_until_felt(execution, "C-c", again=(0.02, 0.1, 0.5)),
             lambda: self._require_bash().signal(signal.SIGTERM),
             self._kill_foreground,
             lambda: self._require_bash().kill(),

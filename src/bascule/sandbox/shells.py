@@ -43,7 +43,7 @@ class Shells(Closable):
         self._dir = settings.log_dir or Path(tempfile.mkdtemp(prefix="bascule-"))
         self._dir.mkdir(parents=True, exist_ok=True)
         if settings.account is not None:
-            self._dir.chmod(0o711)
+            self._dir.chmod(0o711)  # shells may read their own log by name
         self._keeper = Keeper(directory=self._dir if self._own_dir else None)
         self._shells: dict[str, PtyShell] = {}
         self._listeners: list[OnProgress] = []
@@ -129,6 +129,7 @@ class Shells(Closable):
             await asyncio.to_thread(shutil.rmtree, self._dir, ignore_errors=True)
 
     def _make(self, name: str, settings: ShellSettings) -> PtyShell:
+        self._dir.mkdir(parents=True, exist_ok=True)
         log = DiskLog(self._dir / f"{name}.log", limit=settings.log_limit)
         if settings.account is not None:
             shutil.chown(log.path, settings.account.uid)
