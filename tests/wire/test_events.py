@@ -299,7 +299,7 @@ def test_an_integer_id_is_answered_with_that_integer_and_no_id_of_ours() -> None
     assert reply.keys().isdisjoint({"id", "timestamp", "source"})
 
 
-@pytest.mark.parametrize("request_", [{}, {"id": None}, {"id": -1}])
+@pytest.mark.parametrize("request_", [{}, {"id": None}, {"id": -1}, {"id": 1.5}])
 def test_a_request_without_an_id_is_answered_without_cause(request_: dict[str, Any]) -> None:
     reply = reply_envelope(request_, CmdOutput(command="ls", cause=EventId("made-here")))
 
@@ -545,7 +545,9 @@ def test_an_inconsistent_condensation_neither_comes_in_nor_goes_out(fields: dict
 
 # Text and values JSON cannot hold -------------------------------------------------------
 
-dirty_text = st.text(st.characters())
+dirty_text = st.text() | st.lists(
+    st.characters() | st.integers(0xD800, 0xDFFF).map(chr), max_size=8
+).map("".join)
 
 
 @given(dirty_text, dirty_text, st.dictionaries(dirty_text, dirty_text))

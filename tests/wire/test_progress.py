@@ -27,6 +27,10 @@ def test_every_byte_comes_back(progress: Progress) -> None:
             "progress: `offset` must be an integer, not '0'",
         ),
         ({"shell": "", "offset": 0, "data": "a"}, "progress: `data` must be Base64, not 'a'"),
+        (
+            {"shell": "", "offset": 0, "data": "aG*kk"},
+            "progress: `data` must be Base64, not 'aG*kk'",
+        ),
         ({"shell": "", "offset": 0, "data": "é==="}, "progress: `data` must be Base64, not 'é==='"),
     ],
 )

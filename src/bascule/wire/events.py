@@ -116,7 +116,8 @@ def reply_envelope(request: Mapping[str, Any], observation: Observation) -> dict
     if accepted is not None:
         extras = {name: value for name, value in extras.items() if name in accepted}
     event = {}
-    _finish(event, observation, extras, None if _is_unset(asked) else asked)
+    is_theirs = type(asked) is int and not _is_unset(asked)
+    _finish(event, observation, extras, asked if is_theirs else None)
     return event
 
 
