@@ -27,7 +27,7 @@ def test_an_example_runs_and_says_what_its_last_lines_promise(
 ) -> None:
     """The comment that ends an example is what it prints."""
     lines = example.read_text().splitlines()
-    promised = [line.removeprefix("#> ") for line in lines if line.startswith("#> ")]
+    promised = [line.removeprefix("# > ") for line in lines if line.startswith("# > ")]
 
     ran = subprocess.run(
         [sys.executable, "-W", "error", example],

@@ -1,1 +1,36 @@
-"""The command line: one file per command."""
+"""The command line: one file per command.
+
+The only room that reads argv and the environment, configures logging and turns errors into exit
+codes. Imports are late on purpose: `bascule --help` and the start of a sandbox should not wait for
+libraries they do not use.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status; `failure.report` has what they mean."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # noqa: BLE001 - the edge of the program
+        from .failure import report
+
+        return report(error)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if arguments[:1] == ["sandbox"]:
+        from .sandbox import sandbox
+
+        return sandbox(arguments[1:])
+    from .app import run
+
+    return run(arguments)

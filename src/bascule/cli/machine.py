@@ -99,12 +99,12 @@ def ripgrep() -> Finding:
 
 
 def tmux() -> Finding:
-    return _program("tmux", "shells that people can attach to need it")
+    return _program("tmux", "shells that people can attach to will need it")
 
 
 def node() -> Finding:
     return _program(
-        "node", "building the VS Code extension needs it", package="nodejs", name="Node"
+        "node", "building the VS Code extension will need it", package="nodejs", name="Node"
     )
 
 
@@ -113,7 +113,7 @@ def chromium() -> Finding:
         if path := shutil.which(program):
             return Finding("Chromium", "ok", path)
     return Finding(
-        "Chromium", "limited", "not found", f"browser actions need it; {_apt('chromium')}"
+        "Chromium", "limited", "not found", f"browser actions will need it; {_apt('chromium')}"
     )
 
 
@@ -125,7 +125,7 @@ def docker() -> Finding:
         version = _docker_version(address.removeprefix("unix://"))
     except (OSError, HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        advice = "sandboxes in containers need a running engine that you may talk to"
+        advice = "sandboxes in containers will need a running engine"
         return Finding("Docker engine", "limited", f"{address}: {reason}", advice)
     return Finding("Docker engine", "ok", f"API {version}")
 
@@ -167,7 +167,7 @@ def limits() -> Finding:
 
 
 def namespaces() -> Finding:
-    advice = "stronger isolation of local sandboxes needs them: sysctl user.max_user_namespaces"
+    advice = "isolating local sandboxes will need them: sysctl user.max_user_namespaces"
     if shutil.which("unshare") is None:
         return Finding("namespaces", "limited", "unshare not found", _apt("util-linux"))
     command = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"]
@@ -179,7 +179,7 @@ def namespaces() -> Finding:
 
 
 def cgroups() -> Finding:
-    advice = "limits on a sandbox's memory and processes need cgroup v2 and the right to use it"
+    advice = "limits on a sandbox's memory will need cgroup v2, and the right to use it"
     root = Path("/sys/fs/cgroup")
     if not (root / "cgroup.controllers").exists():
         return Finding("cgroups", "limited", "no cgroup v2 at /sys/fs/cgroup", advice)

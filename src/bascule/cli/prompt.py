@@ -16,11 +16,10 @@ from types import FrameType
 from typing import Any
 
 from bascule.core.actions import Action, CmdRun, Interrupt
-from bascule.core.contracts import Runtime
+from bascule.core.contracts import Progress, Runtime
 from bascule.core.observations import CmdOutput, Observation
 
 from .continuation import is_unfinished
-from .following import run_to_end
 from .loop import LoopThread
 
 logger = logging.getLogger(__name__)
@@ -47,6 +46,8 @@ class Prompt:
         self._directory = ""
         self._status = 0
         self._at_line_start = True
+        self._broken: BrokenPipeError | None = None
+        """Why nobody sees the output any more."""
 
     def converse(self) -> int:
         """Until the end of input; returns the status to exit with.
@@ -105,16 +106,19 @@ class Prompt:
 
     def _execute(self, command: str) -> int:
         action = CmdRun(command, blocking=True, shell=self._shell)
-        running = self._loop.start(run_to_end(self._runtime, action, self._write))
+        running = self._loop.start(self._runtime.act(action, on_progress=self._show))
         with self._keys():
             if self._is_terminal:
                 self._pass_on_lines_until(running)
             observation = running.result()
+        if self._broken is not None:
+            raise self._broken
         return self._conclude(observation)
 
     def _conclude(self, observation: Observation) -> int:
         if not self._at_line_start and self._is_terminal:
-            self._write(b"\n")
+            self._say("")
+            self._at_line_start = True
         if not isinstance(observation, CmdOutput):
             self._say(observation.content)
             return 1
@@ -166,11 +170,15 @@ class Prompt:
 
     # Writing ---------------------------------------------------------------------------------
 
-    def _write(self, data: bytes) -> None:
+    def _show(self, progress: Progress) -> None:
         """Called in the loop's thread, which serves this prompt alone and may wait for stdout."""
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        self._at_line_start = data.endswith(b"\n")
+        try:
+            sys.stdout.buffer.write(progress.data)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError as error:
+            self._broken = error
+            self._act(Interrupt(shell=self._shell, kill=True))
+        self._at_line_start = progress.data.endswith(b"\n")
 
     def _say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,82 @@
+"""The commands people type. `sandbox`, which programs start, is apart for its speed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+import bascule
+from bascule.core.errors import UsageError
+
+COMMANDS: Mapping[str, str] = {
+    "up": "Start a sandbox with an address and a key, and a prompt in it.",
+    "exec": "Run one command in a sandbox and exit with its status.",
+    "shell": "Type commands into a sandbox's shell.",
+    "schema": "Print the JSON Schema of every action and observation.",
+    "doctor": "Check this machine and say what is missing and how to get it.",
+}
+"""Each is a function in the module of its name. Told here so that listing them imports none."""
+
+_EPILOG = "`bascule sandbox --help` shows how a program starts a sandbox's action server."
+_SETTINGS: Mapping[str, Mapping[str, bool]] = {
+    # From the first word of a command on, flags are its own.
+    "exec": {"ignore_unknown_options": True, "allow_interspersed_args": False},
+}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse `arguments`, run the command and return its exit status."""
+    named = next((word for word in arguments if not word.startswith("-")), "")
+    try:
+        status = _build(named)(args=list(arguments), prog_name="bascule", standalone_mode=False)
+    except typer.TyperException as error:
+        # What the parser refuses is a usage error like any other.
+        raise UsageError(f"{error.format_message().rstrip('.')} (try --help)") from error
+    return status or 0
+
+
+def load(command: str) -> Callable[..., int | None]:
+    """The function behind a command, imported now."""
+    module = import_module(f".{command}", __package__)
+    function: Callable[..., int | None] = getattr(module, f"{command}_", None) or getattr(
+        module, command
+    )
+    return function
+
+
+def _build(named: str) -> typer.Typer:
+    # Plain help: rich's is prettier and doubles the time to show it.
+    app = typer.Typer(
+        name="bascule",
+        help="Run an agent's actions in a sandbox: bash that remembers, files, edits, search.",
+        epilog=_EPILOG,
+        rich_markup_mode=None,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    for command, line in COMMANDS.items():
+        function = load(command) if command == named else _only_listed
+        settings = dict(_SETTINGS.get(command, {}))
+        app.command(command, short_help=line, context_settings=settings)(function)
+    return app
+
+
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"bascule {bascule.__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), file=sys.stderr)
+        raise typer.Exit(2)
+
+
+def _only_listed() -> None:
+    """Stands for a command that was not named."""

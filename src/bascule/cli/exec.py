@@ -1,0 +1,137 @@
+"""`bascule exec COMMAND…`: one command in a sandbox, with its output and status as one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bascule.core.actions import CmdRun, Interrupt
+from bascule.core.contracts import Progress, Runtime
+from bascule.core.errors import BasculeError, ExecutionError
+from bascule.core.observations import CmdOutput, Observation
+
+from .failure import report
+from .place import Key, Place, Shell, Url, WorkingDir
+
+TIMED_OUT = 124
+FAILED = 125
+_PATIENCE = 2
+"""How many times an interrupt is passed on before it is meant by force."""
+
+
+def exec_(
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            help="One argument is a line of bash; several are words, passed on as they are."
+        ),
+    ],
+    url: Url = None,
+    key: Key = "",
+    working_dir: WorkingDir = None,
+    shell: Shell = "",
+    timeout: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds after which to interrupt it.")
+    ] = None,
+) -> int:
+    """Run one command, in a new sandbox or in the one at --url, and exit with its status.
+
+    Output is written as it comes. Ctrl-C interrupts the command; its stdin is not ours. Besides
+    the command's own statuses: 124 when --timeout struck, 125 when it could not be run at all
+    (no sandbox there, wrong key), 2 for arguments that make no sense.
+    """
+    place = Place(url=url, key=key, working_dir=working_dir or Path.cwd())
+    text = command[0] if len(command) == 1 else shlex.join(command)
+    action = CmdRun(text, blocking=True, shell=shell, timeout=timeout)
+    try:
+        return asyncio.run(_run(place, action))
+    except BrokenPipeError:
+        # Python would complain once more while flushing stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except BasculeError as error:
+        report(error)
+        return FAILED
+
+
+async def _run(place: Place, action: CmdRun) -> int:
+    async with place.runtime() as runtime:
+        output = _Output()
+        with _Interrupts(runtime, action.shell):
+            observation = await output.follow(runtime.act(action, on_progress=output.write))
+        return await _status(runtime, action, observation)
+
+
+class _Output:
+    """Our stdout. When nobody reads it any more the command has no purpose either."""
+
+    def __init__(self) -> None:
+        self._broken: BrokenPipeError | None = None
+        self._task: asyncio.Task[Observation] | None = None
+
+    async def follow(self, work: Coroutine[Any, Any, Observation]) -> Observation:
+        self._task = asyncio.create_task(work)
+        try:
+            return await self._task
+        except asyncio.CancelledError:
+            if self._broken is not None:
+                raise self._broken from None
+            raise
+
+    def write(self, progress: Progress) -> None:
+        """May wait for whoever reads: nothing else runs in this loop."""
+        try:
+            sys.stdout.buffer.write(progress.data)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError as error:
+            self._broken = error
+            assert self._task is not None
+            self._task.cancel()
+
+
+async def _status(runtime: Runtime, action: CmdRun, observation: Observation) -> int:
+    if not isinstance(observation, CmdOutput):
+        raise ExecutionError(observation.content)
+    about = observation.metadata
+    if about.state == "done":
+        return about.exit_code & 255
+    if about.timed_out == "hard":
+        await runtime.act(Interrupt(shell=action.shell, kill=True))
+        _say(f"it ran for longer than {action.timeout:g} seconds and was ended")
+        return TIMED_OUT
+    raise ExecutionError((observation.content + about.suffix).strip())
+
+
+class _Interrupts:
+    """While open, Ctrl-C is for the command."""
+
+    def __init__(self, runtime: Runtime, shell: str) -> None:
+        self._runtime = runtime
+        self._shell = shell
+        self._presses = 0
+        self._sent: set[asyncio.Task[Observation]] = set()
+
+    def __enter__(self) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._press)
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+
+    def _press(self) -> None:
+        self._presses += 1
+        action = Interrupt(shell=self._shell, kill=self._presses > _PATIENCE)
+        sent = asyncio.ensure_future(self._runtime.act(action))
+        self._sent.add(sent)
+        sent.add_done_callback(self._sent.discard)
+
+
+def _say(text: str) -> None:
+    print(f"bascule: {text}", file=sys.stderr)  # noqa: T201

@@ -1,0 +1,29 @@
+"""How a failure is told: one sentence, or the traceback for those who ask for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+from bascule.core.errors import BasculeError, UsageError
+
+
+def report(error: Exception) -> int:
+    """Tell it on stderr; returns the status to exit with.
+
+    2 when asking differently helps, 1 for the rest. BASCULE_DEBUG=1 shows the traceback instead
+    of the sentence.
+    """
+    if os.environ.get("BASCULE_DEBUG"):
+        traceback.print_exception(error)
+    else:
+        print(f"bascule: {_sentence(error)}", file=sys.stderr)  # noqa: T201
+    return 2 if isinstance(error, UsageError) else 1
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, BasculeError):
+        return error.message
+    cause = str(error) or "no message"
+    return f"unexpected {type(error).__name__}: {cause} (BASCULE_DEBUG=1 shows where)"

@@ -1,0 +1,20 @@
+"""Logging, configured here and nowhere else."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from bascule.core.errors import InvalidSetting
+
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+def configure_logging(default: str) -> None:
+    """Send records to stderr, from the level in BASCULE_LOG up, or else `default`."""
+    level = os.environ.get("BASCULE_LOG", default).lower()
+    if level not in _LEVELS:
+        raise InvalidSetting(f"BASCULE_LOG is {level!r}; it can be {', '.join(_LEVELS)}")
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+    )

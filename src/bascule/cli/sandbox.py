@@ -1,0 +1,137 @@
+"""`bascule sandbox PORT`: a sandbox behind an action server, as programs start it.
+
+The flags and variables are those OpenHands starts its own action server with. Parsed by argparse,
+because this is on the way of every session's start and typer is not free.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import uvloop
+
+from bascule.core.errors import InvalidSetting, PermissionRefused, UsageError
+from bascule.sandbox.keeper import Account
+from bascule.sandbox.serve import serve
+from bascule.sandbox.settings import SandboxSettings, ServerSettings
+from bascule.sandbox.shell_settings import ShellSettings, find_account
+
+from .logs import configure_logging
+
+logger = logging.getLogger(__name__)
+
+PLUGINS = ("agent_skills", "jupyter", "vscode")
+"""Names OpenHands asks for. None of them is provided yet: a sandbox goes without and says so."""
+
+_EPILOG = """\
+environment:
+  SESSION_API_KEY            required: what requests must bring in X-Session-API-Key
+  NO_CHANGE_TIMEOUT_SECONDS  seconds without new output after which a command is answered (10)
+  BASCULE_LOG                debug, info, warning or error (info)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Everything a launch asked for, checked."""
+
+    server: ServerSettings
+    sandbox: SandboxSettings
+    unavailable: tuple[str, ...]
+
+
+def sandbox(arguments: Sequence[str]) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    launch = parse(arguments, os.environ)
+    configure_logging("info")
+    for name in launch.unavailable:
+        logger.warning("%s is not available in this version; going without", name)
+    uvloop.run(serve(launch.server, launch.sandbox))
+    return 0
+
+
+def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
+    """Read argv and environment. Makes the working directory when it is not there."""
+    given = _parser().parse_args(arguments)
+    account = find_account(given.username, given.user_id)
+    shells = ShellSettings(
+        working_dir=_working_dir(given.working_dir, account),
+        soft_timeout=_soft_timeout(environment),
+        account=account,
+    )
+    wanted = [f"the plugin {name}" for name in given.plugins]
+    wanted += ["the browser"] if given.enable_browser else []
+    wanted += ["BrowserGym"] if given.browsergym_eval_env else []
+    return Launch(
+        ServerSettings(
+            key=environment.get("SESSION_API_KEY", ""), host=given.host, port=given.port
+        ),
+        SandboxSettings(shells=shells),
+        tuple(wanted),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="bascule sandbox",
+        description="Serve a sandbox: bash that remembers, files, edits, search.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("port", type=_port, metavar="PORT", help="port to listen on; 0 takes a free one")
+    add("--working-dir", required=True, metavar="DIR", help="where shells start")
+    add("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    add("--plugins", nargs="*", default=(), choices=PLUGINS, metavar="NAME", help=str(PLUGINS))
+    add("--username", metavar="U", help="user to run shells as; the present one by default")
+    add("--user-id", type=int, metavar="N", help="that user's id, or the user by id")
+    add("--enable-browser", action=argparse.BooleanOptionalAction, help="offer browser actions")
+    add("--browsergym-eval-env", metavar="X", help="a BrowserGym environment")
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message} (try --help)")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535 is")
+    return int(text)
+
+
+def _working_dir(text: str, account: Account | None) -> Path:
+    path = Path(text).resolve()
+    if path.is_dir():
+        return path
+    try:
+        path.mkdir(parents=True)
+        if account is not None:
+            shutil.chown(path, account.uid, account.gid)
+    except FileExistsError:
+        raise InvalidSetting(f"--working-dir is not a directory: {path}") from None
+    except OSError as error:
+        raise PermissionRefused(f"--working-dir cannot be made: {path}: {error}") from error
+    return path
+
+
+def _soft_timeout(environment: Mapping[str, str]) -> float:
+    text = environment.get("NO_CHANGE_TIMEOUT_SECONDS", "10")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 < seconds < float("inf"):
+        raise InvalidSetting(
+            f"NO_CHANGE_TIMEOUT_SECONDS is {text!r}; it has to be a number of seconds above 0"
+        )
+    return seconds

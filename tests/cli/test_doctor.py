@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bascule.cli import doctor, main
+from bascule.cli.machine import Finding
+
+FINE = Finding("bash", "ok", "5.2.15")
+WEAK = Finding("ripgrep", "limited", "not found", "apt-get install ripgrep")
+BAD = Finding("terminals", "missing", "/dev/ptmx: [none]", "mount devpts")
+
+
+@pytest.mark.parametrize(
+    ("findings", "status", "verdict"),
+    [
+        ([FINE], 0, "Ready.\n"),
+        ([FINE, WEAK], 0, "Ready. What would make it better: ripgrep.\n"),
+        ([FINE, WEAK, BAD], 1, "Bascule cannot work here yet: terminals.\n"),
+    ],
+)
+def test_only_what_is_required_makes_the_doctor_fail(
+    findings: list[Finding],
+    status: int,
+    verdict: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(doctor, "examine", lambda: findings)
+
+    assert main(["doctor"]) == status
+    shown = capsys.readouterr().out
+    assert shown.endswith(verdict)
+    for finding in findings:
+        assert finding.found in shown
+        assert finding.advice in shown
+
+
+def test_a_program_gets_the_same_as_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "examine", lambda: [FINE, BAD])
+
+    assert main(["doctor", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["ok"] is False
+    assert report["findings"][1] == {
+        "name": "terminals",
+        "state": "missing",
+        "found": "/dev/ptmx: [none]",
+        "advice": "mount devpts",
+    }
+
+
+@pytest.mark.slow
+def test_this_machine_is_examined_for_real(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    names = [finding["name"] for finding in json.loads(capsys.readouterr().out)["findings"]]
+    assert names == [
+        *("Python", "bash", "terminals", "loopback port", "temporary files"),
+        *("git", "ripgrep", "tmux", "Node", "Chromium", "Docker engine"),
+        *("disk", "locale", "limits", "namespaces", "cgroups"),
+    ]

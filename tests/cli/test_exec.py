@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from .processes import BASCULE, PATIENCE, bascule, ended, environment, serving
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def running(*arguments: str, cwd: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [*BASCULE, "exec", *arguments],
+        cwd=cwd,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line_of(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stdout is not None
+    assert select.select([process.stdout], [], [], PATIENCE)[0], "nothing was printed"
+    return process.stdout.readline()
+
+
+def test_output_and_status_are_the_commands_own(tmp_path: Path) -> None:
+    ran = bascule("exec", "echo out; echo err >&2; exit 3", cwd=tmp_path)
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (3, "out\nerr\n", "")
+
+
+def test_it_runs_where_we_are_or_where_we_say(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+
+    assert bascule("exec", "pwd", cwd=tmp_path).stdout == f"{tmp_path}\n"
+    there = bascule("exec", "--working-dir", "inside", "pwd", cwd=tmp_path)
+    assert there.stdout == f"{tmp_path}/inside\n"
+
+
+def test_several_words_are_passed_on_as_they_are(tmp_path: Path) -> None:
+    ran = bascule("exec", "printf", "%s|", "a  b", "$HOME", "--help", "*", cwd=tmp_path)
+
+    assert ran.stdout == "a  b|$HOME|--help|*|"
+
+
+def test_large_output_is_complete(tmp_path: Path) -> None:
+    ran = bascule("exec", "seq 400000", cwd=tmp_path)
+
+    assert ran.stdout == "".join(f"{n}\n" for n in range(1, 400001))
+
+
+def test_output_comes_while_the_command_runs_and_ctrl_c_is_for_it(tmp_path: Path) -> None:
+    with running("echo ready; trap 'echo caught; exit 9' INT; sleep 60", cwd=tmp_path) as process:
+        assert line_of(process) == b"ready\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+
+    assert (process.returncode, out, err) == (9, b"caught\n", b"")
+
+
+def test_a_command_that_runs_out_of_time_is_ended(tmp_path: Path) -> None:
+    ran = bascule("exec", "--timeout", "0.5", "echo $$; exec sleep 60", cwd=tmp_path)
+
+    assert ran.returncode == 124
+    assert ran.stderr == "bascule: it ran for longer than 0.5 seconds and was ended\n"
+    assert ended(int(ran.stdout))
+
+
+def test_when_nobody_reads_any_more_the_command_ends(tmp_path: Path) -> None:
+    with running("echo $$; yes", cwd=tmp_path) as process:
+        shell = int(line_of(process))
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 128 + signal.SIGPIPE
+        assert process.stderr.read() == b""
+
+    assert ended(shell)
+
+
+def test_what_it_left_in_the_background_ends_with_it(tmp_path: Path) -> None:
+    ran = bascule("exec", "sleep 600 & echo $!", cwd=tmp_path)
+
+    pid = int(re.findall(r"^\d+$", ran.stdout, re.MULTILINE)[-1])
+    assert ended(pid)
+
+
+def test_a_sandbox_elsewhere_keeps_its_state_between_two(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        there = environment(BASCULE_URL=server.url, SESSION_API_KEY=server.key)
+        first = bascule("exec", "cd /; export A=1; false", env=there)
+        second = bascule("exec", "echo $A $PWD", env=there)
+        apart = bascule("exec", "--shell", "other", "echo none$A $PWD", env=there)
+
+    assert first.returncode == 1
+    assert second.stdout == "1 /\n"
+    assert apart.stdout == f"none {tmp_path}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--url", "http://127.0.0.1:1", "--key", "k"], "127.0.0.1:1"),
+        (["--url", "127.0.0.1", "--key", "k"], "is not an http:// or https:// address"),
+        (["--url", "http://127.0.0.1:1"], "needs its key"),
+        (["--working-dir", "nowhere"], "--working-dir is not a directory: nowhere"),
+        (["--shell", "no name"], "cannot name a shell"),
+    ],
+)
+def test_what_could_not_be_run_has_a_status_of_its_own(
+    arguments: list[str], complaint: str, tmp_path: Path
+) -> None:
+    ran = bascule("exec", *arguments, "true", cwd=tmp_path)
+
+    assert ran.returncode == 125
+    assert complaint in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_a_wrong_key_is_told(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        ran = bascule("exec", "--url", server.url, "--key", "wrong", "true")
+
+    assert ran.returncode == 125
+    assert "X-Session-API-Key" in ran.stderr
+
+
+def test_it_is_refused_while_the_shell_is_busy(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        there = environment(BASCULE_URL=server.url, SESSION_API_KEY=server.key)
+        with subprocess.Popen(
+            [*BASCULE, "exec", "echo; cat"], env=there, stdout=subprocess.PIPE
+        ) as first:
+            line_of(first)
+            second = bascule("exec", "true", env=there)
+            os.kill(first.pid, signal.SIGINT)
+
+    assert second.returncode == 125
+    assert first.returncode == 130

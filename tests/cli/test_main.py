@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import bascule
+from bascule.cli import doctor, main
+
+from .processes import BASCULE, environment
+from .processes import bascule as run
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"bascule {bascule.__version__}\n"
+
+
+def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    listed = capsys.readouterr().out
+    for command in ("up", "exec", "shell", "schema", "doctor", "sandbox"):
+        assert command in listed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["fly"], "bascule: No such command 'fly' (try --help)\n"),
+        (["up", "--prot", "1"], "bascule: No such option: --prot"),
+        (["up", "--port", "x"], "bascule: Invalid value for '--port'"),
+        (["exec"], "bascule: Missing argument 'COMMAND"),
+        (["sandbox"], "bascule: bascule sandbox: the following arguments are required"),
+        (["up", "--working-dir", "/dev/null/x"], "bascule: the workspace cannot be made"),
+    ],
+)
+def test_a_usage_error_is_one_sentence_and_status_2(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(sentence)
+    assert said.count("\n") == 1
+
+
+def test_a_fault_of_ours_is_one_sentence_and_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "examine", lambda: 1 / 0)
+
+    assert main(["doctor"]) == 1
+    assert capsys.readouterr().err == (
+        "bascule: unexpected ZeroDivisionError: division by zero (BASCULE_DEBUG=1 shows where)\n"
+    )
+
+
+def test_the_traceback_is_for_those_who_ask(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "examine", lambda: 1 / 0)
+    monkeypatch.setenv("BASCULE_DEBUG", "1")
+
+    assert main(["doctor"]) == 1
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_installed_command_and_the_module_are_alike() -> None:
+    installed = Path(sys.executable).with_name("bascule")
+    script = subprocess.run([installed, "--help"], capture_output=True, text=True, check=True)
+
+    assert script.stdout == run("--help").stdout
+
+
+@pytest.mark.slow
+def test_a_reader_who_leaves_early_is_no_failure_to_tell() -> None:
+    with subprocess.Popen(
+        [*BASCULE, "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.slow
+def test_help_is_there_at_once() -> None:
+    """The best of a few: the machine may be busy, the promise is about the program."""
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        assert run("--help").returncode == 0
+        times.append(time.perf_counter() - began)
+
+    assert min(times) < 0.3
+
+
+@pytest.mark.slow
+def test_starting_a_sandbox_waits_for_no_library_of_the_prompt() -> None:
+    code = "import sys, bascule.cli.sandbox; print({'typer', 'rich'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert ran.stdout == "set()\n"

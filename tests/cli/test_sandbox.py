@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bascule.cli.sandbox import PLUGINS, parse
+from bascule.core.errors import InvalidSetting, UsageError
+
+from .processes import PATIENCE, bascule, environment, serving
+
+KEY = {"SESSION_API_KEY": "a-key"}
+
+
+# What is asked for ------------------------------------------------------------------------
+
+
+def test_it_listens_on_loopback_unless_told_otherwise(tmp_path: Path) -> None:
+    there = ["8000", "--working-dir", str(tmp_path)]
+
+    assert parse(there, KEY).server.host == "127.0.0.1"
+    assert parse([*there, "--host", "0.0.0.0"], KEY).server.host == "0.0.0.0"
+
+
+def test_the_flags_openhands_starts_its_server_with_are_understood(tmp_path: Path) -> None:
+    launch = parse(
+        [
+            *("8000", "--working-dir", f"{tmp_path}/made/here", "--plugins", *PLUGINS),
+            *("--user-id", str(os.getuid()), "--no-enable-browser", "--browsergym-eval-env", "x"),
+        ],
+        {**KEY, "NO_CHANGE_TIMEOUT_SECONDS": "2.5"},
+    )
+
+    assert launch.server.port == 8000
+    assert launch.server.key == "a-key"
+    assert launch.sandbox.shells.working_dir == tmp_path / "made/here"
+    assert launch.sandbox.shells.working_dir.is_dir()
+    assert launch.sandbox.shells.soft_timeout == 2.5
+    assert launch.unavailable == (*(f"the plugin {name}" for name in PLUGINS), "BrowserGym")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "required: PORT, --working-dir"),
+        (["x", "--working-dir", "."], "'x' is not a port"),
+        (["70000", "--working-dir", "."], "'70000' is not a port"),
+        (["1", "--working-dir", ".", "--plugins", "jupiter"], "invalid choice: 'jupiter'"),
+        (["1", "--working-dir", ".", "--username", "nobody-here"], "no user 'nobody-here'"),
+        (["1", "--working-dir", ".", "--verbose"], "unrecognized arguments: --verbose"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str], complaint: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(complaint)):
+        parse(arguments, KEY)
+
+
+@pytest.mark.parametrize("seconds", ["soon", "-1", "0", "inf", "nan"])
+def test_a_time_out_has_to_be_one(seconds: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="NO_CHANGE_TIMEOUT_SECONDS"):
+        parse(["1", "--working-dir", str(tmp_path)], {**KEY, "NO_CHANGE_TIMEOUT_SECONDS": seconds})
+
+
+def test_a_file_is_no_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(InvalidSetting, match="is not a directory"):
+        parse(["1", "--working-dir", f"{tmp_path}/file"], KEY)
+
+
+# The process ------------------------------------------------------------------------------
+
+
+def ask(url: str, body: dict[str, Any] | None = None, *, key: str = "a-key") -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"X-Session-API-Key": key, "Content-Type": "application/json"}
+    request = urllib.request.Request(url, data, headers)
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        return json.load(answer)
+
+
+def run_action(command: str) -> dict[str, Any]:
+    return {"action": {"action": "run", "args": {"command": command}}}
+
+
+@pytest.mark.slow
+def test_it_does_actions_for_who_has_the_key_and_ends_well(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        assert ask(f"{server.url}/alive", key="")["status"] == "ok"
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            ask(f"{server.url}/execute_action", run_action("pwd"), key="another")
+        seen = ask(f"{server.url}/execute_action", run_action("pwd; echo ${SESSION_API_KEY-none}"))
+        server.process.send_signal(signal.SIGTERM)
+        status = server.process.wait(PATIENCE)
+
+    assert seen["content"] == f"{tmp_path}\nnone\n"
+    assert status == 0
+
+
+@pytest.mark.slow
+def test_it_does_not_start_without_a_key(tmp_path: Path) -> None:
+    refused = bascule("sandbox", "0", "--working-dir", str(tmp_path))
+
+    assert refused.returncode == 2
+    assert "does not start without a key" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_what_is_not_provided_yet_is_said(tmp_path: Path) -> None:
+    with serving(tmp_path, "--plugins", "jupyter", "--enable-browser") as server:
+        assert "the plugin jupyter is not available in this version" in server.said
+        assert "the browser is not available in this version" in server.said
+
+
+@pytest.mark.slow
+def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        port = server.url.rpartition(":")[2]
+        refused = bascule("sandbox", port, "--working-dir", str(tmp_path), env=environment(**KEY))
+
+    assert refused.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.slow
+def test_it_answers_within_half_a_second_of_its_start(tmp_path: Path) -> None:
+    """The best of a few: the machine may be busy, the promise is about the program."""
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        with serving(tmp_path) as server:
+            ask(f"{server.url}/alive")
+            times.append(time.perf_counter() - began)
+
+    assert min(times) < 0.5

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .processes import at_terminal, bascule, environment, serving
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_shell_of_a_sandbox_elsewhere_lives_on_when_we_leave(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        there = environment(BASCULE_URL=server.url, SESSION_API_KEY=server.key, TERM="dumb")
+        with at_terminal("shell", "--shell", "mine", cwd=tmp_path, env=there) as terminal:
+            terminal.expect(" $ ")
+            terminal.type("A=kept; cd /\r")
+            terminal.expect("/ $ ")
+            terminal.type("\x04")
+            assert terminal.status() == 0
+        seen = bascule("exec", "--shell", "mine", "echo $A $PWD", env=there)
+
+    assert seen.stdout == "kept /\n"
+
+
+def test_without_an_address_it_is_a_sandbox_of_our_own(tmp_path: Path) -> None:
+    ran = bascule("shell", cwd=tmp_path, input="pwd\nA=1\necho $A\n")
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"{tmp_path}\n1\n", "")
+
+
+def test_a_sandbox_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    ran = bascule("shell", "--url", "http://127.0.0.1:1", "--key", "k", input="pwd\n")
+
+    assert ran.returncode == 1
+    assert "127.0.0.1:1" in ran.stderr
+    assert ran.stderr.count("\n") == 1

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from .processes import BASCULE, PATIENCE, Terminal, at_terminal, bascule, ended, environment
+
+pytestmark = pytest.mark.slow
+
+CTRL_C, CTRL_D, CTRL_Z, CTRL_BACKSLASH = "\x03", "\x04", "\x1a", "\x1c"
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    """`bascule up`, at its first prompt. The terminal is wide, so that nothing is wrapped."""
+    with at_terminal("up", cwd=tmp_path, env=environment(TERM="dumb", COLUMNS="500")) as terminal:
+        terminal.expect(" $ ")
+        yield terminal
+
+
+def enter(terminal: Terminal, line: str) -> None:
+    """Type a line and wait for its echo, so that what is expected next is output."""
+    terminal.type(f"{line}\r")
+    terminal.expect("\r\n")
+
+
+# At a terminal ------------------------------------------------------------------------------
+
+
+def test_it_says_where_it_is_and_how_to_use_it_from_elsewhere(terminal: Terminal) -> None:
+    url = re.search(r"http://127\.0\.0\.1:\d+", terminal.seen)
+    key = re.search(r"SESSION_API_KEY=(\S+)", terminal.seen)
+    assert url is not None
+    assert key is not None
+
+    enter(terminal, "export A=here")
+    terminal.expect(" $ ")
+    there = bascule("exec", "--url", url[0], "echo $A", env=environment(SESSION_API_KEY=key[1]))
+
+    assert there.stdout == "here\n"
+
+
+def test_commands_are_run_in_a_shell_that_remembers(terminal: Terminal, tmp_path: Path) -> None:
+    enter(terminal, "pwd; export A=1")
+    assert terminal.expect(" $ ").startswith(f"{tmp_path}/workspace\r\n")
+    enter(terminal, "cd / && echo a$A")
+    assert terminal.expect("/").startswith("a1\r\n")
+    terminal.expect(" $ ")
+
+
+def test_a_status_other_than_0_is_in_the_prompt(terminal: Terminal) -> None:
+    enter(terminal, "(exit 7)")
+    assert terminal.expect(" $ ").startswith("[7] ")
+
+
+def test_output_is_shown_as_it_comes_and_ctrl_c_ends_the_command_alone(
+    terminal: Terminal,
+) -> None:
+    enter(terminal, "echo be''gun; sleep 60")
+    terminal.expect("begun\r\n")
+    terminal.type(CTRL_C)
+    assert "[130] " in terminal.expect(" $ ")
+    enter(terminal, "echo al''ive")
+    terminal.expect("alive\r\n")
+
+
+def test_a_command_that_ignores_ctrl_c_yields_to_the_fourth(terminal: Terminal) -> None:
+    enter(terminal, "(trap 'echo no' INT; echo be''gun; while :; do read -t 60 x; done)")
+    terminal.expect("begun\r\n")
+    for _ in range(3):
+        terminal.type(CTRL_C)
+        terminal.expect("no\r\n")
+    terminal.type(CTRL_C)
+    assert "[137] " in terminal.expect(" $ ")
+
+
+def test_ctrl_z_stops_a_command_that_can_be_taken_up_again(terminal: Terminal) -> None:
+    enter(terminal, "(echo be''gun; sleep 0.1; cat; echo do''ne)")
+    terminal.expect("begun\r\n")
+    terminal.type(CTRL_Z)
+    terminal.expect("[148] ")
+    terminal.expect(" $ ")
+    enter(terminal, "fg")
+    terminal.type(CTRL_D)
+    terminal.expect("done\r\n")
+
+
+def test_lines_typed_while_a_command_runs_go_to_it(terminal: Terminal) -> None:
+    enter(terminal, "read -p 'na''me? ' x; echo \"hello $x\"")
+    terminal.expect("name? ")
+    enter(terminal, "Ann Other")
+    terminal.expect("hello Ann Other\r\n")
+
+
+def test_ctrl_d_ends_what_a_command_reads(terminal: Terminal) -> None:
+    enter(terminal, "echo re''ady; wc -l")
+    terminal.expect("ready\r\n")
+    enter(terminal, "one")
+    enter(terminal, "two")
+    terminal.type(CTRL_D)
+    terminal.expect("2\r\n")
+
+
+def test_ctrl_c_at_the_prompt_gives_up_the_line(terminal: Terminal) -> None:
+    terminal.type("echo 'never")
+    terminal.expect("'never")
+    terminal.type(CTRL_C)
+    terminal.expect(" $ ")
+    enter(terminal, "echo do''ne")
+    terminal.expect("done\r\n")
+
+
+def test_ctrl_c_gives_up_a_command_of_several_lines(terminal: Terminal) -> None:
+    terminal.type("echo 'never\r")
+    terminal.expect("> ")
+    terminal.type(CTRL_C)
+    terminal.expect(" $ ")
+    enter(terminal, "echo do''ne")
+    terminal.expect("done\r\n")
+
+
+def test_an_unfinished_command_asks_for_its_next_line(terminal: Terminal) -> None:
+    enter(terminal, "for i in 1 2; do")
+    terminal.expect("> ")
+    enter(terminal, "echo n$i")
+    terminal.expect("> ")
+    enter(terminal, "done")
+    terminal.expect("n1\r\nn2\r\n")
+
+
+def test_output_without_a_last_newline_does_not_run_into_the_prompt(terminal: Terminal) -> None:
+    enter(terminal, "printf par''tial")
+    assert terminal.expect(" $ ").startswith("partial\r\n")
+
+
+def test_the_end_of_the_shell_is_told_and_the_next_one_works(terminal: Terminal) -> None:
+    enter(terminal, "kill -9 $$")
+    terminal.expect("the shell ended with status 137")
+    enter(terminal, "echo ne''w")
+    terminal.expect("new\r\n")
+
+
+def test_ctrl_d_leaves_and_ends_all_that_was_started(terminal: Terminal) -> None:
+    pid = background_process(terminal)
+    terminal.type(CTRL_D)
+
+    assert terminal.status() == 0
+    assert ended(pid)
+
+
+def test_exit_leaves_with_its_number(terminal: Terminal) -> None:
+    terminal.type("exit 3\r")
+
+    assert terminal.status() == 3
+
+
+def test_a_person_who_leaves_after_a_failure_has_not_failed(terminal: Terminal) -> None:
+    enter(terminal, "false")
+    terminal.expect(" $ ")
+    terminal.type("exit\r")
+
+    assert terminal.status() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_told_to_stop_it_ends_all_that_was_started(terminal: Terminal, number: int) -> None:
+    pid = background_process(terminal)
+    os.kill(terminal.pid, number)
+
+    assert terminal.status() == 128 + number
+    assert ended(pid)
+
+
+def test_killed_it_leaves_nothing_behind(terminal: Terminal) -> None:
+    pid = background_process(terminal)
+    os.kill(terminal.pid, signal.SIGKILL)
+
+    assert ended(pid)
+
+
+def background_process(terminal: Terminal) -> int:
+    enter(terminal, "nohup sleep 600 >/dev/null 2>&1 & echo p''id=$!.")
+    terminal.expect("pid=")
+    pid = int(terminal.expect("."))
+    terminal.expect(" $ ")
+    return pid
+
+
+# From a file or pipe ------------------------------------------------------------------------
+
+
+def test_commands_are_read_from_a_pipe_and_the_last_status_is_ours(tmp_path: Path) -> None:
+    ran = bascule("up", cwd=tmp_path, input="export A=1\n\necho $A\npwd; (exit 4)\n")
+
+    assert ran.stdout == f"1\n{tmp_path}/workspace\n"
+    assert ran.returncode == 4
+    assert "address" in ran.stderr
+
+
+def test_a_command_of_several_lines_is_one(tmp_path: Path) -> None:
+    script = "cat <<END\na\n  b\nEND\nif true; then\n echo yes\nfi"
+
+    assert bascule("up", cwd=tmp_path, input=script).stdout == "a\n  b\nyes\n"
+
+
+def test_a_command_that_is_never_finished_gets_bashs_complaint(tmp_path: Path) -> None:
+    ran = bascule("up", cwd=tmp_path, input="echo one\necho 'two")
+
+    assert ran.returncode == 2
+    assert ran.stdout.startswith("one\n")
+    assert "unexpected EOF" in ran.stdout
+
+
+def test_exit_ends_the_reading(tmp_path: Path) -> None:
+    ran = bascule("up", cwd=tmp_path, input="echo one\nexit 5\necho two\n")
+
+    assert (ran.returncode, ran.stdout) == (5, "one\n")
+
+
+def test_the_workspace_is_ours_to_choose(tmp_path: Path) -> None:
+    ran = bascule("up", "--working-dir", "a/b", cwd=tmp_path, input="pwd")
+
+    assert ran.stdout == f"{tmp_path}/a/b\n"
+
+
+# With nobody to type ------------------------------------------------------------------------
+
+
+@contextmanager
+def up(*arguments: str, cwd: Path, stdin: int) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    with subprocess.Popen(
+        [*BASCULE, "up", *arguments],
+        cwd=cwd,
+        env=environment(SESSION_API_KEY="chosen"),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if found := re.search(r"exec --url (\S+)", line):
+                    yield process, found[1]
+                    return
+            raise AssertionError("it never said its address")
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin"), [(["--no-prompt"], subprocess.PIPE), ([], subprocess.DEVNULL)]
+)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_until_told_to_stop(
+    arguments: list[str], stdin: int, number: int, tmp_path: Path
+) -> None:
+    with up(*arguments, cwd=tmp_path, stdin=stdin) as (process, url):
+        there = bascule(
+            "exec", "--url", url, "sleep 600 & echo $!", env=environment(SESSION_API_KEY="chosen")
+        )
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 0
+
+    assert ended(int(there.stdout.splitlines()[-1]))

@@ -1,0 +1,81 @@
+"""The README's blocks do what it says when they are pasted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def blocks(project: Path) -> list[str]:
+    """In order: the prompt, Python, HTTP."""
+    text = (project / "README.md").read_text()
+    return re.findall(r"^```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def clone(project: Path) -> Iterator[Path]:
+    """Where a visitor pastes; a workspace that was not there before is taken away again."""
+    workspace = project / "workspace"
+    was_there = workspace.exists()
+    yield project
+    if not was_there:
+        shutil.rmtree(workspace, ignore_errors=True)
+
+
+def paste(text: str, directory: Path) -> str:
+    """What is printed when the block is pasted into bash there."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=directory,
+        env=clean,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_the_first_success_is_ten_lines_at_most(blocks: list[str], clone: Path) -> None:
+    assert len(blocks) == 3
+    assert len(blocks[0].splitlines()) <= 10
+    assert paste(blocks[0], clone).endswith(
+        "still blue, still in /tmp\nline 1\nline 2\nline 3\nand it said 3\n"
+    )
+
+
+def test_the_python_block_runs(blocks: list[str], tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", blocks[1]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert ran.stdout == "still blue\n 3\n"
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_the_http_block_runs(blocks: list[str], clone: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    answer = paste(blocks[2].replace("8123", port), clone)
+
+    assert json.loads(answer)["content"] == "hello from /tmp\n"
