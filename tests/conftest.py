@@ -18,7 +18,7 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     ("os.unlink", "sandbox/log.py", "close"),
     # /proc is memory; bash and Python are looked for on a PATH that is cached anyway.
     *((call, "sandbox/bash.py", "start") for call in ("os.stat", "os.access")),
-    *((call, "sandbox/pty.py", "_interpreter") for call in ("os.stat", "os.access")),
+    *((call, "sandbox/answers.py", "_interpreter") for call in ("os.stat", "os.access")),
     ("os.stat", "sandbox/bash.py", "_channel_readable"),
     ("os.readlink", "sandbox/bash.py", "directory"),
     *(

@@ -417,6 +417,33 @@ class TimesOut:
             f"{n}\n" for n in range(5)
         ]
 
+    async def test_an_end_that_came_while_nobody_waited_is_told_by_the_next_call(
+        self, shell: Shell
+    ) -> None:
+        ended = asyncio.Event()
+        stop = shell.subscribe(lambda piece: ended.set() if b"last" in piece.data else None)
+        await run(shell, "sleep 0.2; echo last; (exit 5)", timeout=0.1)
+        await ended.wait()
+        while shell.is_running:
+            await asyncio.sleep(0)
+        stop()
+        answer = await run(shell, "")
+        assert (answer.content, answer.exit_code, answer.metadata.state) == ("last\n", 5, "done")
+        assert (await run(shell, "")).metadata.state == "idle"
+
+    async def test_a_new_command_tells_what_ended_meanwhile(self, shell: Shell) -> None:
+        await run(shell, "sleep 0.1; echo last; (exit 5)", timeout=0.05)
+        while shell.is_running:
+            await asyncio.sleep(0)
+        answer = await run(shell, "echo $?")
+        assert answer.content == "5\n"
+        assert "exit code 5" in answer.metadata.prefix
+        assert "last\n" in answer.metadata.prefix
+
+    async def test_an_impossible_limit_is_refused(self, shell: Shell) -> None:
+        with pytest.raises(CommandInvalid, match="-1"):
+            await run(shell, "true", output_limit=-1)
+
     async def test_nothing_to_read_or_type_into_says_so(self, shell: Shell) -> None:
         for answer in (await run(shell, ""), await typed(shell, "x"), await typed(shell, "C-c")):
             assert (answer.exit_code, answer.metadata.state) == (-1, "idle")

@@ -29,6 +29,7 @@ class Execution:
         self.answers = 0
         self.log_start = 0
         self.background = ""
+        self.left_by_previous = ""
         self.path = ""
         self.status = -1
         self.background_pid = -1

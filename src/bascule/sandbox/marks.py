@@ -41,6 +41,7 @@ _NONCE = r"[0-9a-f]{16}"
 _ANY_MARK = re.compile(
     rb"\x1b\]7771;(?:P|%(n)s;S|%(n)s;[EF];.*?\x1f%(n)s)\x07" % {b"n": _NONCE.encode()}, re.DOTALL
 )
+_LONGEST_MARK = 64 << 10
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n"})
 
 
@@ -173,6 +174,22 @@ def without_prompt(data: bytes) -> bytes:
 def without_marks(data: bytes) -> bytes:
     """`data` less every complete mark, whoever's it is."""
     return _ANY_MARK.sub(b"", data) if _OPEN in data else data
+
+
+def without_prompts(data: bytes) -> bytes:
+    """`data` less every prompt and mark."""
+    *before, last = data.split(PROMPT)
+    kept = [piece[: piece.rfind(b"\n") + 1] for piece in map(without_marks, before)]
+    return b"".join(kept) + without_marks(last)
+
+
+def unfinished_mark(data: bytes) -> int:
+    """Length of the beginning of a mark, of any command, that `data` ends with."""
+    at = data.rfind(_OPEN[:1], -_LONGEST_MARK)
+    if at < 0 or b"\x07" in data[at:]:
+        return 0
+    last = data[at:]
+    return len(last) if last.startswith(_OPEN) or _OPEN.startswith(last) else 0
 
 
 def _restore(status: int) -> str:

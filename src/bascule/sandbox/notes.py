@@ -32,6 +32,14 @@ def timed_out(seconds: float) -> str:
     return f"\n[The command timed out after {float(seconds)} seconds. {_NEXT}]"
 
 
+def left_by_previous(status: int, head: str, tail: str) -> str:
+    rest = f" It printed:]\n{head}{tail and ' … ' + tail}\n[" if head.strip() else " "
+    return (
+        f"[The previous command ended meanwhile with exit code {status}.{rest}"
+        "Below is the output of your command.]\n"
+    )
+
+
 def refused(command: str) -> str:
     shown = command if len(command) <= 200 else command[:200] + "…"
     return (

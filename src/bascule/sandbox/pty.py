@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
-import shutil
 import signal
-import socket
 from collections.abc import Callable
 from pathlib import Path
-from pwd import getpwuid
-from typing import Literal
 
 from bascule.core.actions import CmdRun
 from bascule.core.contracts import OnProgress, Progress, Shell
-from bascule.core.errors import ShellClosed
-from bascule.core.observations import CmdMetadata, CmdOutput
+from bascule.core.errors import CommandInvalid, ShellClosed
+from bascule.core.observations import CmdOutput
 
 from . import notes
+from .answers import Answers
 from .bash import BashProcess
-from .execution import Execution, Reason
+from .execution import Execution
 from .keeper import Keeper
 from .log import DiskLog
 from .marks import (
@@ -38,8 +34,10 @@ from .marks import (
     new_nonce,
     repair_line,
     sync_line,
+    unfinished_mark,
     without_marks,
     without_prompt,
+    without_prompts,
 )
 from .output import Output
 from .shell_settings import ShellSettings, shell_environment
@@ -48,8 +46,6 @@ _KEY = re.compile(r"C-[A-Za-z\\\]^_@\[]")
 _BACKGROUND_LIMIT = 64 << 10
 _PATIENCE = 1.0
 """Seconds between ever firmer ways to end an abandoned command, and to find bash idle."""
-_FRESH = 1.0
-"""Seconds the path of the Python interpreter is believed before it is looked up again."""
 
 
 class PtyShell(Shell):
@@ -66,12 +62,12 @@ class PtyShell(Shell):
         self._listeners: list[OnProgress] = []
         self._env = shell_environment(settings)
         self._cwd = str(settings.working_dir)
-        self._user = settings.account.name if settings.account else _own_name()
-        self._host = socket.gethostname()
+        self._answers = Answers(name, settings=settings, log=log)
         self._bash: BashProcess | None = None
         self._execution: Execution | None = None
+        self._unread: Execution | None = None
         self._turn = asyncio.Lock()
-        self._busy_syncing: asyncio.Future[None] | None = None
+        self._syncing: asyncio.Future[None] | None = None
         self._sync: bytes = b""
         self._status = 0
         self._options = ""
@@ -79,7 +75,6 @@ class PtyShell(Shell):
         self._is_settled = False
         self._rest = b""
         self._background = bytearray()
-        self._python: tuple[str, float, str | None] = ("", 0.0, None)
         self._closed = False
 
     @property
@@ -95,22 +90,24 @@ class PtyShell(Shell):
         return self._log
 
     async def run(self, command: CmdRun) -> CmdOutput:
-        if self._closed:
-            raise self._closed_error()
-        text = command.command
-        if command.is_input or not text.strip():
+        self._ensure_open()
+        if command.output_limit is not None and command.output_limit < 0:
+            raise CommandInvalid(
+                f"output_limit is {command.output_limit}; it counts characters, and 0 asks for all"
+            )
+        if command.is_input or not command.command.strip():
             return await self._go_on(command)
-        if self._execution is None and _KEY.fullmatch(text):
-            return self._idle_answer(command, notes.NOTHING_TO_TYPE_INTO)
+        if self._execution is None and _KEY.fullmatch(command.command):
+            return self._nothing_runs(command)
         if command.queue:
             async with self._turn:
                 while self._execution is not None:
                     await asyncio.shield(self._execution.ended)
                 return await self._run_new(command)
-        if (execution := self._execution) is not None:
-            if not execution.abandoned:
-                return self._refusal(command, execution)
-            await asyncio.shield(execution.ended)
+        while (running := self._execution) is not None:
+            if not running.abandoned:
+                return self._answers.refused(command, running, cwd=self._cwd)
+            await asyncio.shield(running.ended)
         return await self._run_new(command)
 
     async def interrupt(self, *, kill: bool = False) -> bool:
@@ -136,6 +133,7 @@ class PtyShell(Shell):
         if (execution := self._execution) is not None:
             self._execution = None
             execution.fail(self._closed_error())
+        self._end_sync()
         if (bash := self._bash) is not None:
             self._bash = None
             try:
@@ -149,11 +147,8 @@ class PtyShell(Shell):
     # A command's life ------------------------------------------------------------------------
 
     async def _run_new(self, command: CmdRun) -> CmdOutput:
-        nonce = new_nonce()
-        lines = command_lines(
-            command.command, nonce, last_status=self._status, options=self._options
-        )
         limit = command.output_limit
+        nonce = new_nonce()
         execution = Execution(
             command.command,
             nonce=nonce.encode(),
@@ -162,21 +157,34 @@ class PtyShell(Shell):
         )
         self._execution = execution  # from here on others are refused, also while bash starts
         try:
-            if self._bash is None:
-                await self._start(execution)
-            if self._busy_syncing is not None:
-                await asyncio.shield(self._busy_syncing)
+            bash = await self._ready_bash(execution)
+            lines = command_lines(
+                command.command, nonce, last_status=self._status, options=self._options
+            )
         except BaseException:
             if self._execution is execution:
                 self._execution = None
-                execution.close()
+            execution.close()
             raise
-        bash = self._require_bash()
+        if (unread := self._unread) is not None:
+            self._unread = None
+            rest = unread.output.take(final=True)
+            execution.left_by_previous = notes.left_by_previous(unread.status, rest.head, rest.tail)
         bash.settle()
         execution.log_start = self._log.end
         bash.tell(lines)
         execution.told.set()
         return await self._answer(command, execution)
+
+    async def _ready_bash(self, execution: Execution) -> BashProcess:
+        """A bash that reads lines; started if there is none."""
+        while self._bash is None or self._syncing is not None:
+            if self._bash is None:
+                await self._start(execution)
+            elif self._syncing is not None:
+                await asyncio.shield(self._syncing)
+            self._ensure_open()
+        return self._bash
 
     async def _start(self, execution: Execution) -> None:
         """A new bash, where the one before was; the start directory if that is gone."""
@@ -210,9 +218,7 @@ class PtyShell(Shell):
         """Read on from the running command, after typing into it if asked."""
         execution = self._execution
         if execution is None:
-            typing = command.is_input and command.command
-            text = notes.NOTHING_TO_TYPE_INTO if typing else notes.NOTHING_TO_READ
-            return self._idle_answer(command, text)
+            return self._nothing_runs(command)
         key = ""
         if command.is_input and command.command:
             if _KEY.fullmatch(command.command):
@@ -221,8 +227,17 @@ class PtyShell(Shell):
             else:
                 await self._type(execution, command.command)
         if execution.waiter is not None:
-            return self._observe(command, execution, "end", taken=False)
+            return self._answers.for_another(command, cwd=self._cwd)
         return await self._answer(command, execution, key=key)
+
+    def _nothing_runs(self, command: CmdRun) -> CmdOutput:
+        """What ended since the last answer is told now; else there is nothing to tell."""
+        if (unread := self._unread) is not None:
+            self._unread = None
+            return self._answers.done(command, unread, cwd=self._cwd)
+        typed = command.command.strip()
+        text = notes.NOTHING_TO_TYPE_INTO if typed else notes.NOTHING_TO_READ
+        return self._answers.idle(command, text, cwd=self._cwd)
 
     async def _type(self, execution: Execution, text: str) -> None:
         await execution.told.wait()
@@ -263,16 +278,19 @@ class PtyShell(Shell):
 
     async def _answer(self, command: CmdRun, execution: Execution, *, key: str = "") -> CmdOutput:
         soft = None if command.blocking else self._settings.soft_timeout
-        continued = execution.answers > 0
         execution.answers += 1
         try:
             reason = await execution.wait(soft=soft, hard=command.timeout)
         except asyncio.CancelledError:
             self._abandon(execution)
             raise
+        if reason == "end" or execution.is_over:
+            if self._unread is execution:
+                self._unread = None
+            return self._answers.done(command, execution, cwd=self._cwd, key=key)
         if reason == "soft":
             self._look_for_idle_bash(execution)
-        return self._observe(command, execution, reason, continued=continued, key=key)
+        return self._answers.running(command, execution, reason, cwd=self._cwd)
 
     def _abandon(self, execution: Execution) -> None:
         """Nobody waits any more: end the command, politely first."""
@@ -348,7 +366,7 @@ class PtyShell(Shell):
         execution.begin()
         if not self._is_settled or {"v", "x"} & set(self._options):
             self._background.clear()  # the first prompt, or our own lines as bash echoes them
-        execution.background = _prompts_removed(bytes(self._background))
+        execution.background = bytes(self._background).decode("utf-8", "replace")
         self._background.clear()
         execution.log_start = self._log.end
 
@@ -367,13 +385,16 @@ class PtyShell(Shell):
                 listener(progress)
 
     def _idle_output(self, data: bytes) -> None:
-        """Output with no command running: of background jobs, or prompts."""
-        self._background += without_marks(data) if PROMPT not in data else data
-        if len(self._background) > _BACKGROUND_LIMIT:
-            del self._background[: len(self._background) - _BACKGROUND_LIMIT]
-        shown = without_marks(data)
-        if shown and self._is_settled:
-            self._record(shown)
+        """Output with no command running: prompts, which are dropped, and background jobs'."""
+        if keep := unfinished_mark(data):
+            self._rest = data[len(data) - keep :] + self._rest
+            data = data[: len(data) - keep]
+        data = without_prompts(data) if PROMPT in data else without_marks(data)
+        if data and self._is_settled:
+            self._background += data
+            if len(self._background) > _BACKGROUND_LIMIT:
+                del self._background[: len(self._background) - _BACKGROUND_LIMIT]
+            self._record(data)
 
     def _finish(self, execution: Execution, end: End) -> None:
         self._is_settled = True
@@ -382,8 +403,13 @@ class PtyShell(Shell):
         execution.path = end.path
         if execution.was_signalled:
             self._begin_sync()
+        self._end_execution(execution, end.status, end.background_pid)
+
+    def _end_execution(self, execution: Execution, status: int, background_pid: int) -> None:
         self._execution = None
-        execution.finish(end.status, end.background_pid)
+        if execution.waiter is None and not execution.abandoned:
+            self._unread = execution  # nobody waits just now; the next call is told
+        execution.finish(status, background_pid)
 
     def _on_end(self, status: int) -> None:
         """Bash itself is gone."""
@@ -395,12 +421,12 @@ class PtyShell(Shell):
             rest, self._rest = self._rest, b""
             if self._execution is not None:
                 self._emit(self._execution, rest)
-        execution, self._execution = self._execution, None
+        execution = self._execution
         code = status if status >= 0 else 128 - status
         self._status, self._options = 0, ""
         if execution is not None:
             execution.shell_ended = True
-            execution.finish(0 if execution.replaced else code, -1)
+            self._end_execution(execution, 0 if execution.replaced else code, -1)
 
     def _on_replaced(self) -> None:
         """`exec` put another program in bash's place.
@@ -426,11 +452,11 @@ class PtyShell(Shell):
     def _begin_sync(self) -> None:
         """A signal we sent may still be on its way and would tear the next command's line apart:
         that line waits until bash has answered another one."""
-        self._busy_syncing = asyncio.get_running_loop().create_future()
+        self._syncing = asyncio.get_running_loop().create_future()
         self._send_sync(4)
 
     def _send_sync(self, tries: int) -> None:
-        if self._busy_syncing is None or self._bash is None:
+        if self._syncing is None or self._bash is None:
             return
         if not tries:
             self._bash.kill()
@@ -456,9 +482,9 @@ class PtyShell(Shell):
 
     def _end_sync(self) -> None:
         self._sync = b""
-        if self._busy_syncing is not None:
-            self._busy_syncing.set_result(None)
-            self._busy_syncing = None
+        if self._syncing is not None:
+            self._syncing.set_result(None)
+            self._syncing = None
 
     def _look_for_idle_bash(self, execution: Execution) -> None:
         """Bash seems to be at its prompt although no end came: ask it once more.
@@ -481,134 +507,9 @@ class PtyShell(Shell):
         bash.tell(repair_line(execution.nonce.decode(), terminal=bash.terminal))
         execution.later(_PATIENCE, lambda: None if execution.is_over else bash.kill())
 
-    # Answers ---------------------------------------------------------------------------------
-
-    def _observe(
-        self,
-        command: CmdRun,
-        execution: Execution,
-        reason: Reason,
-        *,
-        continued: bool = False,
-        key: str = "",
-        taken: bool = True,
-    ) -> CmdOutput:
-        over = execution.is_over
-        suffix = ""
-        if not taken:
-            suffix = notes.OTHER_READER
-        elif over:
-            suffix = self._last_words(execution, key)
-        elif reason == "soft":
-            suffix = notes.no_new_output(self._settings.soft_timeout)
-        elif command.timeout is not None:
-            suffix = notes.timed_out(command.timeout)
-        return self._compose(
-            command,
-            execution if taken else None,
-            final=over,
-            state="done" if over else "running",
-            exit_code=execution.status if over else -1,
-            timed_out="" if over or reason == "end" else reason,
-            prefix=notes.PREVIOUS if continued and not over else "",
-            suffix=suffix,
-        )
-
-    def _last_words(self, execution: Execution, key: str) -> str:
-        if execution.replaced:
-            return notes.shell_replaced(self._cwd)
-        if execution.status_unknown:
-            return notes.status_unknown()
-        suffix = notes.completed(execution.status, key)
-        if execution.shell_ended:
-            suffix += notes.shell_ended(execution.status, self._cwd)
-        if execution.new_shell:
-            suffix += notes.NEW_SHELL
-        return suffix
-
-    def _refusal(self, command: CmdRun, execution: Execution) -> CmdOutput:
-        """What the running command printed meanwhile comes along, unless someone waits for it."""
-        return self._compose(
-            command,
-            execution if execution.waiter is None else None,
-            final=False,
-            state="refused",
-            exit_code=-1,
-            prefix=notes.PREVIOUS,
-            suffix=notes.refused(command.command),
-        )
-
-    def _idle_answer(self, command: CmdRun, text: str) -> CmdOutput:
-        return self._compose(command, None, final=False, state="idle", exit_code=-1, content=text)
-
-    def _compose(
-        self,
-        command: CmdRun,
-        execution: Execution | None,
-        *,
-        final: bool,
-        state: Literal["done", "running", "refused", "idle"],
-        exit_code: int,
-        timed_out: Literal["", "soft", "hard"] = "",
-        prefix: str = "",
-        suffix: str = "",
-        content: str = "",
-    ) -> CmdOutput:
-        start = end = self._log.end
-        size = left_out = 0
-        background, new_shell, shell_ended, duration, pid = "", False, False, 0.0, -1
-        path = self._env.get("PATH", "")
-        log_path = str(self._log.path)
-        if execution is not None:
-            taken = execution.output.take(final=final)
-            start = execution.log_start
-            end = execution.log_start = start + taken.size
-            size, left_out, content = taken.size, taken.left_out, taken.head
-            if left_out:
-                content += notes.left_out(left_out, path=log_path, start=start, end=end)
-                content += taken.tail
-            if execution.status_unknown:
-                content = content.replace(PROMPT.decode(), "")
-            background, execution.background = execution.background, ""
-            new_shell, shell_ended = execution.new_shell, execution.shell_ended
-            duration = execution.age()
-            pid = execution.background_pid
-            path = execution.path or path
-        return CmdOutput(
-            content=content,
-            command=command.command,
-            hidden=command.hidden,
-            cause=command.id,
-            metadata=CmdMetadata(
-                exit_code=exit_code,
-                pid=pid,
-                username=self._user,
-                hostname=self._host,
-                working_dir=self._cwd,
-                py_interpreter_path=self._interpreter(path),
-                prefix=prefix,
-                suffix=suffix,
-                shell=self.name,
-                state=state,
-                timed_out=timed_out,
-                new_shell=new_shell,
-                shell_ended=shell_ended,
-                background=background,
-                output_bytes=size,
-                left_out_bytes=left_out,
-                log_start=start,
-                log_end=end,
-                log_path=log_path,
-                duration=duration,
-            ),
-        )
-
-    def _interpreter(self, path: str) -> str | None:
-        now = asyncio.get_running_loop().time()
-        if self._python[0] != path or now - self._python[1] > _FRESH:
-            found = shutil.which("python", path=path) or shutil.which("python3", path=path)
-            self._python = (path, now, found)
-        return self._python[2]
+    def _ensure_open(self) -> None:
+        if self._closed:
+            raise self._closed_error()
 
     def _require_bash(self) -> BashProcess:
         if self._bash is None:
@@ -617,17 +518,3 @@ class PtyShell(Shell):
 
     def _closed_error(self) -> ShellClosed:
         return ShellClosed(f"the shell {self.name!r} was closed; use another, or make a new one")
-
-
-def _own_name() -> str:
-    try:
-        return getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
-
-
-def _prompts_removed(data: bytes) -> str:
-    """Background output as text, less prompts: a prompt is what stands on the line of its mark."""
-    *before, last = data.split(PROMPT)
-    kept = [piece[: piece.rfind(b"\n") + 1] for piece in before]
-    return without_marks(b"".join(kept) + last).decode("utf-8", "replace")
