@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from typing import NewType
-from uuid import uuid4
 
 EventId = NewType("EventId", str)
 """A UUID as text. OpenHands' integers stay at its own surfaces."""
 
 
 def new_id() -> EventId:
-    return EventId(str(uuid4()))
+    """A random UUID (version 4), as `uuid.uuid4` makes it, at a quarter of the price: every
+    event has one."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return EventId(
+        f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+    )
 
 
 def now() -> str:

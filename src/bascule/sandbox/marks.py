@@ -24,8 +24,8 @@ Details that would break something if changed:
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from dataclasses import dataclass
 
 from bascule.core.errors import CommandInvalid
@@ -46,7 +46,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n"})
 
 
 def new_nonce() -> str:
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 @dataclass(frozen=True, slots=True)
