@@ -3,7 +3,6 @@
 import asyncio
 import tempfile
 
-from bascule.core.errors import EditNoMatch
 from bascule.runtime import LocalRuntime
 
 SOURCE = "def add(a, b):\n    return a - b\n"
@@ -20,14 +19,13 @@ async def main() -> None:
 
             found = await sandbox.grep(r"return .*", include="*.py")
             print(found.matches[0].line, found.matches[0].text.strip())
-            try:
-                await sandbox.edit(file, "str_replace", old_str="a * b", new_str="")
-            except EditNoMatch as error:
-                print(error.code)
+
+            await sandbox.edit(file, "undo_edit")
+            print((await sandbox.read(file)).content == SOURCE)
 
 
 asyncio.run(main())
 
 # > 4
 # > 2 return a + b
-# > edit.no_match
+# > True

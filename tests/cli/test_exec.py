@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import re
 import select
 import signal
@@ -39,7 +38,7 @@ def line_of(process: subprocess.Popen[bytes]) -> bytes:
 
 
 def test_output_and_status_are_the_commands_own(tmp_path: Path) -> None:
-    ran = bascule("exec", "echo out; echo err >&2; exit 3", cwd=tmp_path)
+    ran = bascule("exec", "echo out; echo err >&2; (exit 3)", cwd=tmp_path)
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (3, "out\nerr\n", "")
 
@@ -65,7 +64,8 @@ def test_large_output_is_complete(tmp_path: Path) -> None:
 
 
 def test_output_comes_while_the_command_runs_and_ctrl_c_is_for_it(tmp_path: Path) -> None:
-    with running("echo ready; trap 'echo caught; exit 9' INT; sleep 60", cwd=tmp_path) as process:
+    command = "bash -c 'trap \"echo caught; exit 9\" INT; echo ready; sleep 60 & wait'"
+    with running(command, cwd=tmp_path) as process:
         assert line_of(process) == b"ready\n"
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
@@ -148,7 +148,8 @@ def test_it_is_refused_while_the_shell_is_busy(tmp_path: Path) -> None:
         ) as first:
             line_of(first)
             second = bascule("exec", "true", env=there)
-            os.kill(first.pid, signal.SIGINT)
+            first.send_signal(signal.SIGINT)
+            first.communicate(timeout=PATIENCE)
 
     assert second.returncode == 125
     assert first.returncode == 130

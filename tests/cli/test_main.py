@@ -21,7 +21,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    listed = capsys.readouterr().out
+    listed = capsys.readouterr().err
     for command in ("up", "exec", "shell", "schema", "doctor", "sandbox"):
         assert command in listed
 
@@ -32,7 +32,7 @@ def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture
         (["fly"], "bascule: No such command 'fly' (try --help)\n"),
         (["up", "--prot", "1"], "bascule: No such option: --prot"),
         (["up", "--port", "x"], "bascule: Invalid value for '--port'"),
-        (["exec"], "bascule: Missing argument 'COMMAND"),
+        (["exec"], "bascule: Missing argument 'command'"),
         (["sandbox"], "bascule: bascule sandbox: the following arguments are required"),
         (["up", "--working-dir", "/dev/null/x"], "bascule: the workspace cannot be made"),
     ],

@@ -68,35 +68,48 @@ class Prompt:
     # Reading ---------------------------------------------------------------------------------
 
     def _commands(self) -> Iterator[str]:
-        """Whole commands: a line, and those after it while it is unfinished."""
-        pending = ""
-        while (line := self._line(continued=bool(pending))) is not None:
-            pending = f"{pending}\n{line}" if pending else line
-            if is_unfinished(pending):
+        """Whole commands: a line, and those after it while it is unfinished.
+
+        Ctrl-C gives up what was typed so far.
+        """
+        pending: list[str] = []
+        while True:
+            try:
+                line = self._line(continued=bool(pending))
+            except KeyboardInterrupt:
+                if not self._is_terminal:
+                    raise
+                self._say("")
+                pending.clear()
                 continue
-            if pending.strip():
-                yield pending
-            pending = ""
-        if pending.strip():
-            yield pending  # bash says best what is missing
+            if line is not None:
+                pending.append(line)
+            command = "\n".join(pending)
+            if line is not None and is_unfinished(command):
+                continue
+            if command.strip():
+                yield command  # if the input ended early, bash says best what is missing
+            if line is None:
+                return
+            pending.clear()
 
     def _line(self, *, continued: bool) -> str | None:
-        """The next line, None at the end. Ctrl-C gives up the line, and the ones before it."""
+        """The next line, None at the end."""
         if not self._is_terminal:
             return line.removesuffix("\n") if (line := sys.stdin.readline()) else None
         try:
             return input("> " if continued else self._prompt())
-        except KeyboardInterrupt:
-            self._say("")
-            return ""
         except EOFError:
             self._say("")
             return None
 
     def _prompt(self) -> str:
         status = f"[{self._status}] " if self._status else ""
-        # Between \x01 and \x02 is what readline must not count as width.
-        return f"{status}\x01\x1b[36m\x02{self._directory}\x01\x1b[0m\x02 $ "
+        directory = self._directory
+        if os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR"):
+            # Between \x01 and \x02 is what readline must not count as width.
+            directory = f"\x01\x1b[36m\x02{directory}\x01\x1b[0m\x02"
+        return f"{status}{directory} $ "
 
     def _first_directory(self) -> str:
         seen = self._loop.start(self._runtime.act(CmdRun("pwd", shell=self._shell))).result()
