@@ -1,0 +1,57 @@
+"""Lines of text files, without loading more of a large one than was asked for."""
+
+from __future__ import annotations
+
+import os
+
+from bascule.core.errors import BinaryFile, FileTooLarge
+
+from .lines import skip_lines_in_file, slice_lines
+from .paths import Place
+from .storage import Storage, ensure_fits, read_up_to
+from .textfile import SAMPLE, decode, is_wide, looks_binary
+
+
+class Excerpts:
+    """Reads lines from files of any size; what it returns is `limit` bytes at most.
+
+    A file within the limit is loaded and its encoding told from all of it. Of a larger one only
+    the lines asked for are, found by counting newlines block by block.
+    """
+
+    def __init__(self, storage: Storage, *, limit: int, advice: str) -> None:
+        self._storage = storage
+        self._limit = limit
+        self._advice = advice
+
+    def lines(self, place: Place, start: int, end: int) -> str:
+        """Lines `start` up to `end`, 0-based, -1 for all that follow; as the file has them."""
+        try:
+            version = self._storage.load(place, limit=self._limit, advice=self._advice)
+        except FileTooLarge:
+            return self._part(place, start, end)
+        return slice_lines(decode(version.data, place.shown).content, start, end)
+
+    def _part(self, place: Place, start: int, end: int) -> str:
+        with self._storage.reading(place) as (descriptor, found):
+            sample = os.pread(descriptor, SAMPLE, 0)
+            if looks_binary(sample):
+                raise BinaryFile("ERROR_BINARY_FILE", path=place.shown)
+            if (start, end) == (0, -1):
+                ensure_fits(found.st_size, self._limit, place.shown, self._advice)
+            if is_wide(sample):
+                advice = "Convert it to UTF-8 first (`iconv`), or download it"
+                ensure_fits(found.st_size, self._limit, place.shown, advice)
+            first = skip_lines_in_file(descriptor, start)
+            last = found.st_size
+            if end >= 0:
+                last = skip_lines_in_file(descriptor, end - start, start=first)
+            if last - first > self._limit:
+                raise FileTooLarge(
+                    f"These lines of {place.shown} have {last - first:,} bytes, past the limit of"
+                    f" {self._limit:,}. Ask for fewer",
+                    size=last - first,
+                )
+            os.lseek(descriptor, first, os.SEEK_SET)
+            data = read_up_to(descriptor, last - first, expected=last - first)
+            return decode(data, place.shown).content

@@ -1,0 +1,262 @@
+"""Reading, writing and removing files, and listing directories.
+
+Every method takes the action and the directory that relative paths start from, blocks, and may be
+called from many threads at once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from typing import Literal
+
+from bascule.core.actions import FileRead, FileWrite, ListDir, MakeDir, Remove, RemoveDir
+from bascule.core.errors import (
+    BasculeError,
+    BinaryFile,
+    InvalidRange,
+    IsADirectory,
+    NoSuchPath,
+    NotADirectory,
+    PathExists,
+    UndecodableFile,
+)
+from bascule.core.observations import (
+    DirEntry,
+    DirListing,
+    DirMade,
+    DirRemoved,
+    FileContent,
+    FileRemoved,
+    FileWritten,
+)
+
+from .excerpts import Excerpts
+from .lines import count_lines, skip_lines
+from .media import data_url, media_type
+from .paths import Place, make_directory, printable
+from .storage import Storage, read_up_to
+from .textfile import Text, TextFormat, decode, end_with_newline
+
+READ_LIMIT = 32 << 20
+"""Bytes that one `read` returns at most, and the largest file of which lines are replaced."""
+
+_ASK_FOR_LINES = "Ask for a range of lines (`start`, `end`), or download it"
+_HEAD = 1 << 20
+
+
+class Files:
+    def __init__(self, storage: Storage, *, read_limit: int = READ_LIMIT) -> None:
+        self._storage = storage
+        self._paths = storage.paths
+        self._limit = read_limit
+        self._excerpts = Excerpts(storage, limit=read_limit, advice=_ASK_FOR_LINES)
+
+    def read(self, action: FileRead, cwd: str) -> FileContent:
+        """The text of lines `start` to `end` exactly as the file has it, line ends included.
+
+        Of a file past the limit only what was asked for is loaded, and its encoding is told from
+        that part. Raises `BinaryFile`, `FileTooLarge`, `InvalidRange`.
+        """
+        _ensure_range(action.start, action.end)
+        with self._paths.place(action.path, cwd) as place:
+            kind = media_type(action.path)
+            if kind is not None:
+                advice = "Download it instead"
+                data = self._storage.load(place, limit=self._limit, advice=advice).data
+                return FileContent(content=data_url(kind, data), path=place.shown)
+            content = self._excerpts.lines(place, action.start, action.end)
+            return FileContent(content=content, path=place.shown)
+
+    def write(self, action: FileWrite, cwd: str) -> FileWritten:
+        """Make `content` the file's text, or the text of its lines `start` to `end`.
+
+        The last line always gets its newline. A file that exists keeps its encoding and, when all
+        its lines end so, CR LF; a new one is UTF-8 and has the line ends it was given.
+        """
+        _ensure_range(action.start, action.end)
+        with (
+            self._paths.place(action.path, cwd, make_parents=True) as place,
+            self._storage.turn(place),
+        ):
+            content = end_with_newline(action.content)
+            if action.start == 0 and action.end == -1:
+                data = _encode_or_utf8(self._format_of(place), content, place.shown)
+                self._storage.replace(place, data)
+            else:
+                self._replace_lines(place, content, action.start, action.end)
+            return FileWritten(path=place.shown)
+
+    def make_dir(self, action: MakeDir, cwd: str) -> DirMade:
+        try:
+            with self._paths.directory(action.path, cwd):
+                return DirMade(path=self._paths.absolute(action.path, cwd), created=False)
+        except NotADirectory as error:
+            raise PathExists(f"{action.path} exists, or leads through a file") from error
+        except NoSuchPath:
+            pass
+        with self._paths.place(action.path, cwd, make_parents=True) as place:
+            created = make_directory(place.directory, place.name, self._paths.owner)
+            return DirMade(path=place.shown, created=created)
+
+    def remove_dir(self, action: RemoveDir, cwd: str) -> DirRemoved:
+        """A link to a directory is not a directory: it is left alone, with what it leads to."""
+        with self._paths.place(action.path, cwd, follow=False) as place:
+            found = place.stat()
+            if found is None:
+                raise NoSuchPath(f"No such directory: {place.shown}")
+            if not stat.S_ISDIR(found.st_mode):
+                raise NotADirectory(f"{place.shown} is not a directory; remove it as a file")
+            if action.recursive:
+                shutil.rmtree(place.name, dir_fd=place.directory)
+            else:
+                os.rmdir(place.name, dir_fd=place.directory)
+            return DirRemoved(path=place.shown)
+
+    def remove(self, action: Remove, cwd: str) -> FileRemoved:
+        with self._paths.place(action.path, cwd, follow=False) as place, self._storage.turn(place):
+            found = place.stat()
+            if found is not None and stat.S_ISDIR(found.st_mode):
+                raise IsADirectory(f"{place.shown} is a directory; remove it as one")
+            os.unlink(place.name, dir_fd=place.directory)
+            return FileRemoved(path=place.shown)
+
+    def list_dir(self, action: ListDir, cwd: str) -> DirListing:
+        """With a `depth` past 1, what a directory holds follows right after it."""
+        if action.depth < 1 or action.limit < 1:
+            raise InvalidRange("`depth` and `limit` of a listing are 1 or more")
+        entries: list[DirEntry] = []
+        truncated = False
+        with self._paths.directory(action.path, cwd) as directory:
+            for entry in _entries(directory, "", action.depth, hidden=action.include_hidden):
+                if len(entries) == action.limit:
+                    truncated = True
+                    break
+                entries.append(entry)
+        lines = [entry.path + "/" * (entry.type == "directory") for entry in entries]
+        if truncated:
+            lines.append(f"(only the first {action.limit} entries; list a directory inside)")
+        return DirListing(
+            content="\n".join(lines),
+            path=self._paths.absolute(action.path, cwd),
+            entries=entries,
+            truncated=truncated,
+        )
+
+    def list_names(self, path: str, cwd: str) -> list[str]:
+        """Directories first, with a slash; hidden ones too, links that lead nowhere not.
+
+        What cannot be listed has no names, whatever the reason: clients expect an empty list.
+        """
+        try:
+            with self._paths.directory(path, cwd) as directory, os.scandir(directory) as entries:
+                found = [(not entry.is_dir(), entry.name) for entry in entries if _exists(entry)]
+        except BasculeError:
+            return []
+        found.sort(key=lambda each: (each[0], each[1].lower(), each[1]))
+        return [printable(name) + "/" * (not is_file) for is_file, name in found]
+
+    def _format_of(self, place: Place) -> TextFormat:
+        """How the file at `place` is written; that of a new file when there is none, or no text."""
+        try:
+            with self._storage.reading(place) as (descriptor, found):
+                count = self._limit if found.st_size <= self._limit else _HEAD
+                data = read_up_to(descriptor, count, expected=found.st_size)
+            return decode(data, place.shown).format
+        except (FileNotFoundError, BinaryFile):
+            return TextFormat()
+
+    def _replace_lines(self, place: Place, content: str, start: int, end: int) -> None:
+        try:
+            advice = "Change it with a program in the shell"
+            version = self._storage.load(place, limit=self._limit, advice=advice)
+        except FileNotFoundError:
+            self._storage.replace(place, TextFormat().encode(content, place.shown))
+            return
+        old = decode(version.data, place.shown)
+        new = _with_lines_replaced(old, content, start, end, place.shown)
+        self._storage.replace(place, old.format.encode(new, place.shown), over=version)
+
+
+def _with_lines_replaced(old: Text, content: str, start: int, end: int, shown: str) -> str:
+    there = count_lines(old.content)
+    if start > there:
+        raise InvalidRange(f"{shown} has {there} lines; none can be written after line {start}")
+    first = skip_lines(old.content, start)
+    before = end_with_newline(old.content[:first])
+    after = "" if end == -1 else old.content[skip_lines(old.content, end - start, start=first) :]
+    return before + content + after
+
+
+def _encode_or_utf8(old: TextFormat, content: str, shown: str) -> bytes:
+    """Nothing of the old text stays, so an encoding that cannot hold the new one need not."""
+    try:
+        return old.encode(content, shown)
+    except UndecodableFile:
+        return TextFormat(crlf=old.crlf).encode(content, shown)
+
+
+def _ensure_range(start: int, end: int) -> None:
+    if start < 0 or end < -1 or (end != -1 and end < start):
+        raise InvalidRange(
+            f"Lines {start} to {end} are no range: `start` counts from 0, `end` is the first line"
+            " left out, or -1 for all that follow"
+        )
+
+
+def _entries(directory: int, prefix: str, depth: int, *, hidden: bool) -> Iterator[DirEntry]:
+    with os.scandir(directory) as scan:
+        found = [each for each in scan if hidden or not each.name.startswith(".")]
+    found.sort(key=lambda each: (not _is_directory(each), each.name.lower(), each.name))
+    for each in found:
+        try:
+            info = each.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        path = prefix + printable(each.name)
+        kind = _kind(info)
+        yield DirEntry(path=path, type=kind, size=info.st_size, modified=info.st_mtime)
+        if kind == "directory" and depth > 1:
+            yield from _entries_inside(directory, each.name, path, depth - 1, hidden=hidden)
+
+
+def _entries_inside(
+    above: int, name: str, path: str, depth: int, *, hidden: bool
+) -> Iterator[DirEntry]:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        directory = os.open(name, flags, dir_fd=above)
+    except (PermissionError, FileNotFoundError, NotADirectoryError):
+        return
+    try:
+        yield from _entries(directory, f"{path}/", depth, hidden=hidden)
+    finally:
+        os.close(directory)
+
+
+def _kind(info: os.stat_result) -> Literal["file", "directory", "link", "other"]:
+    match stat.S_IFMT(info.st_mode):
+        case stat.S_IFREG:
+            return "file"
+        case stat.S_IFDIR:
+            return "directory"
+        case stat.S_IFLNK:
+            return "link"
+        case _:
+            return "other"
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False)
+
+
+def _exists(entry: os.DirEntry[str]) -> bool:
+    if not entry.is_symlink():
+        return True
+    try:
+        entry.stat()
+    except OSError:
+        return False
+    return True

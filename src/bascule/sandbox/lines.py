@@ -1,0 +1,65 @@
+"""Where lines begin, found at the speed of memory. A line ends after its newline, and only there.
+
+Form feeds, vertical tabs and U+2028 do not end a line, though `str.splitlines` says so: neither
+editors nor `grep` nor the kernel agree with it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import AnyStr
+
+_BLOCK = 1 << 14
+_READ = 1 << 20
+
+
+def skip_lines(text: AnyStr, count: int, *, start: int = 0) -> int:
+    """The position after `count` newlines from `start` on; the end when there are fewer."""
+    newline = _newline(text)
+    at, end = start, len(text)
+    while count > 0:
+        if at >= end:
+            return end
+        stop = min(at + _BLOCK, end)
+        here = text.count(newline, at, stop)
+        if here < count:
+            at, count = stop, count - here
+            continue
+        for _ in range(count):
+            at = text.index(newline, at) + 1
+        break
+    return at
+
+
+def slice_lines(text: AnyStr, start: int, end: int) -> AnyStr:
+    """Lines `start` up to but not including `end`, 0-based; -1 is the end of the text."""
+    first = skip_lines(text, start)
+    if end < 0:
+        return text[first:]
+    return text[first : skip_lines(text, max(end - start, 0), start=first)]
+
+
+def count_lines(text: AnyStr) -> int:
+    """A last line without a newline counts."""
+    newline = _newline(text)
+    return text.count(newline) + (len(text) > 0 and not text.endswith(newline))
+
+
+def skip_lines_in_file(descriptor: int, count: int, *, start: int = 0) -> int:
+    """As `skip_lines`, in a file of any size."""
+    at = start
+    while count > 0:
+        block = os.pread(descriptor, _READ, at)
+        if not block:
+            break
+        here = block.count(b"\n")
+        if here >= count:
+            return at + skip_lines(block, count)
+        at, count = at + len(block), count - here
+    return at
+
+
+def _newline(text: AnyStr) -> AnyStr:
+    if isinstance(text, str):
+        return "\n"
+    return b"\n"

@@ -1,0 +1,133 @@
+"""Bytes to text and back, exactly: encoding, byte order mark and line ends stay what they were."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+from bascule.core.errors import BinaryFile, UndecodableFile
+
+SAMPLE = 8192
+"""Bytes at the start of a file by which text is told from binary."""
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it starts with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_LEGACY = ("cp1252", "latin-1")
+"""Tried in this order for what is not UTF-8. The last one takes every byte."""
+
+_CONTROL = bytes([*range(7), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F])
+_TOO_MANY = 50
+"""One control byte in so many, and what is not UTF-8 is not text either."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFormat:
+    """How a file writes its text."""
+
+    encoding: str = "utf-8"
+    mark: bytes = b""
+    crlf: bool = False
+    """Every line ends in CR LF. A mixture is kept as it is, and is not this."""
+
+    def encode(self, text: str, shown: str) -> bytes:
+        """Raises `UndecodableFile` for a character that the file's encoding does not have."""
+        if self.crlf:
+            text = unix_lines(text).replace("\n", "\r\n")
+        try:
+            return self.mark + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise UndecodableFile(
+                f"{shown} is kept in {self.encoding}, which has no {text[error.start]!r}."
+                " Convert the file first (`iconv`), or write it whole",
+                encoding=self.encoding,
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A file's text as it is, and how the file writes it."""
+
+    content: str
+    format: TextFormat
+
+
+def decode(data: bytes, shown: str) -> Text:
+    """Raises `BinaryFile` for what is not text. Encoding the result again gives the same bytes."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            try:
+                content = data[len(mark) :].decode(encoding)
+            except UnicodeDecodeError:
+                continue
+            return Text(content, TextFormat(encoding, mark, is_crlf(content)))
+    if b"\0" in data[:SAMPLE]:
+        raise BinaryFile("ERROR_BINARY_FILE", path=shown)
+    try:
+        content, encoding = data.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:
+        if _has_many_controls(data[:SAMPLE]):
+            raise BinaryFile("ERROR_BINARY_FILE", path=shown) from None
+        content, encoding = _decode_legacy(data)
+    return Text(content, TextFormat(encoding, b"", is_crlf(content)))
+
+
+def decode_line(raw: bytes) -> str:
+    """One line of a file whose encoding nobody has looked at."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return _decode_legacy(raw)[0]
+
+
+def looks_binary(sample: bytes) -> bool:
+    """What `decode` would say of a file that starts like this."""
+    if sample.startswith(tuple(mark for mark, _ in _MARKS)):
+        return False
+    if b"\0" in sample:
+        return True
+    try:
+        # The sample may end inside a character.
+        codecs.getincrementaldecoder("utf-8")().decode(sample)
+    except UnicodeDecodeError:
+        return _has_many_controls(sample)
+    return False
+
+
+def is_wide(sample: bytes) -> bool:
+    """The file has a mark of UTF-16 or UTF-32, in which a newline is more than one byte."""
+    return sample.startswith(tuple(mark for mark, encoding in _MARKS if encoding != "utf-8"))
+
+
+def is_crlf(content: str) -> bool:
+    pairs = content.count("\r\n") if "\r" in content else 0
+    return pairs > 0 and pairs == content.count("\n")
+
+
+def unix_lines(content: str) -> str:
+    return content.replace("\r\n", "\n") if "\r" in content else content
+
+
+def end_with_newline(content: str) -> str:
+    """Text that is not empty, and its last line complete."""
+    if not content or content.endswith("\n"):
+        return content
+    return content + ("\r\n" if is_crlf(content) else "\n")
+
+
+def _decode_legacy(data: bytes) -> tuple[str, str]:
+    for encoding in _LEGACY:
+        try:
+            return data.decode(encoding), encoding
+        except UnicodeDecodeError:
+            continue
+    raise AssertionError("latin-1 takes every byte")
+
+
+def _has_many_controls(sample: bytes) -> bool:
+    controls = len(sample) - len(sample.translate(None, _CONTROL))
+    return controls * _TOO_MANY > len(sample)
