@@ -1,0 +1,314 @@
+"""The editor agents use: view, create, str_replace, insert, undo_edit.
+
+A failure is not an exception here but an observation whose content starts with `ERROR:`, because
+that is how OpenHands' clients tell it. Files keep their encoding, line ends, mode and owner; an
+edit of a file whose lines all end in CR LF is made on text with plain newlines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from bascule.core.actions import FileEdit, FileRead
+from bascule.core.errors import (
+    BasculeError,
+    BinaryFile,
+    EditInvalid,
+    InvalidRange,
+    IsADirectory,
+    NoEditHistory,
+    NoSuchPath,
+    NotADirectory,
+    NotSupported,
+    PathExists,
+)
+from bascule.core.observations import FileContent, FileEdited
+
+from .diff import unified_diff
+from .edits import Edited, insert_lines, replace_once
+from .excerpts import Excerpts
+from .history import History
+from .lines import count_lines
+from .paths import Place
+from .storage import Storage, Version
+from .textfile import TextFormat, decode, unix_lines
+from .view import show_directory, show_file, show_snippet
+
+EDIT_LIMIT = 10 << 20
+"""Bytes of the largest file that is edited or viewed whole."""
+
+HISTORY_DEPTH = 10
+HISTORY_LIMIT = 64 << 20
+
+_COMMANDS = ("view", "create", "str_replace", "insert", "undo_edit")
+_DOCUMENTS = frozenset((".docx", ".xlsx", ".pptx", ".pdf", ".mp3", ".wav", ".m4a", ".flac"))
+_REVIEW = "Review the changes and make sure they are as expected. Edit the file again if necessary."
+
+T = TypeVar("T")
+
+
+class Editor:
+    """One per sandbox: it remembers, per file, what it held before the last edits."""
+
+    def __init__(self, storage: Storage, *, size_limit: int = EDIT_LIMIT) -> None:
+        self._storage = storage
+        self._paths = storage.paths
+        self._limit = size_limit
+        self._excerpts = Excerpts(
+            storage, limit=size_limit, advice="Look at a part of it with `view_range`"
+        )
+        self._history = History(depth=HISTORY_DEPTH, limit=HISTORY_LIMIT)
+
+    def edit(self, action: FileEdit, cwd: str) -> FileEdited:
+        """Do `command`. `old_content` and `new_content` repeat the request, as clients expect;
+        what changed in the file is in `diff`."""
+        if action.impl_source != "oh_aci":
+            raise NotSupported(f"Edits by {action.impl_source!r} are made by the client")
+        try:
+            done = self._do(action, cwd)
+        except BasculeError as error:
+            done = _Done(_error(error), existed=self._exists(action.path, cwd))
+        return FileEdited(
+            content=done.content,
+            path=self._shown(action.path, cwd),
+            prev_exist=done.existed,
+            old_content=action.old_str,
+            new_content=action.new_str,
+            impl_source="oh_aci",
+            diff=done.diff,
+        )
+
+    def view(self, action: FileRead, cwd: str) -> FileContent:
+        """What `view` of `edit` shows, as the answer to a `read`."""
+        try:
+            content = self._view(action.path, action.view_range, cwd)
+        except BasculeError as error:
+            content = _error(error)
+        return FileContent(
+            content=content, path=self._shown(action.path, cwd), impl_source="oh_aci"
+        )
+
+    def _do(self, action: FileEdit, cwd: str) -> _Done:
+        match action.command:
+            case "view":
+                return _Done(self._view(action.path, action.view_range, cwd), existed=True)
+            case "create":
+                return self._create(action, cwd)
+            case "str_replace":
+                return self._str_replace(action, cwd)
+            case "insert":
+                return self._insert(action, cwd)
+            case "undo_edit":
+                return self._undo(action, cwd)
+        known = ", ".join(_COMMANDS)
+        raise EditInvalid(f"Unrecognized command {action.command!r}. Known are: {known}")
+
+    def _create(self, action: FileEdit, cwd: str) -> _Done:
+        text = _required(action.file_text, "file_text", action)
+        with (
+            self._paths.place(action.path, cwd, make_parents=True) as place,
+            self._storage.turn(place),
+        ):
+            _ensure_no_document(place.shown)
+            try:
+                data = TextFormat().encode(text, place.shown)
+                self._storage.replace(place, data, must_be_new=True)
+            except (PathExists, FileExistsError):
+                raise PathExists(
+                    f"{_invalid_path(place.shown)} File already exists at: {place.shown}."
+                    " `create` overwrites nothing; change it with `str_replace` or `insert`."
+                ) from None
+            shown = place.shown
+            return _Done(
+                f"File created successfully at: {shown}",
+                existed=False,
+                diff=unified_diff("", text, shown),
+            )
+
+    def _str_replace(self, action: FileEdit, cwd: str) -> _Done:
+        old = _required(action.old_str, "old_str", action)
+        if old == action.new_str:
+            raise EditInvalid(
+                "No replacement was performed. `new_str` and `old_str` must be different."
+            )
+        with self._opened(action.path, cwd) as file:
+            old, new = file.as_text(old), file.as_text(action.new_str or "")
+            return self._save(file, replace_once(file.text, old, new, shown=file.shown))
+
+    def _insert(self, action: FileEdit, cwd: str) -> _Done:
+        line = _required(_as_line(action.insert_line), "insert_line", action)
+        new = _required(action.new_str, "new_str", action)
+        with self._opened(action.path, cwd) as file:
+            return self._save(file, insert_lines(file.text, line, file.as_text(new)))
+
+    def _undo(self, action: FileEdit, cwd: str) -> _Done:
+        with self._opened(action.path, cwd) as file:
+            data = self._history.last(file.place.key)
+            if data is None:
+                raise NoEditHistory(f"No edit history found for {file.shown}.")
+            text = unix_lines(decode(data, file.shown).content)
+            self._storage.replace(file.place, data, over=file.version)
+            self._history.drop_last(file.place.key)
+            view = show_file(text, file.shown, whole=text)
+            return _Done(
+                f"Last edit to {file.shown} undone successfully. {view}",
+                existed=True,
+                diff=unified_diff(file.text, text, file.shown),
+            )
+
+    def _save(self, file: _Opened, edited: Edited) -> _Done:
+        data = file.format.encode(edited.content, file.shown)
+        self._storage.replace(file.place, data, over=file.version)
+        self._history.push(file.place.key, file.version.data)
+        snippet = show_snippet(edited.content, edited.line, edited.lines, file.shown)
+        return _Done(
+            f"The file {file.shown} has been edited. {snippet}{_REVIEW}",
+            existed=True,
+            diff=unified_diff(file.text, edited.content, file.shown),
+        )
+
+    @contextmanager
+    def _opened(self, path: str, cwd: str) -> Iterator[_Opened]:
+        """A text file to edit, while no other thread edits it."""
+        with self._existing(path, cwd) as place, self._storage.turn(place):
+            advice = "Change it with a program in the shell"
+            version = self._storage.load(place, limit=self._limit, advice=advice)
+            text = decode(version.data, place.shown)
+            file = _Opened(place, version, text.content, text.format)
+            yield replace(file, text=file.as_text(text.content))
+
+    @contextmanager
+    def _existing(self, path: str, cwd: str) -> Iterator[Place]:
+        shown = self._paths.absolute(path, cwd)
+        try:
+            with self._paths.place(path, cwd) as place:
+                _ensure_no_document(shown)
+                yield place
+        except NoSuchPath as error:
+            raise NoSuchPath(
+                f"{_invalid_path(shown)} The path {shown} does not exist."
+                " Look for it with `view` on a directory, or make it with `create`."
+            ) from error
+        except IsADirectory as error:
+            raise IsADirectory(
+                f"{_invalid_path(shown)} The path {shown} is a directory, which only `view` shows."
+            ) from error
+        except BinaryFile as error:
+            raise BinaryFile(f"{shown} is not text and cannot be viewed or edited here") from error
+
+    def _view(self, path: str, view_range: Sequence[int] | None, cwd: str) -> str:
+        try:
+            with self._paths.directory(path, cwd) as directory:
+                if view_range:
+                    raise EditInvalid("`view_range` is for files; a directory is viewed whole")
+                return show_directory(directory, self._paths.absolute(path, cwd))
+        except (NotADirectory, NoSuchPath):
+            pass
+        with self._existing(path, cwd) as place:
+            if not view_range:
+                text = unix_lines(self._excerpts.lines(place, 0, -1))
+                return show_file(text, place.shown, whole=text)
+            return self._view_lines(place, view_range)
+
+    def _view_lines(self, place: Place, view_range: Sequence[int]) -> str:
+        first, last = _as_range(view_range)
+        found = unix_lines(self._excerpts.lines(place, first - 1, last))
+        if not found:
+            there = count_lines(self._excerpts.lines(place, 0, first - 1))
+            raise InvalidRange(
+                f"{_invalid_range(view_range)} {place.shown} has lines {[1, there]};"
+                f" the first element `{first}` should be one of them."
+            )
+        view = show_file(found.removesuffix("\n"), place.shown, first=first)
+        end = first + count_lines(found) - 1
+        if end < last:
+            view += f"\nNOTE: the file ends with line {end}.\n"
+        return view
+
+    def _shown(self, path: str, cwd: str) -> str:
+        try:
+            return self._paths.absolute(path, cwd)
+        except BasculeError:
+            return path
+
+    def _exists(self, path: str, cwd: str) -> bool:
+        try:
+            with self._paths.place(path, cwd) as place:
+                return place.stat() is not None
+        except BasculeError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    content: str
+    existed: bool
+    diff: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    place: Place
+    version: Version
+    text: str
+    format: TextFormat
+
+    @property
+    def shown(self) -> str:
+        return self.place.shown
+
+    def as_text(self, given: str) -> str:
+        """With the line ends `text` has: plain newlines where the whole file has CR LF."""
+        return unix_lines(given) if self.format.crlf else given
+
+
+def _error(error: BasculeError) -> str:
+    return f"ERROR:\n{error.message}"
+
+
+def _invalid_path(shown: str) -> str:
+    return f"Invalid `path` parameter: {shown}."
+
+
+def _invalid_range(view_range: Sequence[int]) -> str:
+    return f"Invalid `view_range` parameter: {list(view_range)}."
+
+
+def _ensure_no_document(shown: str) -> None:
+    if PurePosixPath(shown).suffix.lower() in _DOCUMENTS:
+        raise NotSupported(
+            f"{shown} is a document or recording, and those are not turned into text here."
+            " Use a program in the shell (`pdftotext`, `pandoc`, …)"
+        )
+
+
+def _required(value: T | None, name: str, action: FileEdit) -> T:
+    if value is None:
+        raise EditInvalid(f"Parameter `{name}` is required for command: {action.command}.")
+    return value
+
+
+def _as_line(value: int | str | None) -> int | None:
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        raise EditInvalid(f"Invalid `insert_line` parameter: {value!r} is no number") from None
+
+
+def _as_range(view_range: Sequence[int]) -> tuple[int, int]:
+    """First and last line, both from 1 and included; a last of -1 is the end."""
+    if len(view_range) != 2 or not all(isinstance(each, int) for each in view_range):
+        raise InvalidRange(f"{_invalid_range(view_range)} It should be a list of two integers.")
+    first, last = view_range
+    if first < 1:
+        raise InvalidRange(f"{_invalid_range(view_range)} Its first element should be 1 or more.")
+    if last != -1 and last < first:
+        raise InvalidRange(
+            f"{_invalid_range(view_range)} Its second element `{last}` should be greater than or"
+            f" equal to the first element `{first}`, or -1 for the end."
+        )
+    return first, last

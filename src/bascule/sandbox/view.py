@@ -1,0 +1,96 @@
+"""How the editor shows files and directories. The frame of each text is what clients look for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from .lines import count_lines, slice_lines
+from .paths import printable
+
+VIEW_LIMIT = 16_000
+"""Characters of a file or directory that one view shows."""
+
+_CLIPPED = "Due to the max output limit, only part of this {} has been shown to you."
+
+
+def show_file(text: str, shown: str, *, first: int = 1, whole: str | None = None) -> str:
+    """As much of `text` as fits, numbered from `first`; `whole` is all the file has, if known."""
+    clipped = _clip(text)
+    lines = _numbered(clipped, first)
+    if len(clipped) < len(text):
+        last = first + clipped.count("\n")
+        of = "" if whole is None else f" of {count_lines(whole)}"
+        lines += f"\n{_CLIPPED.format('file')} Above are lines {first} to {last}{of}; ask for"
+        lines += " others with `view_range`."
+    return f"Here's the result of running `cat -n` on {shown}:\n{lines}\n"
+
+
+def show_snippet(text: str, line: int, count: int, shown: str, *, around: int = 4) -> str:
+    """The `count` lines from `line` on, and those around them."""
+    first = max(1, line - around)
+    last = line + count - 1 + around
+    part = slice_lines(text, first - 1, last).removesuffix("\n")
+    return show_file(part, f"a snippet of {shown}", first=first, whole=text)
+
+
+def show_directory(directory: int, shown: str) -> str:
+    """Two levels deep, hidden ones counted and left out; links to directories are not entered."""
+    lines: list[str] = []
+    size = 0
+    for line in _two_levels(directory, shown):
+        size += len(line) + 1
+        if size > VIEW_LIMIT and lines:
+            lines.append(f"{_CLIPPED.format('directory')} View a directory inside, or use `ls`.")
+            break
+        lines.append(line)
+    hidden = sum(name.startswith(".") for name in os.listdir(directory))
+    if hidden:
+        lines.append(
+            f"\n{hidden} hidden files/directories in this directory are excluded."
+            f" You can use 'ls -la {shown}' to see them."
+        )
+    frame = (
+        f"Here's the files and directories up to 2 levels deep in {shown}, excluding hidden items:"
+    )
+    return "\n".join([frame, *lines])
+
+
+def _two_levels(directory: int, shown: str) -> Iterator[str]:
+    yield f"{shown.rstrip('/')}/"
+    for entry in _visible(directory):
+        path = f"{shown.rstrip('/')}/{printable(entry.name)}"
+        yield path + "/" * entry.is_dir()
+        if entry.is_dir(follow_symlinks=False):
+            yield from _inside(directory, entry.name, path)
+
+
+def _inside(above: int, name: str, shown: str) -> Iterator[str]:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        directory = os.open(name, flags, dir_fd=above)
+    except (PermissionError, FileNotFoundError, NotADirectoryError):
+        return
+    try:
+        for entry in _visible(directory):
+            yield f"{shown}/{printable(entry.name)}" + "/" * entry.is_dir()
+    finally:
+        os.close(directory)
+
+
+def _visible(directory: int) -> list[os.DirEntry[str]]:
+    with os.scandir(directory) as entries:
+        found = [entry for entry in entries if not entry.name.startswith(".")]
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _clip(text: str) -> str:
+    """As many whole lines as fit; of a first line that does not fit, its start."""
+    if len(text) <= VIEW_LIMIT:
+        return text
+    newline = text.rfind("\n", 0, VIEW_LIMIT)
+    return text[: newline if newline > 0 else VIEW_LIMIT]
+
+
+def _numbered(text: str, first: int) -> str:
+    return "\n".join(f"{number:6}\t{line}" for number, line in enumerate(text.split("\n"), first))
