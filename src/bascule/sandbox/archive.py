@@ -1,0 +1,138 @@
+"""Files in and out of the sandbox: uploads, downloads, and zips of whole directories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import PurePosixPath
+from types import TracebackType
+from typing import IO, Self
+
+from bascule.core.errors import InvalidPath, NotADirectory
+
+from .paths import ensure_regular, failure, real_path
+from .storage import Storage
+from .unpacking import UnpackLimits, open_archive
+from .zipping import read_blocks, zip_directory, zip_file
+
+_BLOCK = 1 << 20
+
+
+class Download:
+    """Bytes to send, and what to call them. Read once; it closes itself at the end.
+
+    Whoever stops reading before closes it. What was opened stays the same file, whatever happens
+    to its name meanwhile.
+    """
+
+    def __init__(
+        self, name: str, *, size: int | None, pieces: Iterator[bytes], shown: str, held: ExitStack
+    ) -> None:
+        self.name = name
+        """For the receiver to save it by."""
+        self.size = size
+        """In bytes; None when that is only known at the end."""
+        self._pieces = pieces
+        self._shown = shown
+        self._held = held
+
+    @property
+    def is_zip(self) -> bool:
+        return self.size is None
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self:
+            try:
+                yield from filter(None, self._pieces)
+            except OSError as error:
+                raise failure(error, self._shown) from error
+
+    def close(self) -> None:
+        close = getattr(self._pieces, "close", None)
+        if close is not None:
+            close()
+        self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Archives:
+    def __init__(self, storage: Storage, *, limits: UnpackLimits | None = None) -> None:
+        self._storage = storage
+        self._paths = storage.paths
+        self._limits = limits or UnpackLimits()
+
+    def download(self, path: str, cwd: str) -> Download:
+        """A file as it is, a directory as a zip."""
+        return self._directory(path, cwd) or self._file(path, cwd, as_zip=False)
+
+    def download_zip(self, path: str, cwd: str) -> Download:
+        """A zip in any case: of all that is in a directory, or of the one file."""
+        return self._directory(path, cwd) or self._file(path, cwd, as_zip=True)
+
+    def unpack(self, stream: IO[bytes], destination: str, cwd: str) -> str:
+        """Unpack a zip into the directory `destination`, made when missing; tells its path.
+
+        All of it or nothing. Raises `InvalidArchive` for what is no zip, is too large, or would
+        write elsewhere.
+        """
+        with (
+            open_archive(stream, self._limits) as archive,
+            self._paths.directory(destination, cwd, make=True) as directory,
+        ):
+            archive.unpack(directory, self._paths.owner)
+        return self._paths.absolute(destination, cwd)
+
+    def store(self, stream: IO[bytes], destination: str, filename: str, cwd: str) -> str:
+        """Put an upload into the directory `destination`, made when missing; tells its path.
+
+        The file appears when it is complete. One that is there already is replaced.
+        """
+        if "/" in filename or filename in ("", ".", ".."):
+            raise InvalidPath(f"{filename!r} is no name for a file")
+        path = f"{self._paths.absolute(destination, cwd)}/{filename}"
+        with self._paths.place(path, cwd, make_parents=True) as place, self._storage.turn(place):
+            self._storage.replace(place, iter(lambda: stream.read(_BLOCK), b""))
+            return place.shown
+
+    def _directory(self, path: str, cwd: str) -> Download | None:
+        with ExitStack() as held:
+            try:
+                directory = held.enter_context(self._paths.directory(path, cwd))
+            except NotADirectory:
+                return None
+            shown = self._paths.absolute(path, cwd)
+            name = PurePosixPath(shown).name
+            if name in ("", ".."):
+                name = PurePosixPath(real_path(directory)).name or "root"
+            return Download(
+                f"{name}.zip",
+                size=None,
+                pieces=zip_directory(directory),
+                shown=shown,
+                held=held.pop_all(),
+            )
+
+    def _file(self, path: str, cwd: str, *, as_zip: bool) -> Download:
+        with ExitStack() as held:
+            place = held.enter_context(self._paths.place(path, cwd))
+            file = place.open(os.O_RDONLY)
+            held.callback(os.close, file)
+            found = os.fstat(file)
+            ensure_regular(found, place.shown)
+            name = PurePosixPath(place.shown).name
+            if as_zip:
+                name, pieces, size = f"{name}.zip", zip_file(file, name), None
+            else:
+                pieces, size = read_blocks(file, found.st_size), found.st_size
+            return Download(name, size=size, pieces=pieces, shown=place.shown, held=held.pop_all())
