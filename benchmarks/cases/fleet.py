@@ -34,13 +34,14 @@ class Fleet(Case):
         return effort.rounds
 
     def measure(self, worker: Worker, round: int, effort: Effort) -> Figures:
-        before = processes.memory(worker.family()).pss
+        alone = worker.family()
+        before = processes.memory(alone).pss
         opened = worker.ask("fleet_open", count=SHELLS)
         try:
             return {
                 "start": opened["seconds"],
-                "pss_per_shell": (processes.memory(worker.family()).pss - before) / SHELLS,
-                "processes_per_shell": (len(worker.family()) - 1) / SHELLS,
+                "pss_per_shell": self._added(worker, alone, before) / SHELLS,
+                "processes_per_shell": len(worker.family() - alone) / SHELLS,
                 **self._busy(worker),
                 **(self._idle(worker, effort) if self._may_idle(worker.entrant, round) else {}),
             }
@@ -51,6 +52,12 @@ class Fleet(Case):
         heading = ["", "all started s", "vs raw pty", "commands/s", "wrong", "CPU ms/command"]
         heading += ["PSS MiB/shell", f"idle CPU of {SHELLS}, % of a core"]
         return table(heading, [self._row(results, e) for e in results.entrants(self.name)])
+
+    def _added(self, worker: Worker, alone: frozenset[int], before: int) -> int:
+        """PSS of the processes that came, and of what grew in those that were there; one that
+        gave memory back meanwhile does not make up for others."""
+        came = processes.memory(worker.family() - alone).pss
+        return came + max(0, processes.memory(alone).pss - before)
 
     def _busy(self, worker: Worker) -> Figures:
         each = EACH[worker.entrant.pace]

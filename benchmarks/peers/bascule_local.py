@@ -11,59 +11,78 @@ from time import perf_counter
 from typing import Any
 
 import bascule
-from bascule.core.actions import CmdRun
+from bascule.core.actions import Action, CmdRun, FileEdit, FileRead, FileWrite
+from bascule.core.observations import Error, Observation
+from bascule.sandbox.executor import Sandbox
+from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell_settings import ShellSettings
-from bascule.sandbox.shells import Shells
 from benchmarks.peers.serve import serve
-from benchmarks.peers.subject import Answer, Subject
+from benchmarks.peers.subject import Answer, Files, Refused, Subject
 
 
-class BasculeLocal(Subject[str]):
+class BasculeLocal(Subject[str], Files):
     """A shell is a name; bash starts with its first command."""
 
     name = "bascule"
     starts_with_first_command = True
 
     def __init__(self) -> None:
-        self._sandbox: Shells | None = None
+        self._made: Sandbox | None = None
         self._names = map("shell-{}".format, itertools.count())
 
     def versions(self) -> dict[str, str]:
         return {"bascule": bascule.__version__}
 
     async def start(self) -> None:
-        self._sandbox = _new_sandbox()
-        await self._sandbox.run(CmdRun("true"))
+        self._made = _new_sandbox()
+        await self._made.shells.run(CmdRun("true"))
 
     async def stop(self) -> None:
-        await self._shells.aclose()
+        await self._sandbox.aclose()
 
     async def open(self) -> str:
         return next(self._names)
 
     async def run(self, shell: str, command: str, timeout: float) -> Answer:
-        seen = await self._shells.run(CmdRun(command, shell=shell, output_limit=0, timeout=timeout))
+        seen = await self._sandbox.shells.run(
+            CmdRun(command, shell=shell, output_limit=0, timeout=timeout)
+        )
         return Answer(seen.content, seen.exit_code)
 
     async def close(self, shell: str) -> None:
-        await self._shells.close_shell(shell)
+        await self._sandbox.shells.close_shell(shell)
 
     async def start_cold(self) -> float:
         began = perf_counter()
         sandbox = _new_sandbox()
-        await sandbox.run(CmdRun("true"))
+        await sandbox.shells.run(CmdRun("true"))
         seconds = perf_counter() - began
         await sandbox.aclose()
         return seconds
 
+    async def read(self, path: str) -> str:
+        return (await self._do(FileRead(path))).content
+
+    async def write(self, path: str, text: str) -> None:
+        await self._do(FileWrite(path, text))
+
+    async def edit(self, path: str, old: str, new: str) -> None:
+        await self._do(FileEdit(path, "str_replace", old_str=old, new_str=new))
+
+    async def _do(self, action: Action) -> Observation:
+        seen = await self._sandbox.act(action)
+        if isinstance(seen, Error):
+            raise Refused(seen.content)
+        return seen
+
     @property
-    def _shells(self) -> Shells:
-        assert self._sandbox is not None
-        return self._sandbox
+    def _sandbox(self) -> Sandbox:
+        assert self._made is not None
+        return self._made
 
 
-def _new_sandbox() -> Shells:
-    return Shells(ShellSettings(working_dir=Path.cwd()))
+def _new_sandbox() -> Sandbox:
+    return Sandbox(SandboxSettings(shells=ShellSettings(working_dir=Path.cwd())))
 
 
 def _run_on_uvloop(main: Coroutine[Any, Any, None]) -> None:

@@ -60,8 +60,12 @@ class Connection:
 
 def post(path: str, content: Mapping[str, Any], headers: Mapping[str, str]) -> bytes:
     """A whole request with a JSON body."""
-    body = json.dumps(content).encode()
-    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json"]
+    headers = {"Content-Type": "application/json", **headers}
+    return request("POST", path, json.dumps(content).encode(), headers)
+
+
+def request(method: str, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     lines += [f"Content-Length: {len(body)}", "", ""]
     return "\r\n".join(lines).encode() + body
@@ -128,7 +132,8 @@ class ServerProcess:
         self.pid = self._process.pid
         while not _is_alive(port):
             if self._process.poll() is not None:
-                raise RuntimeError(f"{command[0]} ended with {self._process.returncode}")
+                status = self._process.returncode
+                raise RuntimeError(f"the server ended with {status}; .bench/logs has its words")
             if time.perf_counter() - began > START_TIMEOUT:
                 self.stop()
                 raise TimeoutError(f"no answer from /alive in {START_TIMEOUT:.0f} s")
