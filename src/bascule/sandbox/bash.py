@@ -15,7 +15,7 @@ import termios
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bascule.core.errors import MissingTool
+from bascule.core.errors import MissingTool, SandboxStartFailed
 
 from .keeper import Account, Keeper
 from .marks import init_line
@@ -53,6 +53,7 @@ class BashProcess:
         self.terminal = ""
         """The terminal's name, `/dev/pts/N`."""
         self.is_alive = False
+        self._ended_at_once: int | None = None
 
     async def start(
         self,
@@ -89,6 +90,9 @@ class BashProcess:
         finally:
             os.close(terminal)
             theirs.close()
+        if self._ended_at_once is not None:
+            self.close()
+            raise SandboxStartFailed(f"{bash} ended at once, with status {self._ended_at_once}")
         self.is_alive = True
         self._loop.add_reader(self._master, self._readable)
         self._loop.add_reader(self._channel, self._channel_readable)
@@ -288,6 +292,9 @@ class BashProcess:
             del self._untyped[:sent]
 
     def _exited(self, status: int) -> None:
+        if not self.is_alive:
+            self._ended_at_once = status
+            return
         self.is_alive = False
         self.drain()
         self._on_end(status)

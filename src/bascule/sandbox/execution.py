@@ -8,8 +8,9 @@ from typing import Literal
 
 from .output import Output
 
-Reason = Literal["end", "soft", "hard"]
-"""Why a wait is over: the command ended, printed nothing for a while, or is out of time."""
+Reason = Literal["end", "soft", "hard", "lost"]
+"""Why a wait is over: the command ended, printed nothing for a while, is out of time, or bash died
+before it ran it."""
 
 
 class Execution:
@@ -25,6 +26,8 @@ class Execution:
         """Set once bash was given the command, and in any case when it is over."""
         self.begun = asyncio.Event()
         """Set once bash runs the command, and in any case when it is over."""
+        self.started = False
+        """Bash said that it runs the command."""
         self.when_begun: Callable[[], None] | None = None
         self.answers = 0
         self.log_start = 0
@@ -34,6 +37,7 @@ class Execution:
         self.status = -1
         self.background_pid = -1
         self.is_over = False
+        self.is_retry = False
         self.abandoned = False
         self.was_signalled = False
         self.new_shell = False
@@ -56,11 +60,8 @@ class Execution:
                 self._ended.set_result(None)
         return self._ended
 
-    @property
-    def started(self) -> bool:
-        return self.begun.is_set()
-
     def begin(self) -> None:
+        self.started = True
         self.begun.set()
         if self.when_begun is not None:
             self.when_begun()
@@ -115,6 +116,14 @@ class Execution:
         self.close()
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result("end")
+
+    def lose(self) -> bool:
+        """Bash died before it ran this. True if the one who waits for it will try again."""
+        self.close()
+        if self.waiter is None or self.waiter.done():
+            return False
+        self.waiter.set_result("lost")
+        return True
 
     def fail(self, error: Exception) -> None:
         self.close()

@@ -146,7 +146,7 @@ class PtyShell(Shell):
 
     # A command's life ------------------------------------------------------------------------
 
-    async def _run_new(self, command: CmdRun) -> CmdOutput:
+    async def _run_new(self, command: CmdRun, *, is_retry: bool = False) -> CmdOutput:
         limit = command.output_limit
         nonce = new_nonce()
         execution = Execution(
@@ -155,6 +155,7 @@ class PtyShell(Shell):
             output=Output(self._settings.output_limit if limit is None else limit),
             loop=asyncio.get_running_loop(),
         )
+        execution.is_retry = is_retry
         self._execution = execution  # from here on others are refused, also while bash starts
         try:
             bash = await self._ready_bash(execution)
@@ -284,6 +285,8 @@ class PtyShell(Shell):
         except asyncio.CancelledError:
             self._abandon(execution)
             raise
+        if reason == "lost":
+            return await self._run_new(command, is_retry=True)
         if reason == "end" or execution.is_over:
             if self._unread is execution:
                 self._unread = None
@@ -422,6 +425,10 @@ class PtyShell(Shell):
             if self._execution is not None:
                 self._emit(self._execution, rest)
         execution = self._execution
+        if execution is not None and not (execution.started or execution.is_retry):
+            self._execution = None
+            if execution.lose():  # bash had died before; a new one runs it
+                return
         code = status if status >= 0 else 128 - status
         self._status, self._options = 0, ""
         if execution is not None:
