@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -88,13 +88,13 @@ def test_a_reader_who_leaves_early_is_no_failure_to_tell() -> None:
 
 
 @pytest.mark.slow
-def test_help_is_there_at_once() -> None:
-    """The best of a few: the machine may be busy, the promise is about the program."""
+def test_help_takes_little_work() -> None:
+    """Processor time, and the best of a few: the machine may be busy with other things."""
     times = []
     for _ in range(5):
-        began = time.perf_counter()
+        before = _work_of_children()
         assert run("--help").returncode == 0
-        times.append(time.perf_counter() - began)
+        times.append(_work_of_children() - before)
 
     assert min(times) < 0.3
 
@@ -105,3 +105,8 @@ def test_starting_a_sandbox_waits_for_no_library_of_the_prompt() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ran.stdout == "set()\n"
+
+
+def _work_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
