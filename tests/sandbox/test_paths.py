@@ -189,6 +189,8 @@ def test_the_root_itself_can_be_listed_but_not_removed(root: Path, confined: Sto
 
     assert files.list_names(".", str(root)) == ["file.txt"]
     assert not files.make_dir(MakeDir(str(root)), "/").created
+    with pytest.raises(IsADirectory):
+        files.read(FileRead(str(root)), "/")
     with pytest.raises(PathOutsideRoots):
         files.remove_dir(RemoveDir(str(root), recursive=True), "/")
 

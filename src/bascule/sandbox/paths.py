@@ -119,6 +119,8 @@ class Paths:
             if name in ("", ".."):
                 wrong = IsADirectory if follow else InvalidPath
                 raise wrong(f"{shown} is a directory, and its own name is not in the path")
+            if follow and self._is_root(shown):
+                raise IsADirectory(f"Path is a directory: {shown}. This works on files only")
             directory = self._open(parent, shown, make=make_parents)
             try:
                 if follow:
@@ -192,6 +194,17 @@ class Paths:
     def _is_inside(self, real: str) -> bool:
         return self._roots is None or _as_prefix(real, real=True).startswith(self._roots)
 
+    def _leads_inside(self, shown: str) -> bool:
+        """Whether what went wrong with a path may be told; when in doubt, not."""
+        try:
+            return self._is_inside(os.path.realpath(shown))
+        except OSError:  # a link that was swapped while it was looked at
+            return False
+
+    def _is_root(self, shown: str) -> bool:
+        """Its parent is outside, but to say so of the root itself would puzzle everyone."""
+        return self._roots is not None and f"{shown.rstrip('/')}/" in self._roots
+
     def _outside(self, shown: str) -> PathOutsideRoots:
         allowed = ", ".join(root.rstrip("/") or "/" for root in self._roots or ())
         return PathOutsideRoots(f"{shown} leads outside of what may be used here: {allowed}")
@@ -201,7 +214,7 @@ class Paths:
         try:
             yield
         except OSError as error:
-            if self._roots is not None and not self._is_inside(os.path.realpath(shown)):
+            if self._roots is not None and not self._leads_inside(shown):
                 raise self._outside(shown) from None
             raise failure(error, shown) from error
 
