@@ -293,6 +293,7 @@ HARMFUL: dict[str, dict[str, bytes | str]] = {
     "through its own link": {"l@": "d", "l/evil": b"x"},
     "through its own file": {"f": b"x", "f/g": b"x"},
     "file and directory": {"f": b"x", "f/": b""},
+    "too deep": {"d/" * 500 + "f": b"x"},
 }
 
 

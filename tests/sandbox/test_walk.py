@@ -6,6 +6,7 @@ import os
 import random
 import resource
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -67,23 +68,27 @@ def test_rules_of_an_outer_repository_end_where_an_inner_one_begins(tmp_path: Pa
     assert walked(tmp_path) == [".gitignore", "inner/a.log"]
 
 
-def test_a_deep_tree_is_walked_to_its_end(tmp_path: Path) -> None:
+def test_a_deep_tree_is_walked_to_its_end() -> None:
     """Deeper than Python recurses, by relative steps because no path is that long."""
     deep = 1100
-    here = os.open(tmp_path, os.O_RDONLY)
-    for _ in range(deep):
-        os.mkdir("d", dir_fd=here)
-        below = os.open("d", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
-    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=here))
-    os.close(here)
+    root = tempfile.mkdtemp(prefix="bascule-")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
     try:
-        assert walked(tmp_path) == ["d/" * deep + "f"]
+        here = os.open(root, os.O_RDONLY)
+        for _ in range(deep):
+            os.mkdir("d", dir_fd=here)
+            below = os.open("d", os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+        os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+        os.close(here)
+
+        assert walked(Path(root)) == ["d/" * deep + "f"]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        # Python's own removal recurses, and fails like pytest's would.
+        subprocess.run(["rm", "-rf", root], check=True)
 
 
 def test_a_walk_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from bascule.core.errors import (
     NoSuchPath,
     NotADirectory,
     PathExists,
+    StorageFailed,
     UndecodableFile,
 )
 from bascule.core.observations import (
@@ -110,7 +111,7 @@ class Files:
             if not stat.S_ISDIR(found.st_mode):
                 raise NotADirectory(f"{place.shown} is not a directory; remove it as a file")
             if action.recursive:
-                shutil.rmtree(place.name, dir_fd=place.directory)
+                _remove_tree(place)
             else:
                 os.rmdir(place.name, dir_fd=place.directory)
             return DirRemoved(path=place.shown)
@@ -196,6 +197,15 @@ def _encode_or_utf8(old: TextFormat, content: str, shown: str) -> bytes:
         return old.encode(content, shown)
     except UndecodableFile:
         return TextFormat(crlf=old.crlf).encode(content, shown)
+
+
+def _remove_tree(place: Place) -> None:
+    try:
+        shutil.rmtree(place.name, dir_fd=place.directory)
+    except RecursionError:
+        raise StorageFailed(
+            f"{place.shown} is nested too deeply to be removed here; use `rm -rf` in the shell"
+        ) from None
 
 
 def _ensure_range(start: int, end: int) -> None:

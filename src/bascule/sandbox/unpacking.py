@@ -30,6 +30,7 @@ _BLOCK = 1 << 20
 _BELOW = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_LINK = 4096
+_MAX_DEPTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,8 @@ def _entry(info: ZipInfo, length: int) -> _Entry:
     if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise InvalidArchive(f"{name!r} in the zip is compressed in a way not known here")
     entry = _Entry(info, tuple(part for part in name.split("/") if part not in ("", ".")))
+    if len(entry.parts) > _MAX_DEPTH:
+        raise InvalidArchive(f"{name[:100]!r}… in the zip is nested too deeply")
     if entry.kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
         raise InvalidArchive(f"{name!r} in the zip is neither file, directory nor link")
     return entry
