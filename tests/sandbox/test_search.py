@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from bascule.core.actions import Glob, Grep
-from bascule.core.errors import InvalidPattern, InvalidRange, NoSuchPath, NotADirectory
+from bascule.core.errors import (
+    InvalidPattern,
+    InvalidRange,
+    MissingTool,
+    NoSuchPath,
+    NotADirectory,
+)
 from bascule.sandbox.linesearch import excerpt
 from bascule.sandbox.paths import Paths
 from bascule.sandbox.ripgrep import find_ripgrep
@@ -254,6 +260,13 @@ def test_a_pattern_that_would_run_for_ever_ends_with_what_was_found(
     assert [match.path for match in found.matches] == [f"{tmp_path}/a"]
     assert found.truncated
     assert "out of time" in found.content
+
+
+def test_a_ripgrep_that_is_gone_is_named(tmp_path: Path) -> None:
+    search = Search(Paths(), ripgrep="/nowhere/rg")
+
+    with pytest.raises(MissingTool, match="/nowhere/rg cannot be run"):
+        search.glob(Glob("*"), str(tmp_path))
 
 
 def test_what_is_found_does_not_depend_on_modules_that_lie_around(

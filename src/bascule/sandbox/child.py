@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
+from bascule.core.errors import MissingTool
+
 _READ = 1 << 16
 
 
@@ -41,9 +43,9 @@ class Child:
                 stderr=self._complaints,
                 pass_fds=self._inherit,
             )
-        except BaseException:
+        except OSError as error:
             self._complaints.close()
-            raise
+            raise MissingTool(f"{self._argv[0]} cannot be run: {error}") from error
         return self
 
     def __exit__(

@@ -109,11 +109,11 @@ class Editor:
 
     def _create(self, action: FileEdit, cwd: str) -> _Done:
         text = _required(action.file_text, "file_text", action)
+        _ensure_no_document(action.path)
         with (
             self._paths.place(action.path, cwd, make_parents=True) as place,
             self._storage.turn(place),
         ):
-            _ensure_no_document(place.shown)
             try:
                 data = TextFormat().encode(text, place.shown)
                 self._storage.replace(place, data, must_be_new=True)

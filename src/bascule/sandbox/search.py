@@ -29,6 +29,8 @@ from .walk import walk_files
 SEARCH_TIMEOUT = 30.0
 """Seconds a search may take that brings no time-out of its own."""
 
+_PART_FOR_SEARCHING = 0.9
+
 
 class Search:
     def __init__(
@@ -152,7 +154,8 @@ class Search:
                 yield hit if file is None else Hit("", hit.line, hit.text)
 
     def _deadline(self, action: Glob | Grep) -> float:
-        return time.monotonic() + (action.timeout or self._timeout)
+        """A little before the action's own time is up, so that what was found still gets out."""
+        return time.monotonic() + _PART_FOR_SEARCHING * (action.timeout or self._timeout)
 
 
 def _hits_by_python(
