@@ -198,6 +198,7 @@ def test_no_line_is_an_answer_too(search: Search, tree: str) -> None:
 def test_binary_files_have_no_lines(search: Search, tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"hello\nhello\n\0hello\n")
     (tmp_path / "b.txt").write_bytes(b"hello\n")
+    (tmp_path / "c.txt").write_bytes(b"\xff\xfe\0\xd8hello\n")
 
     assert hits(search, str(tmp_path), "hello") == [("b.txt", 1)]
     assert hits(search, str(tmp_path), "hello", path="a.bin") == []
@@ -210,6 +211,25 @@ def test_lines_are_found_in_any_encoding(search: Search, tmp_path: Path, encodin
     found = search.grep(Grep("x$"), str(tmp_path))
 
     assert [(match.line, match.text) for match in found.matches] == [(2, "café x")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_no_line_is_seen_where_there_is_none(search: Search, tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "f").write_bytes("a\n\r\nb\n".encode(encoding))
+    (tmp_path / "g").touch()
+
+    assert hits(search, str(tmp_path), "^$") == [("f", 2)]
+    assert hits(search, str(tmp_path), "^") == [("f", 1), ("f", 2), ("f", 3)]
+
+
+@pytest.mark.slow
+def test_a_large_file_is_searched_to_its_end(search: Search, tmp_path: Path) -> None:
+    with open(tmp_path / "f", "w") as file:
+        file.writelines(f"line {n} of very many lines\r\n" for n in range(400_000))
+        file.write("needle é")
+
+    assert hits(search, str(tmp_path), "needle é$") == [("f", 400_001)]
+    assert hits(search, str(tmp_path), "line 399999 ", literal=True) == [("f", 400_000)]
 
 
 def test_a_long_line_is_cut_around_what_was_found(search: Search, tmp_path: Path) -> None:

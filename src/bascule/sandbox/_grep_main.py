@@ -17,7 +17,7 @@ from dataclasses import asdict
 from typing import Any
 
 from .globs import compile_glob
-from .linesearch import Hit, compile_lines, search_file
+from .linesearch import Hit, LineSearch
 from .walk import walk_files
 
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -27,19 +27,19 @@ def main(request: dict[str, Any]) -> None:
     # What will change its meaning in a later Python is still a valid expression.
     warnings.simplefilter("ignore", FutureWarning)
     try:
-        wanted = compile_lines(
+        lines = LineSearch(
             request["pattern"], literal=request["literal"], ignore_case=request["ignore_case"]
         )
     except (re.error, RecursionError, OverflowError) as error:
         _send({"error": str(error)})
         return
-    for hit in _hits(request, wanted):
+    for hit in _hits(request, lines):
         _send(asdict(hit))
 
 
-def _hits(request: dict[str, Any], wanted: re.Pattern[str]) -> Iterator[Hit]:
+def _hits(request: dict[str, Any], lines: LineSearch) -> Iterator[Hit]:
     if request["file"] is not None:
-        yield from search_file(request["file"], "", wanted)
+        yield from lines.search(request["file"], "")
         return
     include = compile_glob(request["include"]) if request["include"] else None
     for found in walk_files(request["directory"], include_ignored=request["include_ignored"]):
@@ -49,7 +49,7 @@ def _hits(request: dict[str, Any], wanted: re.Pattern[str]) -> Iterator[Hit]:
         with suppress(OSError):  # gone or not ours to read, as ripgrep has it
             descriptor = os.open(found.entry.name, _FILE, dir_fd=found.directory)
             try:
-                yield from search_file(descriptor, found.path, wanted)
+                yield from lines.search(descriptor, found.path)
             finally:
                 os.close(descriptor)
 

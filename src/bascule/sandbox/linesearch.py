@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO
+
+from bascule.core.errors import BinaryFile
 
 from .textfile import SAMPLE, decode, decode_line, is_wide, looks_binary
 
@@ -21,6 +24,7 @@ MAX_TEXT = 1000
 """Characters of a line that are shown."""
 
 _BEFORE = 200
+_AT_ONCE = 8 << 20
 _MAX_WIDE = 64 << 20
 
 
@@ -31,20 +35,37 @@ class Hit:
     text: str
 
 
-def compile_lines(pattern: str, *, literal: bool, ignore_case: bool) -> re.Pattern[str]:
-    """Raises `re.error` for what is no regular expression."""
-    return re.compile(re.escape(pattern) if literal else pattern, re.IGNORECASE * ignore_case)
+class LineSearch:
+    """A pattern to look for, line by line. Raises `re.error` for what is no regular expression."""
 
+    def __init__(self, pattern: str, *, literal: bool, ignore_case: bool) -> None:
+        source = re.escape(pattern) if literal else pattern
+        self._wanted = re.compile(source, re.IGNORECASE * ignore_case)
+        # Most files do not hold a plain text at all, which their bytes tell faster than lines.
+        plain = pattern.isascii() and not ignore_case and (literal or re.escape(pattern) == pattern)
+        self._needle = pattern.encode() if plain else b""
 
-def search_file(descriptor: int, path: str, wanted: re.Pattern[str]) -> Iterator[Hit]:
-    """The lines in which `wanted` is found; none of a binary file."""
-    sample = os.pread(descriptor, SAMPLE, 0)
-    if looks_binary(sample):
-        return
-    for number, line in enumerate(_lines(descriptor, path, sample), 1):
-        found = wanted.search(line)
-        if found is not None:
-            yield Hit(path, number, excerpt(line, found.start()))
+    def search(self, descriptor: int, path: str) -> Iterator[Hit]:
+        """The lines of a file in which the pattern is found; none of a binary one."""
+        sample = os.pread(descriptor, SAMPLE, 0)
+        if looks_binary(sample):
+            return
+        for number, line in enumerate(self._lines(descriptor, path, is_wide(sample)), 1):
+            found = self._wanted.search(line)
+            if found is not None:
+                yield Hit(path, number, excerpt(line, found.start()))
+
+    def _lines(self, descriptor: int, path: str, wide: bool) -> Iterator[str]:
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(_MAX_WIDE if wide else _AT_ONCE)
+            if wide or len(data) < _AT_ONCE:
+                if wide or self._needle in data:
+                    with suppress(BinaryFile):  # the mark of an encoding that it is not in
+                        yield from _split(decode(data, path).content)
+            else:
+                file.seek(0)
+                for raw in _bounded_lines(file):
+                    yield decode_line(raw.rstrip(b"\n").removesuffix(b"\r"))
 
 
 def excerpt(line: str, at: int) -> str:
@@ -56,14 +77,11 @@ def excerpt(line: str, at: int) -> str:
     return "…" * (start > 0) + line[start:end] + "…" * (end < len(line))
 
 
-def _lines(descriptor: int, path: str, sample: bytes) -> Iterator[str]:
-    with open(descriptor, "rb", closefd=False) as file:
-        if is_wide(sample):
-            for line in decode(file.read(_MAX_WIDE), path).content.split("\n"):
-                yield line.removesuffix("\r")
-            return
-        for raw in _bounded_lines(file):
-            yield decode_line(raw.rstrip(b"\n").removesuffix(b"\r"))
+def _split(content: str) -> Iterator[str]:
+    lines = content.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return (line.removesuffix("\r") for line in lines)
 
 
 def _bounded_lines(file: BinaryIO) -> Iterator[bytes]:
