@@ -199,6 +199,7 @@ def test_what_we_may_not_write_is_refused_and_left(common: Path, storage: Storag
 def test_a_program_that_runs_can_be_replaced(tmp_path: Path, storage: Storage) -> None:
     program = tmp_path / "sleep"
     shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    os.link(program, tmp_path / "other name")
     running = subprocess.Popen([program, "60"])
     try:
         replace(storage, program, b"new")

@@ -24,7 +24,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from bascule.core.errors import InvalidArchive
 
 from .paths import Owner, make_directory
-from .storage import NEW_FILE_MODE, write_all
+from .staging import NEW_FILE_MODE, write_all
 
 _BLOCK = 1 << 20
 _BELOW = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

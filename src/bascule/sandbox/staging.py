@@ -1,0 +1,182 @@
+"""A new version of a file, written beside the old one until it is complete."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from .paths import Owner, Place, ensure_regular
+
+NEW_FILE_MODE = 0o664
+_NO_ROOM_BESIDE = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """The file about to be replaced."""
+
+    descriptor: int | None
+    """Open for writing; None for a program that is running, which can only be replaced."""
+    found: os.stat_result
+
+    @property
+    def is_linked(self) -> bool:
+        """It has other names, which a rename would cut off, and can be written."""
+        return self.descriptor is not None and self.found.st_nlink > 1
+
+
+@contextmanager
+def opened_old(place: Place) -> Iterator[Old | None]:
+    """What is at a place, None when nothing is.
+
+    Opening it for writing asks the system whether we may, as no rename would.
+    """
+    descriptor, found = _open_for_writing(place)
+    try:
+        if found is not None:
+            ensure_regular(found, place.shown)
+        yield None if found is None else Old(descriptor, found)
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _open_for_writing(place: Place) -> tuple[int | None, os.stat_result | None]:
+    try:
+        descriptor = place.open(os.O_WRONLY)
+    except FileNotFoundError:
+        return None, None
+    except OSError as error:
+        if error.errno != errno.ETXTBSY:
+            raise
+        return None, place.stat()
+    return descriptor, os.fstat(descriptor)
+
+
+class Staged:
+    """A new version waiting beside the old one; what is not published is removed."""
+
+    def __init__(self, descriptor: int, directory: int, name: str | None) -> None:
+        self._descriptor = descriptor
+        self._directory = directory
+        self._name = name
+
+    @classmethod
+    @contextmanager
+    def beside(cls, place: Place, old: Old | None) -> Iterator[Staged]:
+        name = f".bascule-{secrets.token_hex(6)}.tmp"
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        # Until it has the mode of the old file, nobody else may read what is written into it.
+        mode = NEW_FILE_MODE if old is None else 0o600
+        try:
+            staged = cls(os.open(name, flags, mode, dir_fd=place.directory), place.directory, name)
+        except OSError as error:
+            if old is None or old.descriptor is None or error.errno not in _NO_ROOM_BESIDE:
+                raise
+            with tempfile.TemporaryFile() as elsewhere:
+                yield cls(elsewhere.fileno(), place.directory, None)
+            return
+        try:
+            yield staged
+        finally:
+            os.close(staged._descriptor)
+            staged._discard()
+
+    def fill(self, content: Iterable[bytes]) -> None:
+        for piece in content:
+            write_all(self._descriptor, piece)
+
+    def give_to(self, owner: Owner | None) -> None:
+        if owner is not None:
+            os.fchown(self._descriptor, owner.uid, owner.gid)
+
+    def take_after(self, old: Old) -> bool:
+        """Become what the old file is but for the content; False when that is not ours to do."""
+        if self._name is None:
+            return False
+        found, mine = old.found, os.fstat(self._descriptor)
+        if (mine.st_uid, mine.st_gid) != (found.st_uid, found.st_gid):
+            try:
+                os.fchown(self._descriptor, found.st_uid, found.st_gid)
+            except PermissionError:
+                if old.descriptor is not None:
+                    return False
+        os.fchmod(self._descriptor, stat.S_IMODE(found.st_mode))
+        if old.descriptor is not None:
+            _copy_attributes(old.descriptor, self._descriptor)
+        return True
+
+    def publish(self, place: Place, *, must_be_new: bool) -> None:
+        if must_be_new and self._link_to(place):
+            return
+        self.rename_to(place)
+
+    def rename_to(self, place: Place) -> None:
+        assert self._name is not None
+        os.rename(self._name, place.name, src_dir_fd=self._directory, dst_dir_fd=place.directory)
+        self._name = None
+
+    def _link_to(self, place: Place) -> bool:
+        """A link, unlike a rename, fails when something is there; some file systems have none."""
+        assert self._name is not None
+        try:
+            os.link(
+                self._name,
+                place.name,
+                src_dir_fd=self._directory,
+                dst_dir_fd=place.directory,
+                follow_symlinks=False,
+            )
+        except OSError as error:
+            if error.errno in _NO_HARD_LINKS:
+                return False
+            raise
+        return True
+
+    def copy_into(self, target: int) -> None:
+        """Rewrite an open file in place. A lack of room is noticed before anything is changed."""
+        size = os.fstat(self._descriptor).st_size
+        before = os.fstat(target).st_size
+        if size > before:
+            try:
+                os.posix_fallocate(target, before, size - before)
+            except OSError:
+                os.ftruncate(target, before)
+                raise
+        done = 0
+        while done < size:
+            copied = os.sendfile(target, self._descriptor, done, size - done)
+            if not copied:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            done += copied
+        os.ftruncate(target, size)
+
+    def _discard(self) -> None:
+        if self._name is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(self._name, dir_fd=self._directory)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """A full disk may take a part of what is written before it says so."""
+    written = os.write(descriptor, data)
+    while written < len(data):
+        written += os.write(descriptor, memoryview(data)[written:])
+
+
+def _copy_attributes(source: int, target: int) -> None:
+    """Access lists, labels and the user's own attributes, as far as we may."""
+    try:
+        names = os.listxattr(source)
+    except OSError:
+        return
+    for name in names:
+        with suppress(OSError):
+            os.setxattr(target, name, os.getxattr(source, name))
