@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import processes
-from benchmarks.entrants import BASCULE, RAW
+from benchmarks.entrants import BASCULE, BASCULE_HTTP, OURS, RAW, Entrant
 from benchmarks.workers import Declined, Worker, WorkerError, WorkerLost
 
 pytestmark = pytest.mark.slow
@@ -103,12 +103,45 @@ def test_stopping_ends_every_process_also_one_that_left_its_parent(root: Path) -
     assert not _alive(others)
 
 
-def test_ours_in_process_endures(root: Path) -> None:
-    worker = Worker(BASCULE, Path(sys.executable), root)
+@pytest.mark.parametrize("entrant", OURS, ids=lambda entrant: entrant.name)
+def test_ours_answer_every_question_that_has_a_goal(root: Path, entrant: Entrant) -> None:
+    worker = Worker(entrant, Path(sys.executable), root)
     try:
         worker.greet()
-        assert worker.ask("endure", count=200, seed=4)["wrong"] == 0
+        assert worker.ask("startup", count=2)["first_command"] > 0
+        assert worker.ask("endure", count=100, seed=4)["wrong"] == 0
         worker.ask("endure_end")
+        worker.ask("fleet_open", count=3)
+        assert worker.ask("fleet_run", each=5)["wrong"] == 0
+        worker.ask("fleet_close")
+        seen = worker.ask("output", command="seq 1 5000", piece="", repeat=5000, limit=30)
+        assert seen["exact"]
+    finally:
+        worker.stop()
+
+
+def test_our_server_is_started_weighed_and_stopped(root: Path) -> None:
+    worker = Worker(BASCULE_HTTP, Path(sys.executable), root)
+    try:
+        worker.greet()
+        started = worker.ask("server_start")
+        assert started["seconds"] > 0
+        assert processes.memory([started["pid"]]).rss > 0
+
+        worker.ask("server_stop")
+
+        assert started["pid"] not in worker.family()
+    finally:
+        worker.stop()
+
+
+@pytest.mark.parametrize("entrant", [BASCULE, BASCULE_HTTP], ids=lambda entrant: entrant.name)
+def test_our_files_are_read_written_and_edited(root: Path, entrant: Entrant) -> None:
+    worker = Worker(entrant, Path(sys.executable), root)
+    try:
+        worker.greet()
+        seen = worker.ask("files", size=3000, repeats=2)
+        assert all(isinstance(seconds, float) for seconds in seen.values()), seen
     finally:
         worker.stop()
 
