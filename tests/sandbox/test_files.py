@@ -225,6 +225,19 @@ def test_a_file_keeps_its_encoding_and_its_line_ends(
     assert file.read_bytes() == expected.encode(encoding)
 
 
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("content", ["é", "e"])
+def test_a_large_file_keeps_its_encoding_though_only_its_end_tells(
+    files: Files, cwd: str, newline: bytes, content: str
+) -> None:
+    file = Path(cwd, "f")
+    file.write_bytes(b"plain" + newline * 1_500_000 + b"caf\xe9" + newline)
+
+    files.write(FileWrite("f", content), cwd)
+
+    assert file.read_bytes() == content.encode("cp1252") + newline
+
+
 def test_a_mixture_of_line_ends_is_written_as_given(files: Files, cwd: str) -> None:
     file = Path(cwd, "f")
     file.write_bytes(b"one\r\ntwo\nthree\r\n")

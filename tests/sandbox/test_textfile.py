@@ -13,6 +13,7 @@ from bascule.sandbox.textfile import (
     TextFormat,
     decode,
     end_with_newline,
+    format_of_start,
     is_crlf,
     looks_binary,
     unix_lines,
@@ -97,6 +98,23 @@ def test_what_is_text_is_not_taken_for_binary(data: bytes) -> None:
 
 def test_a_sample_may_end_inside_a_character() -> None:
     assert not looks_binary("日本".encode()[:-1])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_the_start_of_a_file_tells_how_all_of_it_is_written(encoding: str, newline: str) -> None:
+    data = (f"één𝄞 twéé{newline}" * 9 if encoding != "cp1252" else f"één{newline}" * 9).encode(
+        encoding
+    )
+    whole = decode(data, "f").format
+
+    for length in range(len(data) // 2, len(data)):
+        assert format_of_start(data[:length]) == whole
+
+
+def test_a_start_that_is_no_text_says_nothing() -> None:
+    assert format_of_start(b"a\0b") == TextFormat()
+    assert format_of_start(b"") == TextFormat()
 
 
 def test_a_character_the_encoding_lacks_is_named() -> None:

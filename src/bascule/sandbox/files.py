@@ -39,13 +39,13 @@ from .lines import count_lines, skip_lines
 from .media import data_url, media_type
 from .paths import Place, make_directory, printable
 from .storage import Storage, read_up_to
-from .textfile import Text, TextFormat, decode, end_with_newline
+from .textfile import Text, TextFormat, decode, end_with_newline, format_of_start
 
 READ_LIMIT = 32 << 20
 """Bytes that one `read` returns at most, and the largest file of which lines are replaced."""
 
 _ASK_FOR_LINES = "Ask for a range of lines (`start`, `end`), or download it"
-_HEAD = 1 << 20
+_START = 1 << 20
 
 
 class Files:
@@ -84,7 +84,8 @@ class Files:
         ):
             content = end_with_newline(action.content)
             if action.start == 0 and action.end == -1:
-                data = _encode_or_utf8(self._format_of(place), content, place.shown)
+                old = self._format_of(place, content)
+                data = _encode_or_utf8(old, content, place.shown)
                 self._storage.replace(place, data)
             else:
                 self._replace_lines(place, content, action.start, action.end)
@@ -159,12 +160,19 @@ class Files:
         found.sort(key=lambda each: (each[0], each[1].lower(), each[1]))
         return [printable(name) + "/" * (not is_file) for is_file, name in found]
 
-    def _format_of(self, place: Place) -> TextFormat:
-        """How the file at `place` is written; that of a new file when there is none, or no text."""
+    def _format_of(self, place: Place, content: str) -> TextFormat:
+        """How to write `content` over what is at `place`: as that is written, if it is text.
+
+        A large file is judged by its start, unless that is plain ASCII and `content` is not: then
+        the rest tells whether it is UTF-8.
+        """
         try:
             with self._storage.reading(place) as (descriptor, found):
-                count = self._limit if found.st_size <= self._limit else _HEAD
-                data = read_up_to(descriptor, count, expected=found.st_size)
+                data = read_up_to(descriptor, _START, expected=found.st_size)
+                if len(data) == _START:
+                    if content.isascii() or not data.isascii() or found.st_size > self._limit:
+                        return format_of_start(data)
+                    data += read_up_to(descriptor, self._limit, expected=found.st_size - _START)
             return decode(data, place.shown).format
         except (FileNotFoundError, BinaryFile):
             return TextFormat()

@@ -76,6 +76,21 @@ def decode(data: bytes, shown: str) -> Text:
     return Text(content, TextFormat(encoding, b"", is_crlf(content)))
 
 
+def format_of_start(start: bytes) -> TextFormat:
+    """How a file is written that starts like this and goes on; UTF-8 when it is not text."""
+    for mark, encoding in _MARKS:
+        if start.startswith(mark):
+            content = start[len(mark) :].decode(encoding, "ignore")
+            return TextFormat(encoding, mark, _lines_are_crlf(content))
+    if looks_binary(start[:SAMPLE]):
+        return TextFormat()
+    try:
+        content, encoding = _decode_start(start), "utf-8"
+    except UnicodeDecodeError:
+        content, encoding = _decode_legacy(start)
+    return TextFormat(encoding, b"", _lines_are_crlf(content))
+
+
 def decode_line(raw: bytes) -> str:
     """One line of a file whose encoding nobody has looked at."""
     try:
@@ -91,8 +106,7 @@ def looks_binary(sample: bytes) -> bool:
     if b"\0" in sample:
         return True
     try:
-        # The sample may end inside a character.
-        codecs.getincrementaldecoder("utf-8")().decode(sample)
+        _decode_start(sample)
     except UnicodeDecodeError:
         return _has_many_controls(sample)
     return False
@@ -117,6 +131,16 @@ def end_with_newline(content: str) -> str:
     if not content or content.endswith("\n"):
         return content
     return content + ("\r\n" if is_crlf(content) else "\n")
+
+
+def _lines_are_crlf(start: str) -> bool:
+    """Of a text that may end within a line, or between CR and LF."""
+    return is_crlf(start[: start.rfind("\n") + 1])
+
+
+def _decode_start(start: bytes) -> str:
+    """UTF-8 that may end inside a character."""
+    return codecs.getincrementaldecoder("utf-8")().decode(start)
 
 
 def _decode_legacy(data: bytes) -> tuple[str, str]:
