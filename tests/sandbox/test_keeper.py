@@ -13,7 +13,7 @@ import pytest
 
 from bascule.core.actions import CmdRun
 from bascule.core.errors import SandboxStartFailed
-from bascule.sandbox.shell_settings import ShellSettings
+from bascule.sandbox.shell_settings import ShellSettings, find_account
 from bascule.sandbox.shells import Shells
 from tests.contracts.shell import sleepers
 
@@ -99,15 +99,13 @@ async def test_a_start_that_is_cancelled_leaves_no_shell(tmp_path: Path) -> None
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start shells as another user")
 async def test_shells_run_as_the_account_asked_for(tmp_path: Path) -> None:
-    from bascule.sandbox.shell_settings import find_account
-
     account = find_account("nobody", None)
     tmp_path.chmod(0o755)
     for parent in list(tmp_path.parents)[:-2]:
         parent.chmod(parent.stat().st_mode | 0o055)
     settings = ShellSettings(working_dir=tmp_path, account=account)
     async with Shells(settings) as shells:
-        answer = await shells.run(CmdRun("id -un; echo hi >/dev/stdout; cat /root/x"))
+        answer = await shells.run(CmdRun("id -un; echo hi >/dev/stdout; cat /etc/shadow"))
         assert answer.content.startswith("nobody\nhi\n")
         assert "Permission denied" in answer.content
         assert answer.metadata.username == "nobody"
