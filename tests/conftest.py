@@ -61,8 +61,8 @@ def blocking_calls() -> Iterator[list[detector.BlockingError]]:
         patch.setattr(detector, "BlockingError", Recorded)
         for name in ALSO_BLOCKING:
             call = f"os.{name}"
-            function = detector.BlockBusterFunction(None, call, scanned_modules="bascule")
-            active.functions[call] = function.activate()
+            watched = detector.BlockBusterFunction(None, call, scanned_modules="bascule")
+            active.functions[call] = watched.activate()
         for call, file, function in MAY_BLOCK:
             active.functions[call].can_block_in(file, function)
         yield seen
