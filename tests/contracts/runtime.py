@@ -346,7 +346,9 @@ class RuntimeSuite:
     async def test_an_edit_that_finds_nothing_raises(self, runtime: Verbs, workspace: Path) -> None:
         await runtime.write("note", "text")
         with pytest.raises(EditNoMatch):
-            await runtime.edit(str(workspace / "note"), "str_replace", old_str="x", new_str="y")
+            await runtime.edit(
+                str(workspace / "note"), "str_replace", old_str="absent", new_str="y"
+            )
 
     async def test_relative_paths_start_where_the_shell_is(
         self, runtime: Verbs, workspace: Path

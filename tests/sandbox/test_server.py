@@ -19,6 +19,7 @@ from bascule.link.http import target
 from bascule.sandbox.server import SandboxServer
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.wire import from_json, to_json
+from bascule.wire.parcel import MEDIA_TYPE, unpack
 from tests.contracts.runtime import gone
 from tests.sandbox.serving import KEY, Client, raw, serving
 
@@ -125,6 +126,27 @@ async def test_integer_ids_of_two_clients_may_be_the_same(
             ),
         )
     assert [answer["content"] for _, answer in answers] == ["one\n", "two\n"]
+
+
+async def test_much_content_comes_beside_its_event_for_those_who_ask(client: Client) -> None:
+    whole = "".join(f"{n} ü\n" for n in range(1, 30_001))
+    args = {"command": "for ((n = 1; n <= 30000; n++)); do echo $n ü; done", "output_limit": 0}
+    body = to_json({"action": {"action": "run", "args": args, "id": "an-id"}})
+    answers = []
+    for headers in ({"Accept": MEDIA_TYPE}, {}):
+        reply = await client.request("POST", "/execute_action", body=body, headers=headers)
+        is_parcel = reply.headers["content-type"] == MEDIA_TYPE
+        answers.append((unpack if is_parcel else from_json)(reply.body))
+        assert is_parcel == bool(headers)
+    assert [answer["content"] for answer in answers] == [whole, whole]
+    assert set(answers[0]) == set(answers[1])
+
+
+async def test_little_content_comes_in_json_all_the_same(client: Client) -> None:
+    body = to_json(run("echo hi"))
+    headers = {"Accept": MEDIA_TYPE}
+    reply = await client.request("POST", "/execute_action", body=body, headers=headers)
+    assert from_json(reply.body)["content"] == "hi\n"
 
 
 async def test_an_unknown_kind_is_an_observation_that_names_it(client: Client) -> None:

@@ -43,7 +43,7 @@ class LocalRuntime(Verbs):
     ) -> None:
         self._working_dir = working_dir
         self._settings = settings
-        self._default_timeout = default_timeout
+        self.default_timeout = default_timeout
         self._process = process
         self._child: ChildServer | None = None
         self._inner: Runtime | None = None
@@ -67,7 +67,7 @@ class LocalRuntime(Verbs):
             self._inner = here
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
-        action = with_timeout(action, self._default_timeout)
+        action = with_timeout(action, self.default_timeout)
         return await self._or_died(self._open.act(action, on_progress=on_progress))
 
     async def upload(self, source: Path, destination: str) -> None:

@@ -34,6 +34,7 @@ from bascule.wire import (
     error_from_wire,
     error_observation,
     from_json,
+    parcel,
     to_json,
 )
 
@@ -51,6 +52,7 @@ _CANCEL: Final = 5.0
 _GONE: Final = frozenset({404, 502, 503, 504})
 _ACTION_HEADERS: Final = {"Content-Type": "application/json", "X-Bascule-Cancel": "interrupt"}
 _RAW_BODY: Final = {"Content-Type": "application/octet-stream"}
+_PLAIN_HEADERS: Final = {**_ACTION_HEADERS, "Accept": parcel.MEDIA_TYPE}
 _EVENT_HEADERS: Final = {**_ACTION_HEADERS, "Accept": "text/event-stream"}
 
 
@@ -78,7 +80,7 @@ class RemoteRuntime(Verbs):
             connect_timeout=connect_timeout,
             tls=tls,
         )
-        self._default_timeout = default_timeout
+        self.default_timeout = default_timeout
         self._capabilities: frozenset[str] = frozenset()
 
     @property
@@ -99,7 +101,7 @@ class RemoteRuntime(Verbs):
         await self._http.aclose()
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
-        action = with_timeout(action, self._default_timeout)
+        action = with_timeout(action, self.default_timeout)
         try:
             body = to_json({"action": encode_action(action)})
             if on_progress is None:
@@ -151,11 +153,13 @@ class RemoteRuntime(Verbs):
             "POST",
             "/execute_action",
             body=body,
-            headers=_ACTION_HEADERS,
+            headers=_PLAIN_HEADERS,
             timeout=_patience(action),
         )
         _ensure_ok(reply.status, reply.body)
-        return decode_observation(from_json(reply.body))
+        is_parcel = reply.headers.get("content-type") == parcel.MEDIA_TYPE
+        event = parcel.unpack(reply.body) if is_parcel else from_json(reply.body)
+        return decode_observation(event)
 
     async def _act_and_watch(
         self, action: Action, body: bytes, on_progress: OnProgress

@@ -15,14 +15,22 @@ from bascule.core.contracts import OnProgress
 from bascule.core.errors import BasculeError, InvalidAction, UnknownKind
 from bascule.core.identity import EventId
 from bascule.core.observations import Error, Observation
-from bascule.wire import decode_action, error_observation, from_json, reply_envelope, to_json
+from bascule.wire import (
+    decode_action,
+    error_observation,
+    from_json,
+    parcel,
+    reply_envelope,
+    to_json,
+)
 
 from .executor import Sandbox
 from .inflight import InFlight
 from .listener import CONNECTION, Connection
 from .metrics import Metrics
-from .replies import Receive, Refused, Scope, Send, error_body, read_body, send_json
-from .sse import event, send_frames, start_events
+from .replies import Receive, Refused, Scope, Send, error_body, read_body, send_json, send_parcel
+from .sse import event as sse_event
+from .sse import send_frames, start_events
 from .stream import Backlog
 from .system import SystemInfo
 
@@ -68,9 +76,15 @@ class ExecuteAction:
                 await self._answer_with_events(request, action, action_id, send)
             else:
                 observation = await self._act(action, action_id)
-                body = to_json(reply_envelope(request, observation))
-                self._count(action, observation, started, len(body))
-                await send_json(send, body)
+                event = reply_envelope(request, observation)
+                if len(observation.content) >= parcel.WORTHWHILE and _takes_parcels(headers):
+                    packed = parcel.pack(event)
+                    self._count(action, observation, started, sum(map(len, packed)))
+                    await send_parcel(send, packed)
+                else:
+                    body = to_json(event)
+                    self._count(action, observation, started, len(body))
+                    await send_json(send, body)
         finally:
             connection.when_lost = None
             self._system.touch()
@@ -93,11 +107,11 @@ class ExecuteAction:
             try:
                 observation = await self._act(action, action_id, backlog.take)
             except BasculeError as error:
-                last = event("error", error_body(error))
+                last = sse_event("error", error_body(error))
             else:
                 body = to_json(reply_envelope(request, observation))
                 self._count(action, observation, started, len(body))
-                last = event("observation", body)
+                last = sse_event("observation", body)
             finally:
                 backlog.finish()
         await send({"type": "http.response.body", "body": last})
@@ -106,6 +120,10 @@ class ExecuteAction:
         outcome = observation.error_id if isinstance(observation, Error) else observation.kind
         seconds = time.perf_counter() - started
         self._metrics.answered(action.kind, outcome, seconds=seconds, size=size)
+
+
+def _takes_parcels(headers: Mapping[bytes, bytes]) -> bool:
+    return headers.get(b"accept") == parcel.MEDIA_TYPE.encode()
 
 
 def _request_in(body: bytes) -> Mapping[str, Any]:
