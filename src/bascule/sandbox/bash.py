@@ -160,12 +160,21 @@ class BashProcess:
         except OSError:
             return -1
 
+    def is_starting_program(self) -> bool:
+        """What is in the foreground is still a copy of bash, about to become something else (or a
+        subshell, which looks the same)."""
+        try:
+            program = Path(f"/proc/{self.foreground()}/exe").readlink()
+            return program == Path(f"/proc/{self.pid}/exe").readlink()
+        except OSError:
+            return False
+
     def settle(self) -> None:
         """Before a command: give the terminal the modes it started with, if a program left others.
 
         Echo would put typed input into the output, output processing would change its newlines.
         """
-        if fcntl.ioctl(self._master, termios.TCGETS, bytes(len(self._modes))) != self._modes:
+        if fcntl.ioctl(self._master, termios.TCGETS, _NO_MODES) != self._modes:
             fcntl.ioctl(self._master, termios.TCSETS, self._modes)
 
     def unread_commands(self) -> int:
@@ -230,7 +239,7 @@ class BashProcess:
         data = self._read()
         if data:
             self._on_output(data)
-        elif self._master >= 0:
+        elif data is not None and self._master >= 0:
             # No process has the terminal open: nothing more will come, the keeper tells the end.
             self._loop.remove_reader(self._master)
 
@@ -314,7 +323,7 @@ def _quiet(master: int, size: tuple[int, int]) -> bytes:
     modes[3] &= ~(termios.ECHO | termios.ECHONL)
     termios.tcsetattr(master, termios.TCSANOW, modes)
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
-    return fcntl.ioctl(master, termios.TCGETS, bytes(_TERMIOS_SIZE))
+    return fcntl.ioctl(master, termios.TCGETS, _NO_MODES)
 
 
-_TERMIOS_SIZE = 60
+_NO_MODES = bytes(60)
