@@ -109,6 +109,11 @@ class RuntimeSuite:
         assert seen.content == f"kept in {workspace}/inner\n"
         assert seen.metadata.working_dir == f"{workspace}/inner"
 
+    async def test_commands_in_a_row_get_each_their_own_answer(self, runtime: Verbs) -> None:
+        for n in range(300):
+            seen = await runtime.run(f"echo word-{n}; (exit {n % 7})")
+            assert (seen.content, seen.exit_code) == (f"word-{n}\n", n % 7)
+
     async def test_named_shells_are_apart(self, runtime: Verbs) -> None:
         await runtime.run("word=here", shell="one")
         assert (await runtime.run("echo $word.", shell="two")).content == ".\n"

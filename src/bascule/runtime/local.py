@@ -21,9 +21,6 @@ from .verbs import Verbs, with_timeout
 
 _Answer = TypeVar("_Answer")
 
-_DYING = 1.0
-"""Seconds in which a child whose connection broke is seen to have ended, if it has."""
-
 
 class LocalRuntime(Verbs):
     """Does actions here, as the present user.
@@ -122,6 +119,6 @@ class LocalRuntime(Verbs):
         try:
             return await work
         except SandboxUnreachable as error:
-            if self._child is None or not await self._child.has_ended(within=_DYING):
+            if self._child is None or not await self._child.has_ended():
                 raise
             raise SandboxDied(f"The sandbox's process ended: {self._child.last_words()}") from error

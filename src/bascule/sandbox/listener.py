@@ -103,6 +103,11 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            # asyncio does this too, but not for every listening socket that may be handed in; an
+            # answer of two writes would wait 40 ms for the client's acknowledgement of the first.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._expect_more()
 
     def connection_lost(self, exc: Exception | None) -> None:
