@@ -343,6 +343,16 @@ async def test_an_endless_body_is_refused(tmp_path: Path) -> None:
         assert reply.status == 413
 
 
+async def test_a_connection_refused_halfway_is_not_kept_for_ever(tmp_path: Path) -> None:
+    settings = {"keep_alive": 0.1, "max_message": 10}
+    async with serving(tmp_path, **settings) as server, raw(server) as (reader, writer):
+        head = f"POST /list_files HTTP/1.1\r\nHost: localhost\r\nX-Session-API-Key: {KEY}\r\n"
+        writer.write(head.encode() + b"Content-Length: 20\r\n\r\n" + b"x" * 10)
+        assert b" 413 " in await asyncio.wait_for(reader.readline(), 5)
+        writer.write(b"x" * 10)
+        await asyncio.wait_for(reader.read(), 5)
+
+
 @pytest.mark.parametrize(
     "start", [b"", b"GET /alive HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ", b"POST /execute_action"]
 )
@@ -470,6 +480,10 @@ async def test_the_same_id_twice_at_once_is_a_conflict(client: Client) -> None:
     async with under_way(client, "an-id"):
         status, answer = await client.post("/execute_action", run("echo no", id="an-id"))
         assert (status, answer["error"]["code"]) == (409, "action.invalid")
+        body, headers = to_json(run("echo no", id="an-id")), {"Accept": "text/event-stream"}
+        reply = await client.request("POST", "/execute_action", body=body, headers=headers)
+        assert reply.body.startswith(b"event: error\ndata: ")
+        assert b"action.invalid" in reply.body
 
 
 async def test_stopping_answers_those_who_wait_and_ends_what_runs(tmp_path: Path) -> None:

@@ -140,6 +140,12 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
         # Reading goes on after a large body too: only so is a client that leaves noticed.
         self.flow.resume_reading()
+        cycle: Any = self.cycle  # there is none for a WebSocket's handshake
+        if cycle and cycle.response_complete and self.timeout_keep_alive_task is None:
+            # It was answered before its body had come; the time to be idle starts only now.
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def handle_websocket_upgrade(self) -> None:
         self._in_request = False
