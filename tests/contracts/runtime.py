@@ -109,6 +109,7 @@ class RuntimeSuite:
         assert seen.content == f"kept in {workspace}/inner\n"
         assert seen.metadata.working_dir == f"{workspace}/inner"
 
+    @pytest.mark.slow
     async def test_commands_in_a_row_get_each_their_own_answer(self, runtime: Verbs) -> None:
         for n in range(300):
             seen = await runtime.run(f"echo word-{n}; (exit {n % 7})")
@@ -134,6 +135,7 @@ class RuntimeSuite:
         word = "x" * 200_000
         assert (await runtime.run(f"w={word}; echo ${{#w}}")).content == "200000\n"
 
+    @pytest.mark.slow
     async def test_large_output_is_whole_when_asked_for(self, runtime: Verbs) -> None:
         seen = await runtime.run("seq 1 400000", output_limit=0)
         assert seen.content == "".join(f"{n}\n" for n in range(1, 400_001))
@@ -179,6 +181,7 @@ class RuntimeSuite:
             assert (seen.exit_code, seen.metadata.timed_out) == (-1, "hard")
             assert (await runtime.interrupt()).was_running
 
+    @pytest.mark.slow
     async def test_silence_is_answered_early_unless_it_is_expected(
         self, make: Make, workspace: Path
     ) -> None:
@@ -222,6 +225,7 @@ class RuntimeSuite:
         await runtime.interrupt()
         await running
 
+    @pytest.mark.slow
     async def test_many_at_a_time_get_each_their_own_answer(self, runtime: Verbs) -> None:
         shells = [f"shell-{n}" for n in range(10)]
 
@@ -263,6 +267,7 @@ class RuntimeSuite:
         await gone(pid)
         assert (await runtime.run("echo usable")).content == "usable\n"
 
+    @pytest.mark.slow
     async def test_an_action_cancelled_at_once_is_not_in_the_way_of_the_next(
         self, runtime: Verbs
     ) -> None:
