@@ -230,9 +230,14 @@ class BashProcess:
             self._master = -1
 
     def drain(self) -> None:
-        """Deliver all that was printed up to now. The kernel answers "would block" only when
-        nothing is on its way, so afterwards nothing earlier is missing."""
-        while self._master >= 0 and (data := self._read()):
+        """Deliver all that was printed up to now.
+
+        The kernel answers "would block" only when nothing is on its way, so afterwards nothing
+        earlier is missing. A terminal holds little; the bound is for a job that prints for ever.
+        """
+        left = _DRAINED
+        while self._master >= 0 and left > 0 and (data := self._read()):
+            left -= len(data)
             self._on_output(data)
 
     def _readable(self) -> None:
@@ -310,6 +315,7 @@ class BashProcess:
 
 
 _PTY_CHUNK = 4095
+_DRAINED = 4 << 20
 _TYPED_LINE = 4000
 _SIGNALS = {b"\x03": signal.SIGINT, b"\x1a": signal.SIGTSTP, b"\x1c": signal.SIGQUIT}
 _KEY_SIGNALS = frozenset(_SIGNALS.values())

@@ -345,9 +345,7 @@ class PtyShell(Shell):
             mark = find_mark(data, nonce)
             if mark is None or mark.end is not None:
                 if mark is None:
-                    keep = held_back(data, nonce)
-                    self._rest = data[len(data) - keep :]
-                    self._idle_output(data[: len(data) - keep])
+                    self._idle_output(self._keep_back(data, held_back(data, nonce)))
                     return
             else:
                 self._idle_output(data[: mark.before])
@@ -361,13 +359,16 @@ class PtyShell(Shell):
             if mark.after < len(data):
                 self._on_output(data[mark.after :])
             return
-        keep = held_back(data, nonce)
-        if keep:
-            self._rest = data[len(data) - keep :]
-            data = data[: len(data) - keep]
-        self._emit(execution, data)
+        self._emit(execution, self._keep_back(data, held_back(data, nonce)))
         if self._rest.endswith(PROMPT):
             execution.later(_PATIENCE / 200, lambda: self._look_for_idle_bash(execution))
+
+    def _keep_back(self, data: bytes, size: int) -> bytes:
+        """`data` less its last `size` bytes, which wait for what comes next."""
+        if not size:
+            return data
+        self._rest = data[-size:] + self._rest
+        return data[:-size]
 
     def _start_output(self, execution: Execution) -> None:
         execution.begin()
@@ -395,9 +396,7 @@ class PtyShell(Shell):
         """Output with no command running: prompts, which are dropped, and background jobs'."""
         if data == PROMPT:  # nearly always
             return
-        if keep := unfinished_mark(data):
-            self._rest = data[len(data) - keep :] + self._rest
-            data = data[: len(data) - keep]
+        data = self._keep_back(data, unfinished_mark(data))
         data = without_prompts(data) if PROMPT in data else without_marks(data)
         if data and self._is_settled:
             self._background += data
@@ -488,10 +487,7 @@ class PtyShell(Shell):
         if mark is not None:
             self._end_sync()
             return data[: mark.before] + data[mark.after :]
-        if keep := held_back(data, self._sync):
-            self._rest = data[len(data) - keep :]
-            return data[: len(data) - keep]
-        return data
+        return self._keep_back(data, held_back(data, self._sync))
 
     def _end_sync(self) -> None:
         self._sync = b""
@@ -517,6 +513,9 @@ class PtyShell(Shell):
         question apart and bash waits for the other half of it. An interrupt clears the latter."""
         bash = self._bash
         if execution.is_over or bash is None or bash.unread_commands():
+            return
+        bash.drain()  # the mark may wait behind output we have not read
+        if self._execution is not execution:
             return
         execution.status_unknown = not execution.was_signalled
         bash.signal(signal.SIGINT)
