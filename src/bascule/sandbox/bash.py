@@ -163,8 +163,11 @@ class BashProcess:
     def is_starting_program(self) -> bool:
         """What is in the foreground is still a copy of bash, about to become something else (or a
         subshell, which looks the same)."""
+        group = self.foreground()
+        if group in (-1, self.pid):
+            return False
         try:
-            program = Path(f"/proc/{self.foreground()}/exe").readlink()
+            program = Path(f"/proc/{group}/exe").readlink()
             return program == Path(f"/proc/{self.pid}/exe").readlink()
         except OSError:
             return False

@@ -26,7 +26,7 @@ from bascule.core.actions import (
     Remove,
     RemoveDir,
 )
-from bascule.core.contracts import Closable, OnProgress, Progress
+from bascule.core.contracts import Closable, OnProgress
 from bascule.core.errors import (
     ActionTimedOut,
     BasculeError,
@@ -44,7 +44,7 @@ from .files import Files
 from .paths import Owner, Paths
 from .search import Search
 from .settings import SandboxSettings
-from .shells import DEFAULT, Shells
+from .shells import Shells
 from .storage import Storage
 
 logger = logging.getLogger(__name__)
@@ -134,22 +134,13 @@ class Sandbox(Closable):
         if isinstance(action, CmdRun | IPythonRun) and action.confirmation_state != "confirmed":
             return _not_confirmed(action)
         if isinstance(action, CmdRun):
-            return self._run(action, on_progress)
+            return self.shells.run(action, on_progress=on_progress)
         if isinstance(action, Interrupt):
             return self.shells.interrupt(action)
         work = self._blocking.get(type(action))
         if work is None:
             raise self._not_supported(action)
         return self._do_blocking(work, action)
-
-    async def _run(self, action: CmdRun, on_progress: OnProgress | None) -> Observation:
-        if on_progress is None:
-            return await self.shells.run(action)
-        unsubscribe = self.shells.subscribe(_only(action.shell or DEFAULT, on_progress))
-        try:
-            return await self.shells.run(action)
-        finally:
-            unsubscribe()
 
     async def _do_blocking(self, work: _Blocking, action: Action) -> Observation:
         try:
@@ -177,14 +168,6 @@ async def _not_confirmed(action: CmdRun | IPythonRun) -> Observation:
 
 def _reader(action: FileRead, files: Files, editor: Editor) -> _Blocking:
     return editor.view if action.impl_source == "oh_aci" else files.read
-
-
-def _only(shell: str, on_progress: OnProgress) -> OnProgress:
-    def listener(progress: Progress) -> None:
-        if progress.shell == shell:
-            on_progress(progress)
-
-    return listener
 
 
 def _names(action: Action) -> tuple[str, str]:

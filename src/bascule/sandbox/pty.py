@@ -46,6 +46,7 @@ _KEY = re.compile(r"C-[A-Za-z\\\]^_@\[]")
 _BACKGROUND_LIMIT = 64 << 10
 _PATIENCE = 1.0
 """Seconds between ever firmer ways to end an abandoned command, and to find bash idle."""
+_SYNC_TRIES = 40
 
 
 class PtyShell(Shell):
@@ -361,7 +362,7 @@ class PtyShell(Shell):
             return
         self._emit(execution, self._keep_back(data, held_back(data, nonce)))
         if self._rest.endswith(PROMPT):
-            execution.later(_PATIENCE / 200, lambda: self._look_for_idle_bash(execution))
+            execution.later(_PATIENCE / 200, lambda: self._prompt_seen(execution))
 
     def _keep_back(self, data: bytes, size: int) -> bytes:
         """`data` less its last `size` bytes, which wait for what comes next."""
@@ -430,6 +431,8 @@ class PtyShell(Shell):
             if self._execution is not None:
                 self._emit(self._execution, rest)
         execution = self._execution
+        if execution is not None and not execution.is_told:
+            return  # it has not been given to any bash yet and starts one itself
         if execution is not None and not (execution.is_started or execution.is_retry):
             self._execution = None
             if execution.lose():  # bash had died before; a new one runs it
@@ -463,24 +466,40 @@ class PtyShell(Shell):
 
     def _begin_sync(self) -> None:
         """A signal we sent may still be on its way and would tear the next command's line apart:
-        that line waits until bash has answered another one."""
+        that line waits until bash has answered a question."""
         self._syncing = asyncio.get_running_loop().create_future()
-        self._send_sync(4)
+        self._ask_for_sync(_SYNC_TRIES)
 
-    def _send_sync(self, tries: int) -> None:
-        if self._syncing is None or self._bash is None:
-            return
-        if not tries:
-            self._bash.kill()
-            return
+    def _ask_for_sync(self, tries: int) -> None:
         nonce = new_nonce()
         self._sync = nonce.encode()
-        self._bash.tell(ask_line(nonce))
-        asyncio.get_running_loop().call_later(_PATIENCE, self._resend_sync, self._sync, tries - 1)
+        if self._bash is not None:
+            self._bash.tell(ask_line(nonce))
+        loop = asyncio.get_running_loop()
+        loop.call_later(_PATIENCE / 10, self._ask_again, self._sync, tries - 1)
 
-    def _resend_sync(self, nonce: bytes, tries: int) -> None:
+    def _ask_again(self, nonce: bytes, tries: int) -> None:
+        """No answer: the signal tore the question itself apart, and bash waits for the rest of it
+        (an interrupt clears that), or the machine is slow."""
+        bash = self._bash
+        if self._sync != nonce or bash is None:
+            return
+        bash.drain()
+        if self._sync != nonce:
+            return
+        if not tries:
+            bash.kill()
+            return
+        if bash.foreground() != bash.pid:
+            bash.signal(signal.SIGKILL)  # half-started, and bash waits for it; no command runs now
+        elif not bash.unread_commands():
+            bash.signal(signal.SIGINT)
+        loop = asyncio.get_running_loop()
+        loop.call_later(_PATIENCE / 20, self._ask_unless_answered, nonce, tries)
+
+    def _ask_unless_answered(self, nonce: bytes, tries: int) -> None:
         if self._sync == nonce:
-            self._send_sync(tries)
+            self._ask_for_sync(tries)
 
     def _look_for_sync(self, data: bytes) -> bytes:
         mark = find_mark(data, self._sync)
@@ -502,7 +521,23 @@ class PtyShell(Shell):
         question, which it does only at its prompt, and no mark comes, then something is broken.
         """
         bash = self._bash
-        if execution.is_over or bash is None or bash.foreground() != bash.pid:
+        if bash is not None and bash.foreground() == bash.pid:
+            self._ask(execution)
+
+    def _prompt_seen(self, execution: Execution) -> None:
+        """No end, but a prompt, or something that looks like one; then asking does no harm."""
+        bash = self._bash
+        if execution.is_over or bash is None or not self._rest.endswith(PROMPT):
+            return
+        if execution.was_signalled and bash.is_starting_program():
+            # The signal came as bash was starting a program and took bash back to its prompt. The
+            # half-started process has the foreground and waits for a word from bash for ever.
+            bash.signal(signal.SIGKILL)
+        self._ask(execution)
+
+    def _ask(self, execution: Execution) -> None:
+        bash = self._bash
+        if execution.is_over or bash is None:
             return
         execution.was_asked = True
         bash.tell(ask_line(execution.nonce.decode()))

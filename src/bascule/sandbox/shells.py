@@ -93,11 +93,21 @@ class Shells(Closable):
             shell = self._shells[name] = self._make(name, self._settings)
         return shell
 
-    async def run(self, action: CmdRun) -> CmdOutput:
-        """Run in the shell the action names, or for a static one in a shell of its own."""
+    async def run(self, action: CmdRun, *, on_progress: OnProgress | None = None) -> CmdOutput:
+        """Run in the shell the action names, or for a static one in a shell of its own.
+
+        `on_progress` gets what that shell prints meanwhile.
+        """
         if action.is_static:
-            return await self._run_static(action)
-        return await self.open(action.shell or DEFAULT).run(action)
+            return await self._run_static(action, on_progress)
+        shell = self.open(action.shell or DEFAULT)
+        if on_progress is None:
+            return await shell.run(action)
+        unsubscribe = shell.subscribe(on_progress)
+        try:
+            return await shell.run(action)
+        finally:
+            unsubscribe()
 
     async def interrupt(self, action: Interrupt) -> Interrupted:
         name = action.shell or DEFAULT
@@ -141,13 +151,15 @@ class Shells(Closable):
         for listener in tuple(self._listeners):
             listener(progress)
 
-    async def _run_static(self, action: CmdRun) -> CmdOutput:
+    async def _run_static(self, action: CmdRun, on_progress: OnProgress | None) -> CmdOutput:
         """In a shell that lasts for this command: a command that outlives its time-out is ended."""
         if self._closed:
             raise ShellClosed("the sandbox was closed")
         cwd = await asyncio.to_thread(_existing_directory, Path(self.cwd, action.cwd or ""))
         name = f"static-{next(self._static_numbers)}"
         shell = self._make(name, replace(self._settings, working_dir=cwd))
+        if on_progress is not None:
+            shell.subscribe(on_progress)
         async with shell:
             return await shell.run(replace(action, is_static=False))
 
