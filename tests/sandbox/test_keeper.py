@@ -68,9 +68,10 @@ async def test_nothing_is_left_when_the_server_is_killed(
 async def test_a_killed_keeper_takes_the_shells_along_and_a_new_one_comes(tmp_path: Path) -> None:
     async with Shells(ShellSettings(working_dir=tmp_path, soft_timeout=5)) as shells:
         parent = int((await shells.run(CmdRun("x=1; echo $PPID"))).content)
-        running = asyncio.create_task(shells.run(CmdRun("sleep 60")))
-        while not shells.get("").is_running:
-            await asyncio.sleep(0)
+        ready = asyncio.Event()
+        shells.subscribe(lambda _: ready.set())
+        running = asyncio.create_task(shells.run(CmdRun("echo ready; sleep 60")))
+        await ready.wait()
         os.kill(parent, signal.SIGKILL)
         assert (await running).exit_code == 137
         answer = await shells.run(CmdRun("echo $x."))
