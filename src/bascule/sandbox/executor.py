@@ -38,14 +38,14 @@ from bascule.core.identity import now
 from bascule.core.observations import Nothing, Observation, UserRejected
 from bascule.wire import error_observation
 
-from .archive import Archives
-from .editor import Editor
-from .files import Files
-from .paths import Owner, Paths
-from .search import Search
+from .files.archive import Archives
+from .files.editor import Editor
+from .files.files import Files
+from .files.paths import Owner, Paths
+from .files.search import Search
+from .files.storage import Storage
 from .settings import SandboxSettings
-from .shells import Shells
-from .storage import Storage
+from .shell.shells import Shells
 
 logger = logging.getLogger(__name__)
 
