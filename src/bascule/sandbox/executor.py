@@ -111,6 +111,8 @@ class Sandbox(Closable):
             logger.exception("the %s action %s failed in a way we did not expect", *_names(action))
             fault = InternalError(f"The {action.kind} action failed by a fault of the sandbox")
             observation = error_observation(fault, action.id)
+        if observation.timestamp is not None and observation.cause == action.id:
+            return observation
         return replace(observation, cause=action.id, timestamp=now())
 
     async def in_thread(self, work: Callable[..., _Result], *args: Any) -> _Result:

@@ -102,7 +102,7 @@ class Connection(HttpToolsProtocol):
         self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(Joining(transport, self.loop))  # type: ignore[arg-type]
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             # asyncio does this too, but not for every listening socket that may be handed in; an
@@ -191,3 +191,56 @@ class Connection(HttpToolsProtocol):
         self._is_over = True
         self._expect_nothing()
         self._patience = self.loop.call_later(_LINGER, self.transport.abort)
+
+
+class Joining:
+    """A transport that sends the head of an answer together with what follows it at once.
+
+    The protocol writes the two apart, and a system call for each was a tenth of the cost of a
+    short command. A head that nothing follows goes out with the loop's next turn.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+        self._flushing: asyncio.Handle | None = None
+
+    def write(self, data: bytes) -> None:
+        if self._flushing is not None:
+            head = self._take_head()
+            if len(data) > _JOINED:
+                self._transport.write(head)
+            else:
+                data = head + bytes(data)
+            self._transport.write(data)
+        elif data[:5] == b"HTTP/":
+            self._head = data
+            self._flushing = self._loop.call_soon(self._flush)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def write_eof(self) -> None:
+        self._flush()
+        self._transport.write_eof()
+
+    def _flush(self) -> None:
+        if self._flushing is not None:
+            self._transport.write(self._take_head())
+
+    def _take_head(self) -> bytes:
+        assert self._flushing is not None
+        self._flushing.cancel()
+        self._flushing = None
+        return self._head
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+_JOINED = 64 << 10
+"""Bytes of content up to which copying it behind the head is cheaper than a second call."""

@@ -12,6 +12,7 @@ from typing import Literal
 
 from bascule.core.actions import CmdRun
 from bascule.core.contracts import OutputLog
+from bascule.core.identity import now
 from bascule.core.observations import CmdMetadata, CmdOutput
 
 from . import notes
@@ -116,6 +117,7 @@ class Answers:
             command=command.command,
             hidden=command.hidden,
             cause=command.id,
+            timestamp=now(),
             metadata=CmdMetadata(
                 exit_code=exit_code,
                 pid=execution.background_pid if execution else -1,
