@@ -39,6 +39,10 @@ CASES: tuple[Case, ...] = (
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = _parse(arguments)
     console = Console()
+    if asked.render:
+        directory = ROOT / "benchmarks"
+        _write(Results.load(directory / "results.json"), CASES, directory)
+        return
     cases = [case for case in CASES if not asked.only or case.name in asked.only]
     entrants = _entrants(asked)
     effort = Effort(rounds=asked.rounds, endurance=asked.endurance, is_quick=asked.quick)
@@ -70,6 +74,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, help="rounds of each case (7; 3 when quick)")
     parser.add_argument("--endurance", type=int, help="commands to endure (20000; 2000 when quick)")
+    parser.add_argument("--render", action="store_true", help="measure nothing, write it up anew")
     asked = parser.parse_args(arguments)
     asked.rounds = asked.rounds or (3 if asked.quick else 7)
     asked.endurance = asked.endurance or (2000 if asked.quick else 20_000)
@@ -99,7 +104,7 @@ def _write(results: Results, cases: Sequence[Case], directory: Path) -> Path:
 
 
 def _show(results: Results, console: Console) -> None:
-    goals = Table("goal", "limit", "measured", "holds", title="Goals")
+    goals = Table("goal", "limit", "measured", "rounds", "holds", title="Goals")
     for row in report.goal_rows(results):
         goals.add_row(*(cell.replace("*", "") for cell in row))
     console.print(goals)

@@ -14,10 +14,17 @@ from benchmarks.entrants import (
     Entrant,
 )
 from benchmarks.results import Results
-from benchmarks.tables import figure
+from benchmarks.tables import figure, span
 
 MIB = 1024 * 1024
-Measured = Callable[[Results], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How to read a figure from results: over all rounds, and each round's own."""
+
+    value: Callable[[Results], float | None]
+    rounds: Callable[[Results], Sequence[float]] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,7 @@ class Goal:
 
     def holds(self, results: Results) -> bool | None:
         """None when it was not measured in this run."""
-        value = self.measured(results)
+        value = self.measured.value(results)
         if value is None:
             return None
         return value >= self.limit if self.is_floor else value <= self.limit
@@ -40,11 +47,17 @@ class Goal:
         holds = {True: "yes", False: "**no**", None: "not measured"}[self.holds(results)]
         sign = "≥" if self.is_floor else "≤"
         limit = f"{sign} {figure(self.limit, self.unit)}"
-        return [self.text, limit, figure(self.measured(results), self.unit), holds]
+        value = figure(self.measured.value(results), self.unit)
+        rounds = self.measured.rounds(results)
+        return [self.text, limit, value, span(rounds) if len(rounds) > 1 else "", holds]
 
 
 def ratio(case: str, entrant: Entrant, other: Entrant, name: str) -> Measured:
-    return lambda results: results.ratio(case, (entrant, other), name)
+    both = (entrant, other)
+    return Measured(
+        lambda results: results.ratio(case, both, name),
+        lambda results: results.ratios(case, both, name),
+    )
 
 
 def median(case: str, entrant: Entrant, name: str, scale: float = 1.0) -> Measured:
@@ -52,7 +65,9 @@ def median(case: str, entrant: Entrant, name: str, scale: float = 1.0) -> Measur
         value = results.median(case, entrant, name)
         return None if value is None else value * scale
 
-    return scaled
+    return Measured(
+        scaled, lambda results: [v * scale for v in results.values(case, entrant, name)]
+    )
 
 
 def incomplete(case: str, entrant: Entrant) -> Measured:
@@ -62,7 +77,7 @@ def incomplete(case: str, entrant: Entrant) -> Measured:
         rounds = results.of(case, entrant)
         return sum(not seen.get("exact") for seen in rounds) if rounds else None
 
-    return counted
+    return Measured(counted)
 
 
 def wrong_of_all(entrant: Entrant) -> Measured:
@@ -73,7 +88,7 @@ def wrong_of_all(entrant: Entrant) -> Measured:
             return None
         return results.total("endurance", entrant, "wrong")
 
-    return counted
+    return Measured(counted)
 
 
 def goals(endurance: int) -> Sequence[Goal]:

@@ -52,7 +52,9 @@ def _about(results: Results) -> str:
 
 
 def _goals(results: Results) -> str:
-    return "## Goals\n\n" + table(["goal", "limit", "measured", "holds"], goal_rows(results))
+    """A verdict is as good as the rounds agree, so their spread stands beside it."""
+    heading = ["goal", "limit", "measured", "best and worst round", "holds"]
+    return "## Goals\n\n" + table(heading, goal_rows(results))
 
 
 def _who(results: Results) -> str:

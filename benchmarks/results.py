@@ -66,6 +66,16 @@ class Results:
         above, below = (self.median(case, entrant, figure) for entrant in entrants)
         return above / below if above is not None and below else None
 
+    def ratios(self, case: str, entrants: tuple[Entrant, Entrant], figure: str) -> list[float]:
+        """The same round by round, for rounds in which both gave the figure."""
+        above, below = (self._by_round(case, entrant, figure) for entrant in entrants)
+        return [above[number] / below[number] for number in above if below.get(number)]
+
+    def _by_round(self, case: str, entrant: Entrant, figure: str) -> dict[int, float]:
+        found = enumerate(self.of(case, entrant))
+        values = {figures.get("round", index): figures.get(figure) for index, figures in found}
+        return {n: value for n, value in values.items() if isinstance(value, int | float)}
+
     def save(self, path: Path) -> None:
         content = {
             "about": self.about,

@@ -115,7 +115,7 @@ class Run:
         except WorkerError as error:
             self._complain(step.case, step.entrant, error)
         else:
-            self.results.add(step.case.name, step.entrant, figures)
+            self.results.add(step.case.name, step.entrant, {"round": step.round, **figures})
 
     def _complain(self, case: Case, entrant: Entrant, error: WorkerError) -> None:
         """Say so, here and in the report. A worker that failed may be in any state: start anew."""

@@ -59,9 +59,15 @@ def test_a_reason_in_place_of_a_figure_is_no_figure(results: Results) -> None:
 def test_goals_hold_fail_or_were_not_measured(results: Results) -> None:
     rows = {row[0]: row[1:] for row in report.goal_rows(results)}
 
-    assert rows["`true` in process, of raw pty"] == ["≤ 3.50x", "1.50x", "yes"]
-    assert rows["wrong of 10 commands under load, in process"] == ["≤ 0", "1", "**no**"]
+    assert rows["`true` in process, of raw pty"] == ["≤ 3.50x", "1.50x", "0.667 – 4.00", "yes"]
+    assert rows["wrong of 10 commands under load, in process"] == ["≤ 0", "1", "", "**no**"]
     assert rows["server start to `/alive`"][-1] == "not measured"
+
+
+def test_ratios_are_taken_within_a_round(results: Results) -> None:
+    results.rounds["latency"][RAW.name] = [{"round": 2, "median": 0.0001}]
+
+    assert results.ratios("latency", (BASCULE, RAW), "median") == pytest.approx([2.0])
 
 
 def test_an_endurance_series_that_broke_off_does_not_hold(results: Results) -> None:
