@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
@@ -43,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         directory = ROOT / "benchmarks"
         _write(Results.load(directory / "results.json"), CASES, directory)
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     cases = [case for case in CASES if not asked.only or case.name in asked.only]
     entrants = _entrants(asked)
     effort = Effort(rounds=asked.rounds, endurance=asked.endurance, is_quick=asked.quick)

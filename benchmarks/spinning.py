@@ -23,5 +23,12 @@ def spinning(*, spare: int = 0) -> Iterator[None]:
 
 
 def _loop_on(core: int) -> subprocess.Popen[bytes]:
-    program = f"import os\nos.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+    """It ends with us, however we end."""
+    program = f"""
+import os
+os.sched_setaffinity(0, {{{core}}})
+while os.getppid() == {os.getpid()}:
+    for _ in range(1_000_000):
+        pass
+"""
     return subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL)
