@@ -49,6 +49,7 @@ class Keeper:
         self.link = link
         self.shells: set[int] = set()
         self.endings: dict[int, Ending] = {}
+        self.starting: dict[int, tuple[int, int]] = {}
         self.poll = select.poll()
         self.poll.register(link, select.POLLIN)
         self.wake_in, wake_out = os.pipe()
@@ -70,6 +71,8 @@ class Keeper:
                 elif fd == self.link.fileno():
                     if not self.receive():
                         return
+                elif fd in self.starting:
+                    self.started(fd)
                 else:
                     self.poll.unregister(fd)
                     os.close(fd)
@@ -116,6 +119,7 @@ class Keeper:
             self.link.sendall(struct.pack("!I", len(body)) + body)
 
     def spawn(self, message: dict, fds: list[int]) -> None:  # type: ignore[type-arg]
+        """Start a shell. Whether it came to run is told later, so that several start together."""
         told, tell = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -123,14 +127,21 @@ class Keeper:
         os.close(tell)
         for fd in fds:
             os.close(fd)
-        trouble = os.read(told, 4096)  # empty once exec has closed the other end
+        self.shells.add(pid)
+        self.starting[told] = (message["id"], pid)
+        self.poll.register(told, select.POLLIN)
+
+    def started(self, told: int) -> None:
+        """The pipe to a new shell is empty and closed once it runs; else it says what is wrong."""
+        spawn_id, pid = self.starting.pop(told)
+        trouble = os.read(told, 4096)
+        self.poll.unregister(told)
         os.close(told)
         if trouble:
-            os.waitpid(pid, 0)
-            self.send(op="failed", id=message["id"], **json.loads(trouble))
+            self.shells.discard(pid)
+            self.send(op="failed", id=spawn_id, **json.loads(trouble))
         else:
-            self.shells.add(pid)
-            self.send(op="spawned", id=message["id"], pid=pid)
+            self.send(op="spawned", id=spawn_id, pid=pid)
 
     def reap(self) -> None:
         while True:
@@ -140,6 +151,8 @@ class Keeper:
                 return
             if pid == 0:
                 return
+            for told in [told for told, (_, starting) in self.starting.items() if starting == pid]:
+                self.started(told)  # first that it started, or why not, then that it ended
             if pid in self.shells:
                 self.shells.discard(pid)
                 self.send(op="exited", pid=pid, status=os.waitstatus_to_exitcode(status))

@@ -190,8 +190,9 @@ class PtyShell(Shell):
     async def _start(self, execution: Execution) -> None:
         """A new bash, where the one before was; the start directory if that is gone."""
         execution.new_shell = self._had_life
-        there = await asyncio.to_thread(Path(self._cwd).is_dir)
-        cwd = self._cwd if there else str(self._settings.working_dir)
+        cwd = self._cwd
+        if self._had_life and not await asyncio.to_thread(Path(cwd).is_dir):
+            cwd = str(self._settings.working_dir)
         bash = BashProcess(
             on_output=self._on_output, on_end=self._on_end, on_replaced=self._on_replaced
         )
