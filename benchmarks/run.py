@@ -22,6 +22,7 @@ from benchmarks.entrants import Entrant
 from benchmarks.results import Results
 from benchmarks.workers import Declined, Worker, WorkerError, WorkerLost
 
+REASON_LENGTH = 200
 FIRST_GUESS = {"fast": 1.0, "medium": 4.0, "slow": 8.0}
 """Seconds a step is thought to take before the same step has been seen once."""
 
@@ -95,6 +96,7 @@ class Run:
                         forecast.note(step, perf_counter() - began)
                         done += 1
                     self._finish(case)
+                self.results.save(self._root / ".bench" / "unfinished.json")
 
     def _steps(self, case: Case) -> Iterator[Step]:
         rounds = {name: case.rounds(w.entrant, self._effort) for name, w in self._workers.items()}
@@ -111,26 +113,30 @@ class Run:
         try:
             figures = step.case.measure(worker, step.round, self._effort)
         except WorkerError as error:
-            self._complain(step, error)
+            self._complain(step.case, step.entrant, error)
         else:
             self.results.add(step.case.name, step.entrant, figures)
 
-    def _complain(self, step: Step, error: WorkerError) -> None:
-        self.results.add_problem(step.case.name, step.entrant, str(error))
-        if not isinstance(error, Declined):
-            self._console.print(
-                f"[yellow]{step.entrant.name}[/] gave no figure for {step.case.name}: {error}",
-                highlight=False,
-            )
-        if isinstance(error, WorkerLost):
-            self._workers[step.entrant.name].stop(patience=0)
-            self._workers[step.entrant.name] = self._start(step.entrant)
-            self._greet(step.entrant)
+    def _complain(self, case: Case, entrant: Entrant, error: WorkerError) -> None:
+        """Say so, here and in the report. A worker that failed may be in any state: start anew."""
+        reason = str(error)[:REASON_LENGTH]
+        self.results.add_problem(case.name, entrant, reason)
+        if isinstance(error, Declined):
+            return
+        self._console.print(
+            f"[yellow]{entrant.name}[/] gave no figure for {case.name}: {reason}", highlight=False
+        )
+        self._workers[entrant.name].stop(patience=0 if isinstance(error, WorkerLost) else 5)
+        self._workers[entrant.name] = self._start(entrant)
+        self._greet(entrant)
 
     def _finish(self, case: Case) -> None:
-        for worker in self._workers.values():
-            if case.rounds(worker.entrant, self._effort):
-                case.finish(worker)
+        for worker in list(self._workers.values()):
+            try:
+                if case.rounds(worker.entrant, self._effort):
+                    case.finish(worker)
+            except WorkerError as error:
+                self._complain(case, worker.entrant, error)
 
     def _python(self, entrant: Entrant) -> Path:
         if entrant.venv is None:

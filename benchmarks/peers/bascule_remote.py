@@ -62,8 +62,11 @@ class Launched(Server):
         command += ["--working-dir", os.getcwd(), "--no-enable-browser"]
         return ServerProcess(command, {"SESSION_API_KEY": self._key, "BASCULE_LOG": "error"}, port)
 
-    def _close_shell(self, connection: Connection, name: str) -> None:
+    def _close_shell(self, name: str) -> None:
+        """Over a connection of its own: one that was kept may have been idle for too long."""
+        connection = Connection(self.port)
         connection.ask(request("DELETE", f"/shells/{name}", b"", {"X-Session-API-Key": self._key}))
+        connection.close()
 
 
 class BasculeRemote(Launched, Subject[str], Files):
@@ -74,11 +77,9 @@ class BasculeRemote(Launched, Subject[str], Files):
         self._runtime = RemoteRuntime(f"http://127.0.0.1:{self.port}", self._key)
         await self._runtime.connect()
         await self._runtime.run("true")
-        self._closing = Connection(self.port)
 
     async def stop(self) -> None:
         if self._running is not None:
-            self._closing.close()
             await self._runtime.aclose()
             self._running.stop()
 
@@ -90,7 +91,7 @@ class BasculeRemote(Launched, Subject[str], Files):
         return Answer(seen.content, seen.exit_code)
 
     async def close(self, shell: str) -> None:
-        self._close_shell(self._closing, shell)
+        self._close_shell(shell)
 
     async def read(self, path: str) -> str:
         return (await self._runtime.read(path)).content
@@ -119,8 +120,8 @@ class BasculeBare(Launched, BareHttpSubject):
         return HttpShell(next(self._names), Connection(self.port))
 
     async def close(self, shell: HttpShell) -> None:
-        self._close_shell(shell.connection, shell.name)
         shell.connection.close()
+        self._close_shell(shell.name)
 
     def request(self, shell: HttpShell, command: str, timeout: float) -> bytes:
         arguments = {"command": command, "shell": shell.name, "output_limit": 0}

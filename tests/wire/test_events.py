@@ -285,7 +285,12 @@ def test_a_peer_of_ours_gets_the_whole_envelope() -> None:
     assert reply["id"] == observation.id
     assert reply["timestamp"]
     assert reply["cause"] == "q-1"
-    assert reply["extras"] == {"path": "/a", "impl_source": "default", "mtime": 1}
+    assert reply["extras"] == {
+        "path": "/a",
+        "impl_source": "default",
+        "error_id": "",
+        "mtime": 1,
+    }
 
 
 def test_a_timestamp_that_is_set_is_kept() -> None:

@@ -108,6 +108,8 @@ class FileContent(Observation):
 
     path: str
     impl_source: Literal["default", "oh_aci"] = "default"
+    error_id: str = ""
+    """Ours: the code of the error when the editor's `view` failed and `content` says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,8 @@ class FileEdited(Observation):
     impl_source: Literal["llm_based_edit", "oh_aci"] = "llm_based_edit"
     diff: str | None = None
     _diff_cache: str | None = None
+    error_id: str = ""
+    """Ours: the code of the error when the edit failed and `content` says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

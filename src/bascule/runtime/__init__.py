@@ -1,1 +1,13 @@
-"""Ways to get an action done."""
+"""Ways to get an action done: here, in a child process, or in a sandbox far away.
+
+async with LocalRuntime("project") as runtime:
+    seen = await runtime.run("make test")
+    print(seen.exit_code, seen.content)
+"""
+
+from .local import LocalRuntime
+from .remote import RemoteRuntime
+from .sync import SyncRuntime
+from .verbs import Verbs
+
+__all__ = ["LocalRuntime", "RemoteRuntime", "SyncRuntime", "Verbs"]

@@ -1,8 +1,9 @@
 """The editor agents use: view, create, str_replace, insert, undo_edit.
 
 A failure is not an exception here but an observation whose content starts with `ERROR:`, because
-that is how OpenHands' clients tell it. Files keep their encoding, line ends, mode and owner; an
-edit of a file whose lines all end in CR LF is made on text with plain newlines.
+that is how OpenHands' clients tell it; ours find the code in `error_id`. Files keep their
+encoding, line ends, mode and owner; an edit of a file whose lines all end in CR LF is made on text
+with plain newlines.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class Editor:
         try:
             done = self._do(action, cwd)
         except BasculeError as error:
-            done = _Done(_error(error), existed=self._exists(action.path, cwd))
+            existed = self._exists(action.path, cwd)
+            done = _Done(_error(error), existed=existed, error_id=error.code)
         return FileEdited(
             content=done.content,
             path=self._shown(action.path, cwd),
@@ -80,17 +82,18 @@ class Editor:
             new_content=action.new_str,
             impl_source="oh_aci",
             diff=done.diff,
+            error_id=done.error_id,
         )
 
     def view(self, action: FileRead, cwd: str) -> FileContent:
         """What `view` of `edit` shows, as the answer to a `read`."""
+        code = ""
         try:
             content = self._view(action.path, action.view_range, cwd)
         except BasculeError as error:
-            content = _error(error)
-        return FileContent(
-            content=content, path=self._shown(action.path, cwd), impl_source="oh_aci"
-        )
+            content, code = _error(error), error.code
+        shown = self._shown(action.path, cwd)
+        return FileContent(content=content, path=shown, impl_source="oh_aci", error_id=code)
 
     def _do(self, action: FileEdit, cwd: str) -> _Done:
         match action.command:
@@ -248,6 +251,7 @@ class _Done:
     content: str
     existed: bool
     diff: str = ""
+    error_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

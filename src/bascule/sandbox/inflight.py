@@ -10,6 +10,8 @@ from typing import Any, Final, TypeVar
 from bascule.core.errors import ActionCancelled, BasculeError, InvalidAction
 from bascule.core.identity import EventId
 
+from .replies import Refused
+
 _Answer = TypeVar("_Answer")
 
 _REMEMBERED: Final = 1000
@@ -95,9 +97,9 @@ class InFlight:
             entry.reason = reason
             entry.task.cancel()
 
-    def _why_not(self, action_id: EventId | None) -> BasculeError:
+    def _why_not(self, action_id: EventId | None) -> Exception:
         if self._over is not None:
             return self._over
         if action_id in self._too_late:
             return ActionCancelled(f"The action {action_id} was cancelled before it arrived")
-        return InvalidAction(f"The action {action_id} is being done already", id=action_id)
+        return Refused(409, InvalidAction(f"The action {action_id} is being done already"))

@@ -8,6 +8,7 @@ endpoint can learn at once that its client went away.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,9 @@ from .settings import ServerSettings
 
 CONNECTION = "bascule.connection"
 """Where a request's scope holds its `Connection`."""
+
+_LINGER = 1.0
+"""Seconds in which a client that was refused may take its answer and hang up."""
 
 
 class Listener:
@@ -87,11 +91,14 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *args: Any, max_head: int, timeout: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.logger = logging.getLogger(f"{__name__}.protocol")
+        self.logger.setLevel(logging.ERROR)  # what strangers send is not worth a warning
         self._max_head = max_head
         self._timeout = timeout
         self._head_bytes = 0
         self._in_head = False
         self._in_request = False
+        self._is_over = False
         self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -105,12 +112,13 @@ class Connection(HttpToolsProtocol):
             self.when_lost()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_over:
+            return
         if self._patience is not None:
             self._expect_nothing()
         super().data_received(data)
-        if self._in_request:
+        if self._in_request and not self._is_over:
             self._check_head(len(data))
-            self._expect_more()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -138,9 +146,11 @@ class Connection(HttpToolsProtocol):
     def _check_head(self, more: int) -> None:
         if self._in_head:
             self._head_bytes += more
-            if self._head_bytes > self._max_head:
-                error = MessageTooLarge(f"The request's head is larger than {self._max_head} bytes")
-                self._end_with(431, error)
+        if self._head_bytes > self._max_head:
+            error = MessageTooLarge(f"The request's head is larger than {self._max_head} bytes")
+            self._end_with(431, error)
+        else:
+            self._expect_more()
 
     def _expect_more(self) -> None:
         if not self.transport.is_closing():
@@ -164,4 +174,9 @@ class Connection(HttpToolsProtocol):
         body = error_body(error)
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head % len(body) + body)
-        self.transport.close()
+        # Closing at once, with bytes of the request unread, would reset the connection, and the
+        # client might never see the answer. So it is told that no more comes, and hangs up itself.
+        self.transport.write_eof()
+        self._is_over = True
+        self._expect_nothing()
+        self._patience = self.loop.call_later(_LINGER, self.transport.abort)

@@ -1,0 +1,95 @@
+"""An action server in a child process that never outlives this one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+import secrets
+import socket
+import sys
+from collections import deque
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import SandboxStartFailed
+from bascule.sandbox.settings import SandboxSettings, ServerSettings
+
+logger = logging.getLogger(__name__)
+
+_STOP = 10.0
+"""Seconds the child has to stop in good order before it is killed."""
+_LAST_WORDS = 20
+
+
+class ChildServer(Closable):
+    """Starts `python -m bascule.sandbox` on a socket of ours and stops it in the end.
+
+    The socket listens before the child runs: its address is known at once, and connections wait
+    in the kernel until the child takes them. Our end is the child's too, even if we are killed,
+    because its standard input breaks off.
+    """
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        self.key = secrets.token_urlsafe(32)
+        self.url = ""
+        self._ended = asyncio.Event()
+        self._settings = settings
+        self._process: asyncio.subprocess.Process | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._last_words: deque[str] = deque(maxlen=_LAST_WORDS)
+
+    async def start(self) -> None:
+        server = ServerSettings(key=self.key)
+        with socket.create_server((server.host, 0), backlog=1024) as sock:
+            self.url = f"http://{server.host}:{sock.getsockname()[1]}"
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", "bascule.sandbox"),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.PIPE,
+                    pass_fds=(sock.fileno(),),
+                    start_new_session=True,  # a Ctrl-C typed at us is not for the child
+                )
+            except OSError as error:
+                raise SandboxStartFailed(f"The sandbox's process did not start: {error}") from error
+            self._watching = asyncio.create_task(self._watch(self._process))
+            assert self._process.stdin is not None
+            self._process.stdin.write(pickle.dumps((sock.fileno(), server, self._settings)))
+
+    async def has_ended(self, *, within: float) -> bool:
+        try:
+            async with asyncio.timeout(within):
+                await self._ended.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def last_words(self) -> str:
+        """How the child ended and what it said last; for the message of an error."""
+        code = None if self._process is None else self._process.returncode
+        return "\n".join([f"exit status {code}", *self._last_words])
+
+    async def aclose(self) -> None:
+        process, watching = self._process, self._watching
+        if process is None or watching is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            await asyncio.wait_for(asyncio.shield(watching), _STOP)
+        except TimeoutError:
+            logger.warning("the sandbox's process %d did not stop and is killed", process.pid)
+            process.kill()
+            await watching
+
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        try:
+            async for line in process.stderr:
+                text = line.decode(errors="replace").rstrip()
+                self._last_words.append(text)
+                logger.debug("sandbox %d: %s", process.pid, text)
+            await process.wait()
+        finally:
+            self._ended.set()

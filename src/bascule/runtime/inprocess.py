@@ -1,0 +1,53 @@
+"""A sandbox in this very process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from bascule.core.actions import Action
+from bascule.core.contracts import LogMatch, OnProgress, Runtime
+from bascule.core.observations import Observation
+from bascule.sandbox.executor import Sandbox
+from bascule.sandbox.settings import SandboxSettings
+
+from .transfer import copy_in, copy_out
+
+
+class InProcessRuntime(Runtime):
+    """What `LocalRuntime` is by default: a `Sandbox` with the face of a runtime."""
+
+    _sandbox: Sandbox
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        self._settings = settings
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self._sandbox.capabilities
+
+    async def connect(self) -> None:
+        self._sandbox = await asyncio.to_thread(Sandbox, self._settings)
+
+    async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
+        return await self._sandbox.act(action, on_progress=on_progress)
+
+    async def upload(self, source: Path, destination: str) -> None:
+        await self._sandbox.in_thread(copy_in, self._sandbox, source, destination)
+
+    async def download(self, path: str, destination: Path) -> Path:
+        return await self._sandbox.in_thread(copy_out, self._sandbox, path, destination)
+
+    async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
+        log = self._sandbox.shells.get(shell).log
+        return await asyncio.to_thread(log.read, start, end)
+
+    async def search_log(
+        self, pattern: str, shell: str = "", *, start: int = 0, limit: int = 100
+    ) -> Sequence[LogMatch]:
+        log = self._sandbox.shells.get(shell).log
+        return await asyncio.to_thread(log.search, pattern, start=start, limit=limit)
+
+    async def aclose(self) -> None:
+        await self._sandbox.aclose()

@@ -1,0 +1,121 @@
+"""A sandbox on this machine: in this process, or in a child of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from bascule.core.actions import Action
+from bascule.core.contracts import LogMatch, OnProgress, Runtime
+from bascule.core.errors import SandboxDied, SandboxStartFailed, SandboxUnreachable, UsageError
+from bascule.core.observations import Observation
+from bascule.sandbox.settings import SandboxSettings
+
+from .child import ChildServer
+from .inprocess import InProcessRuntime
+from .remote import RemoteRuntime
+from .verbs import Verbs, with_timeout
+
+_Answer = TypeVar("_Answer")
+
+_DYING = 1.0
+"""Seconds in which a child whose connection broke is seen to have ended, if it has."""
+
+
+class LocalRuntime(Verbs):
+    """Does actions here, as the present user.
+
+    In this process that is the fastest there is. With `process=True` a child does the work: the
+    caller's loop, memory and signals stay its own, and a fault on either side ends only that one.
+    Closing it, or the end of this process by whatever means, ends every process it started.
+    """
+
+    def __init__(
+        self,
+        working_dir: str | Path | None = None,
+        *,
+        settings: SandboxSettings | None = None,
+        process: bool = False,
+        default_timeout: float | None = 120.0,
+    ) -> None:
+        settings = settings or SandboxSettings()
+        if working_dir is not None:
+            shells = replace(settings.shells, working_dir=Path(working_dir).absolute())
+            settings = replace(settings, shells=shells)
+        self._settings = settings
+        self._default_timeout = default_timeout
+        self._child = ChildServer(settings) if process else None
+        self._inner: Runtime | None = None
+        self._closed = False
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self._open.capabilities
+
+    async def connect(self) -> None:
+        if self._closed:
+            raise UsageError("This runtime was closed; make another")
+        if self._inner is not None:
+            return
+        if self._child is None:
+            inner = InProcessRuntime(self._settings)
+            await inner.connect()
+            self._inner = inner
+        else:
+            self._inner = await self._start(self._child)
+
+    async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
+        action = with_timeout(action, self._default_timeout)
+        return await self._or_died(self._open.act(action, on_progress=on_progress))
+
+    async def upload(self, source: Path, destination: str) -> None:
+        await self._or_died(self._open.upload(source, destination))
+
+    async def download(self, path: str, destination: Path) -> Path:
+        return await self._or_died(self._open.download(path, destination))
+
+    async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
+        return await self._or_died(self._open.read_log(shell, start=start, end=end))
+
+    async def search_log(
+        self, pattern: str, shell: str = "", *, start: int = 0, limit: int = 100
+    ) -> Sequence[LogMatch]:
+        work = self._open.search_log(pattern, shell, start=start, limit=limit)
+        return await self._or_died(work)
+
+    async def aclose(self) -> None:
+        self._closed = True
+        if self._inner is not None:
+            await self._inner.aclose()
+        if self._child is not None:
+            await self._child.aclose()
+
+    @property
+    def _open(self) -> Runtime:
+        if self._inner is None:
+            raise UsageError("The runtime is not connected; use `async with` or `connect`")
+        return self._inner
+
+    async def _start(self, child: ChildServer) -> Runtime:
+        await child.start()
+        remote = RemoteRuntime(child.url, child.key, default_timeout=None)
+        try:
+            await remote.connect()
+        except SandboxUnreachable as error:
+            await remote.aclose()
+            await child.aclose()
+            raise SandboxStartFailed(
+                f"The sandbox's process ended before it answered: {child.last_words()}"
+            ) from error
+        return remote
+
+    async def _or_died(self, work: Awaitable[_Answer]) -> _Answer:
+        """A child that is gone was not mislaid on the way: it has died."""
+        try:
+            return await work
+        except SandboxUnreachable as error:
+            if self._child is None or not await self._child.has_ended(within=_DYING):
+                raise
+            raise SandboxDied(f"The sandbox's process ended: {self._child.last_words()}") from error

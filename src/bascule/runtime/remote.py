@@ -1,0 +1,262 @@
+"""A sandbox somewhere else, reached over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+from urllib.parse import unquote
+
+from bascule.core.actions import Action
+from bascule.core.contracts import LogMatch, OnProgress, Progress
+from bascule.core.errors import (
+    AccessDenied,
+    BasculeError,
+    LinkError,
+    LogRangeGone,
+    NoSuchShell,
+    RemoteError,
+    SandboxDied,
+    SandboxUnreachable,
+)
+from bascule.core.identity import EventId
+from bascule.core.observations import Observation
+from bascule.link.http import HttpClient, StreamedReply, target
+from bascule.link.sse import EventReader, ServerEvent
+from bascule.sandbox.pieces import pieces_of
+from bascule.wire import (
+    decode_observation,
+    decode_progress,
+    encode_action,
+    error_from_wire,
+    error_observation,
+    from_json,
+    to_json,
+)
+
+from .transfer import destination_of, pack, save
+from .verbs import Verbs, with_timeout
+
+DEFAULT_SHELL: Final = "main"
+"""The name under which a sandbox keeps the shell that actions without one use."""
+
+_GRACE: Final = 30.0
+"""Seconds an answer may come after the action's own time-out before the sandbox counts as lost."""
+_QUICK: Final = 60.0
+"""Seconds for questions whose answer is at hand."""
+_CANCEL: Final = 5.0
+_GONE: Final = frozenset({404, 502, 503, 504})
+_ACTION_HEADERS: Final = {"Content-Type": "application/json", "X-Bascule-Cancel": "interrupt"}
+_RAW_BODY: Final = {"Content-Type": "application/octet-stream"}
+_EVENT_HEADERS: Final = {**_ACTION_HEADERS, "Accept": "text/event-stream"}
+
+
+class RemoteRuntime(Verbs):
+    """Does actions in the sandbox whose action server is at `url`.
+
+    An action that was sent is never sent again: when the link breaks, `SandboxUnreachable` says
+    in its detail (`sent`) whether the action may have been done. Cancelling `act` returns once
+    the sandbox has ended the action, or could not be asked to. Closing leaves the sandbox as it
+    is.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        default_timeout: float | None = 120.0,
+        connect_timeout: float = 10.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._http = HttpClient(
+            url,
+            headers={"X-Session-API-Key": key},
+            connect_timeout=connect_timeout,
+            tls=tls,
+        )
+        self._default_timeout = default_timeout
+        self._capabilities: frozenset[str] = frozenset()
+
+    @property
+    def url(self) -> str:
+        return self._http.url
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self._capabilities
+
+    async def connect(self) -> None:
+        """Wait until the server listens, and make sure of the key."""
+        await self._http.wait_until_listening()
+        answer = await self._ask("GET", "/capabilities")
+        self._capabilities = frozenset(answer["capabilities"])
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
+        action = with_timeout(action, self._default_timeout)
+        try:
+            body = to_json({"action": encode_action(action)})
+            if on_progress is None:
+                return await self._act(action, body)
+            return await self._act_and_watch(action, body, on_progress)
+        except asyncio.CancelledError:
+            await self._cancel(action.id)
+            raise
+        except (LinkError, SandboxDied, AccessDenied):
+            raise
+        except BasculeError as error:
+            return error_observation(error, action.id)
+
+    async def upload(self, source: Path, destination: str) -> None:
+        packed = await asyncio.to_thread(pack, source)
+        where = target(
+            "/upload_file",
+            destination=destination_of(packed, source, destination),
+            filename=packed.name,
+            recursive="true" if packed.is_zip else None,
+        )
+        async with aclosing(pieces_of(packed, asyncio.to_thread)) as pieces:
+            reply = await self._http.request("POST", where, body=pieces, headers=_RAW_BODY)
+        _ensure_ok(reply.status, reply.body)
+
+    async def download(self, path: str, destination: Path) -> Path:
+        where = target("/download_files", path=path, raw="true")
+        async with self._stream("GET", where) as reply:
+            name = _file_name(reply.headers.get("content-disposition", ""))
+            return await save(reply.chunks(), name, destination)
+
+    async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
+        where = target(f"/shells/{shell or DEFAULT_SHELL}/log", start=start, end=end)
+        reply = await self._http.request("GET", where, timeout=_QUICK)
+        _ensure_ok(reply.status, reply.body)
+        return reply.body
+
+    async def search_log(
+        self, pattern: str, shell: str = "", *, start: int = 0, limit: int = 100
+    ) -> Sequence[LogMatch]:
+        path = f"/shells/{shell or DEFAULT_SHELL}/log/search"
+        answer = await self._ask("GET", target(path, pattern=pattern, start=start, limit=limit))
+        return [LogMatch(match["offset"], match["text"]) for match in answer["matches"]]
+
+    # One action ---------------------------------------------------------------------------
+
+    async def _act(self, action: Action, body: bytes) -> Observation:
+        reply = await self._http.request(
+            "POST",
+            "/execute_action",
+            body=body,
+            headers=_ACTION_HEADERS,
+            timeout=_patience(action),
+        )
+        _ensure_ok(reply.status, reply.body)
+        return decode_observation(from_json(reply.body))
+
+    async def _act_and_watch(
+        self, action: Action, body: bytes, on_progress: OnProgress
+    ) -> Observation:
+        reader = EventReader()
+        where, patience = "/execute_action", _patience(action)
+        async with self._stream("POST", where, body=body, headers=_EVENT_HEADERS) as reply:
+            try:
+                async with asyncio.timeout(patience):
+                    async for chunk in reply.chunks():
+                        for event in reader.feed(chunk):
+                            observation = await self._take(event, on_progress)
+                            if observation is not None:
+                                return observation
+            except TimeoutError:
+                raise self._lost(f"did not answer within {patience} seconds") from None
+        raise self._lost("ended its answer early")
+
+    async def _take(self, event: ServerEvent, on_progress: OnProgress) -> Observation | None:
+        """Hand on output; returns the observation when it has come."""
+        data = from_json(event.data)
+        match event.name:
+            case "output":
+                on_progress(decode_progress(data))
+            case "skipped":
+                await self._fill_gap(data["shell"], data["offset"], data["end"], on_progress)
+            case "observation":
+                return decode_observation(data)
+            case "error":
+                raise error_from_wire(data["error"])
+        return None
+
+    async def _fill_gap(self, shell: str, start: int, end: int, on_progress: OnProgress) -> None:
+        """We were too slow for the stream; the log still has it, unless it is past its bound."""
+        try:
+            missed = await self.read_log(shell, start=start, end=end)
+        except (LogRangeGone, NoSuchShell):
+            return
+        on_progress(Progress(shell, start, missed))
+
+    async def _cancel(self, action_id: EventId) -> None:
+        """Have the sandbox end the action, and wait until it has.
+
+        Our connection is closed already and the server ends the action for that alone; what is
+        gained is that the next command does not meet the one that was cancelled.
+        """
+        where = target(f"/actions/{action_id}/cancel")
+        with suppress(LinkError, RemoteError):
+            await self._http.request("POST", where, timeout=_CANCEL)
+
+    # Asking ---------------------------------------------------------------------------------
+
+    async def _ask(self, method: str, where: str) -> Any:
+        reply = await self._http.request(method, where, timeout=_QUICK)
+        _ensure_ok(reply.status, reply.body)
+        return from_json(reply.body)
+
+    @asynccontextmanager
+    async def _stream(
+        self,
+        method: str,
+        where: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[StreamedReply]:
+        async with self._http.stream(method, where, body=body, headers=headers) as reply:
+            if reply.status != 200:
+                _ensure_ok(reply.status, await reply.read())
+            yield reply
+
+    def _lost(self, what: str) -> SandboxUnreachable:
+        return SandboxUnreachable(f"{self.url} {what}", url=self.url, sent=True)
+
+
+def _patience(action: Action) -> float | None:
+    return None if action.timeout is None else action.timeout + _GRACE
+
+
+def _ensure_ok(status: int, body: bytes) -> None:
+    if status != 200:
+        raise _error_in(status, body)
+
+
+def _error_in(status: int, body: bytes) -> BasculeError:
+    """The error an answer reports: ours by its code, anybody else's by its status."""
+    try:
+        said = from_json(body)
+    except BasculeError:
+        said = None
+    if isinstance(said, dict) and isinstance(said.get("error"), dict):
+        return error_from_wire(said["error"])
+    text = body[:500].decode(errors="replace")
+    if status in _GONE:
+        return SandboxUnreachable(
+            f"The sandbox is gone or paused: HTTP {status}: {text}", sent=True
+        )
+    return RemoteError(f"HTTP {status}: {text}", remote_code=f"http.{status}")
+
+
+def _file_name(disposition: str) -> str:
+    """The name our server gives a download; its last part, whatever it says."""
+    name = unquote(disposition.partition("filename*=UTF-8''")[2])
+    return PurePosixPath(name).name or "download"

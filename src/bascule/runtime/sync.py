@@ -1,0 +1,218 @@
+"""Runtimes for code that does not await."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from bascule.core.actions import Action
+from bascule.core.contracts import LogMatch, OnProgress
+from bascule.core.errors import UsageError
+from bascule.core.observations import (
+    CmdOutput,
+    DirListing,
+    DirMade,
+    DirRemoved,
+    FileContent,
+    FileEdited,
+    FileRemoved,
+    FileWritten,
+    GlobResult,
+    GrepResult,
+    Interrupted,
+    Observation,
+)
+
+from .verbs import Verbs
+
+_Answer = TypeVar("_Answer")
+
+
+class SyncRuntime:
+    """The same words as the runtime it wraps, each of which returns when it is done.
+
+    It runs that runtime on an event loop in a thread of its own, from `connect` to `close`, and
+    may be called from several threads. A `KeyboardInterrupt` while waiting cancels the action.
+    `on_progress` is called in the loop's thread and should return at once.
+    """
+
+    def __init__(self, runtime: Verbs) -> None:
+        self._runtime = runtime
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self._runtime.capabilities
+
+    def connect(self) -> None:
+        if self._thread is not None:
+            return
+        started: Future[asyncio.AbstractEventLoop] = Future()
+        self._thread = threading.Thread(
+            target=_run_loop, args=(started,), name="bascule-runtime", daemon=True
+        )
+        self._thread.start()
+        self._loop = started.result()
+        try:
+            self._wait(self._runtime.connect())
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._loop is None or self._thread is None:
+            return
+        try:
+            self._wait(self._runtime.aclose())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop = self._thread = None
+
+    def __enter__(self) -> Self:
+        self.connect()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
+        return self._wait(self._runtime.act(action, on_progress=on_progress))
+
+    def run(
+        self,
+        command: str,
+        *,
+        shell: str = "",
+        cwd: str | None = None,
+        timeout: float | None = None,
+        is_input: bool = False,
+        blocking: bool = False,
+        queue: bool = False,
+        output_limit: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> CmdOutput:
+        return self._wait(
+            self._runtime.run(
+                command,
+                shell=shell,
+                cwd=cwd,
+                timeout=timeout,
+                is_input=is_input,
+                blocking=blocking,
+                queue=queue,
+                output_limit=output_limit,
+                on_progress=on_progress,
+            )
+        )
+
+    def interrupt(self, shell: str = "", *, kill: bool = False) -> Interrupted:
+        return self._wait(self._runtime.interrupt(shell, kill=kill))
+
+    def read(self, path: str, *, start: int = 0, end: int = -1) -> FileContent:
+        return self._wait(self._runtime.read(path, start=start, end=end))
+
+    def write(self, path: str, content: str, *, start: int = 0, end: int = -1) -> FileWritten:
+        return self._wait(self._runtime.write(path, content, start=start, end=end))
+
+    def edit(
+        self,
+        path: str,
+        command: str,
+        *,
+        file_text: str | None = None,
+        old_str: str | None = None,
+        new_str: str | None = None,
+        insert_line: int | None = None,
+        view_range: Sequence[int] | None = None,
+    ) -> FileEdited:
+        return self._wait(
+            self._runtime.edit(
+                path,
+                command,
+                file_text=file_text,
+                old_str=old_str,
+                new_str=new_str,
+                insert_line=insert_line,
+                view_range=view_range,
+            )
+        )
+
+    def make_dir(self, path: str) -> DirMade:
+        return self._wait(self._runtime.make_dir(path))
+
+    def remove_dir(self, path: str, *, recursive: bool = False) -> DirRemoved:
+        return self._wait(self._runtime.remove_dir(path, recursive=recursive))
+
+    def remove(self, path: str) -> FileRemoved:
+        return self._wait(self._runtime.remove(path))
+
+    def list_dir(self, path: str = ".", *, depth: int = 1) -> DirListing:
+        return self._wait(self._runtime.list_dir(path, depth=depth))
+
+    def glob(self, pattern: str, path: str = ".", *, limit: int = 100) -> GlobResult:
+        return self._wait(self._runtime.glob(pattern, path, limit=limit))
+
+    def grep(
+        self,
+        pattern: str,
+        path: str = ".",
+        *,
+        include: str = "",
+        ignore_case: bool = False,
+        literal: bool = False,
+        limit: int = 100,
+    ) -> GrepResult:
+        return self._wait(
+            self._runtime.grep(
+                pattern,
+                path,
+                include=include,
+                ignore_case=ignore_case,
+                literal=literal,
+                limit=limit,
+            )
+        )
+
+    def upload(self, source: Path, destination: str) -> None:
+        self._wait(self._runtime.upload(source, destination))
+
+    def download(self, path: str, destination: Path) -> Path:
+        return self._wait(self._runtime.download(path, destination))
+
+    def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
+        return self._wait(self._runtime.read_log(shell, start=start, end=end))
+
+    def search_log(
+        self, pattern: str, shell: str = "", *, start: int = 0, limit: int = 100
+    ) -> Sequence[LogMatch]:
+        return self._wait(self._runtime.search_log(pattern, shell, start=start, limit=limit))
+
+    def _wait(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+        if self._loop is None:
+            work.close()
+            raise UsageError("The runtime is not connected; use `with` or `connect`")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+
+def _run_loop(started: Future[asyncio.AbstractEventLoop]) -> None:
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        loop.call_soon(started.set_result, loop)
+        loop.run_forever()

@@ -1,0 +1,83 @@
+"""Files between this machine and a sandbox, the same way whether that is here or far away."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from bascule.sandbox.archive import Archives, Download
+from bascule.sandbox.paths import Paths, failure
+from bascule.sandbox.storage import Storage
+
+if TYPE_CHECKING:
+    from bascule.sandbox.executor import Sandbox
+
+
+def pack(source: Path) -> Download:
+    """What to send of `source`: a file as it is, a directory as a zip. Raises `NoSuchPath`."""
+    return Archives(Storage(Paths())).download(str(source.absolute()), "/")
+
+
+def destination_of(packed: Download, source: Path, destination: str) -> str:
+    """Where it goes: a file into `destination`, a directory into one of its own name there."""
+    return f"{destination}/{source.absolute().name}" if packed.is_zip else destination
+
+
+def copy_in(sandbox: Sandbox, source: Path, destination: str) -> None:
+    with pack(source) as packed, tempfile.TemporaryFile() as spool:
+        spool.writelines(packed)
+        spool.seek(0)
+        where = destination_of(packed, source, destination)
+        if packed.is_zip:
+            sandbox.archives.unpack(spool, where, sandbox.shells.cwd)
+        else:
+            sandbox.archives.store(spool, where, packed.name, sandbox.shells.cwd)
+
+
+def copy_out(sandbox: Sandbox, path: str, destination: Path) -> Path:
+    with sandbox.archives.download(path, sandbox.shells.cwd) as download:
+        final = _final(download.name, destination)
+        with _appearing(final) as file:
+            file.writelines(download)
+        return final
+
+
+async def save(chunks: AsyncIterator[bytes], name: str, destination: Path) -> Path:
+    """Write `chunks` to the file `destination`, or to `name` in it where that is a directory.
+
+    The file appears when it is complete; nothing is left when it does not get so far.
+    """
+    final = await asyncio.to_thread(_final, name, destination)
+    appearing = _appearing(final)
+    file = await asyncio.to_thread(appearing.__enter__)
+    try:
+        async for chunk in chunks:
+            await asyncio.to_thread(file.write, chunk)
+    except BaseException as error:
+        await asyncio.to_thread(appearing.__exit__, type(error), error, error.__traceback__)
+        raise
+    await asyncio.to_thread(appearing.__exit__, None, None, None)
+    return final
+
+
+def _final(name: str, destination: Path) -> Path:
+    return destination / name if destination.is_dir() else destination
+
+
+@contextmanager
+def _appearing(final: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes the name `final` when the context ends without an error."""
+    beside = final.with_name(f".bascule-{secrets.token_hex(6)}.tmp")
+    try:
+        with beside.open("xb") as file:
+            yield file
+        beside.replace(final)
+    except OSError as error:
+        raise failure(error, str(final)) from error
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,165 @@
+"""The everyday words for actions: `await runtime.run("make")` instead of an action and its answer.
+
+Each returns what was seen and raises the error when the action failed. `act` itself does neither
+choose nor raise, and takes every kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from bascule.core.actions import (
+    Action,
+    CmdRun,
+    FileEdit,
+    FileRead,
+    FileWrite,
+    Glob,
+    Grep,
+    Interrupt,
+    ListDir,
+    MakeDir,
+    Remove,
+    RemoveDir,
+)
+from bascule.core.contracts import OnProgress, Runtime
+from bascule.core.errors import BasculeError, RemoteError
+from bascule.core.observations import (
+    CmdOutput,
+    DirListing,
+    DirMade,
+    DirRemoved,
+    FileContent,
+    FileEdited,
+    FileRemoved,
+    FileWritten,
+    GlobResult,
+    GrepResult,
+    Interrupted,
+    Observation,
+)
+from bascule.wire import error_from_wire
+
+_Seen = TypeVar("_Seen", bound=Observation)
+
+
+class Verbs(Runtime):
+    """A runtime with a method for each thing people do most."""
+
+    async def run(
+        self,
+        command: str,
+        *,
+        shell: str = "",
+        cwd: str | None = None,
+        timeout: float | None = None,
+        is_input: bool = False,
+        blocking: bool = False,
+        queue: bool = False,
+        output_limit: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> CmdOutput:
+        """Run `command`; a status other than 0 is an answer, not an error."""
+        action = CmdRun(
+            command,
+            shell=shell,
+            cwd=cwd,
+            timeout=timeout,
+            is_input=is_input,
+            blocking=blocking,
+            queue=queue,
+            output_limit=output_limit,
+        )
+        return expect(await self.act(action, on_progress=on_progress), CmdOutput)
+
+    async def interrupt(self, shell: str = "", *, kill: bool = False) -> Interrupted:
+        return await self._do(Interrupt(shell, kill=kill), Interrupted)
+
+    async def read(self, path: str, *, start: int = 0, end: int = -1) -> FileContent:
+        return await self._do(FileRead(path, start=start, end=end), FileContent)
+
+    async def write(self, path: str, content: str, *, start: int = 0, end: int = -1) -> FileWritten:
+        return await self._do(FileWrite(path, content, start=start, end=end), FileWritten)
+
+    async def edit(
+        self,
+        path: str,
+        command: str,
+        *,
+        file_text: str | None = None,
+        old_str: str | None = None,
+        new_str: str | None = None,
+        insert_line: int | None = None,
+        view_range: Sequence[int] | None = None,
+    ) -> FileEdited:
+        action = FileEdit(
+            path,
+            command,
+            file_text=file_text,
+            old_str=old_str,
+            new_str=new_str,
+            insert_line=insert_line,
+            view_range=view_range,
+        )
+        return await self._do(action, FileEdited)
+
+    async def make_dir(self, path: str) -> DirMade:
+        return await self._do(MakeDir(path), DirMade)
+
+    async def remove_dir(self, path: str, *, recursive: bool = False) -> DirRemoved:
+        return await self._do(RemoveDir(path, recursive=recursive), DirRemoved)
+
+    async def remove(self, path: str) -> FileRemoved:
+        return await self._do(Remove(path), FileRemoved)
+
+    async def list_dir(self, path: str = ".", *, depth: int = 1) -> DirListing:
+        return await self._do(ListDir(path, depth=depth), DirListing)
+
+    async def glob(self, pattern: str, path: str = ".", *, limit: int = 100) -> GlobResult:
+        return await self._do(Glob(pattern, path, limit=limit), GlobResult)
+
+    async def grep(
+        self,
+        pattern: str,
+        path: str = ".",
+        *,
+        include: str = "",
+        ignore_case: bool = False,
+        literal: bool = False,
+        limit: int = 100,
+    ) -> GrepResult:
+        action = Grep(
+            pattern, path, include=include, ignore_case=ignore_case, literal=literal, limit=limit
+        )
+        return await self._do(action, GrepResult)
+
+    async def _do(self, action: Action, kind: type[_Seen]) -> _Seen:
+        return expect(await self.act(action), kind)
+
+
+def with_timeout(action: Action, default: float | None) -> Action:
+    """A command without a time-out of its own gets the runtime's."""
+    if default is not None and action.timeout is None and isinstance(action, CmdRun):
+        return replace(action, timeout=default)
+    return action
+
+
+def expect(observation: Observation, kind: type[_Seen]) -> _Seen:
+    """`observation` as the kind it should be; raises the error it reports."""
+    if isinstance(observation, kind) and not getattr(observation, "error_id", ""):
+        return observation
+    raise _error_in(observation)
+
+
+def _error_in(observation: Observation) -> BasculeError:
+    """The editor tells a failure in an observation of the usual kind, since that is how OpenHands'
+    clients know it; the code comes along for ours."""
+    if code := getattr(observation, "error_id", ""):
+        text = observation.content.removeprefix("ERROR:").strip()
+        return error_from_wire({"code": code, "message": text})
+    return RemoteError(
+        f"The runtime answered with a {observation.kind!r} observation: {observation.content}",
+        remote_code=observation.kind,
+    )

@@ -1,0 +1,191 @@
+"""The sandbox: every kind of action it can do, and what doing it looks like from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from bascule.core.actions import (
+    Action,
+    CmdRun,
+    FileEdit,
+    FileRead,
+    FileWrite,
+    Glob,
+    Grep,
+    Interrupt,
+    IPythonRun,
+    ListDir,
+    MakeDir,
+    Remove,
+    RemoveDir,
+)
+from bascule.core.contracts import Closable, OnProgress, Progress
+from bascule.core.errors import (
+    ActionTimedOut,
+    BasculeError,
+    InternalError,
+    NotSupported,
+    SandboxDied,
+)
+from bascule.core.identity import now
+from bascule.core.observations import Nothing, Observation, UserRejected
+from bascule.wire import error_observation
+
+from .archive import Archives
+from .editor import Editor
+from .files import Files
+from .paths import Owner, Paths
+from .search import Search
+from .settings import SandboxSettings
+from .shells import DEFAULT, Shells
+from .storage import Storage
+
+logger = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+_Blocking = Callable[[Any, str], Observation]
+
+
+class Sandbox(Closable):
+    """Does actions on this machine, as many at a time as are asked for.
+
+    Commands of one shell take turns, those of different shells do not wait for each other, and
+    neither do files. What fails is an `Error` observation; `SandboxDied` is raised once the
+    sandbox is closed, also to those who still wait. Closing ends every process it started.
+    """
+
+    def __init__(self, settings: SandboxSettings | None = None) -> None:
+        self.settings = settings or SandboxSettings()
+        account = self.settings.shells.account
+        self.shells = Shells(self.settings.shells)
+        paths = Paths(
+            self.settings.roots or None,
+            owner=None if account is None else Owner(account.uid, account.gid),
+        )
+        storage = Storage(paths)
+        files, editor, search = (
+            Files(storage),
+            Editor(storage),
+            Search(paths, ripgrep=shutil.which("rg")),
+        )
+        self.files, self.archives = files, Archives(storage)
+        self._blocking: Mapping[type[Action], _Blocking] = {
+            FileRead: lambda action, cwd: _reader(action, files, editor)(action, cwd),
+            FileWrite: files.write,
+            FileEdit: editor.edit,
+            MakeDir: files.make_dir,
+            RemoveDir: files.remove_dir,
+            Remove: files.remove,
+            ListDir: files.list_dir,
+            Glob: search.glob,
+            Grep: search.grep,
+        }
+        self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="sandbox")
+        self._closed = False
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return frozenset(cls.kind for cls in self._blocking) | {CmdRun.kind, Interrupt.kind}
+
+    async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
+        """Do `action`. Cancelling interrupts a command; a file action that was begun is finished.
+
+        `on_progress` gets what the action's shell prints meanwhile.
+        """
+        try:
+            observation = await self._do(action, on_progress)
+        except SandboxDied:
+            raise
+        except BasculeError as error:
+            if self._closed:
+                raise SandboxDied("The sandbox was closed while the action ran") from error
+            observation = error_observation(error, action.id)
+        except Exception:
+            logger.exception("the %s action %s failed in a way we did not expect", *_names(action))
+            fault = InternalError(f"The {action.kind} action failed by a fault of the sandbox")
+            observation = error_observation(fault, action.id)
+        return replace(observation, cause=action.id, timestamp=now())
+
+    async def in_thread(self, work: Callable[..., _Result], *args: Any) -> _Result:
+        """Call what blocks without blocking; raises `SandboxDied` once the sandbox is closed."""
+        if self._closed:
+            raise SandboxDied("The sandbox was closed")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, functools.partial(work, *args))
+
+    async def aclose(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await self.shells.aclose()
+        # A thread cannot be ended. One that searches a whole disk is not waited for.
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _do(self, action: Action, on_progress: OnProgress | None) -> Awaitable[Observation]:
+        if self._closed:
+            raise SandboxDied("The sandbox was closed")
+        if isinstance(action, CmdRun | IPythonRun) and action.confirmation_state != "confirmed":
+            return _not_confirmed(action)
+        if isinstance(action, CmdRun):
+            return self._run(action, on_progress)
+        if isinstance(action, Interrupt):
+            return self.shells.interrupt(action)
+        work = self._blocking.get(type(action))
+        if work is None:
+            raise self._not_supported(action)
+        return self._do_blocking(work, action)
+
+    async def _run(self, action: CmdRun, on_progress: OnProgress | None) -> Observation:
+        if on_progress is None:
+            return await self.shells.run(action)
+        unsubscribe = self.shells.subscribe(_only(action.shell or DEFAULT, on_progress))
+        try:
+            return await self.shells.run(action)
+        finally:
+            unsubscribe()
+
+    async def _do_blocking(self, work: _Blocking, action: Action) -> Observation:
+        try:
+            async with asyncio.timeout(action.timeout):
+                return await self.in_thread(work, action, self.shells.cwd)
+        except TimeoutError:
+            raise ActionTimedOut(
+                f"The {action.kind} action did not finish within {action.timeout} seconds; "
+                "what it had begun may still take effect"
+            ) from None
+
+    def _not_supported(self, action: Action) -> NotSupported:
+        able = ", ".join(sorted(self.capabilities))
+        return NotSupported(
+            f"{action.kind!r} actions are not available in this sandbox; it can do: {able}",
+            kind=action.kind,
+        )
+
+
+async def _not_confirmed(action: CmdRun | IPythonRun) -> Observation:
+    if action.confirmation_state == "rejected":
+        return UserRejected(content="The user refused this action; it was not done")
+    return Nothing()
+
+
+def _reader(action: FileRead, files: Files, editor: Editor) -> _Blocking:
+    return editor.view if action.impl_source == "oh_aci" else files.read
+
+
+def _only(shell: str, on_progress: OnProgress) -> OnProgress:
+    def listener(progress: Progress) -> None:
+        if progress.shell == shell:
+            on_progress(progress)
+
+    return listener
+
+
+def _names(action: Action) -> tuple[str, str]:
+    return action.kind, action.id
