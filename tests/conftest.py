@@ -25,6 +25,11 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
         ("io.BufferedReader.read", "sandbox/bash.py", name)
         for name in ("environment", "is_other_shell")
     ),
+    # Once per endpoint, FastAPI looks where it was written, for the message of an error.
+    *(
+        (call, "fastapi/routing.py", "_extract_endpoint_context")
+        for call in ("os.stat", "io.BufferedReader.read", "io.TextIOWrapper.read")
+    ),
     # A frame is small beside the socket's buffer, and the keeper always reads.
     *((f"socket.socket.{call}", "sandbox/keeper.py", "_send") for call in ("send", "sendall")),
 )
