@@ -1,4 +1,5 @@
 # The front door. Every verb is a script of the same name in scripts/, which can be run by itself.
+# ARGS goes on to the program behind run, test and bench: make test ARGS="-k shell".
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-fast check fix bench clean
@@ -10,13 +11,13 @@ setup: ## make .venv and install what is needed; quick when nothing changed
 	@scripts/setup
 
 run: ## set up, then a local sandbox with a prompt (bascule up)
-	@scripts/run
+	@scripts/run $(ARGS)
 
 test: ## set up, check, then all tests
-	@scripts/test
+	@scripts/test $(ARGS)
 
 test-fast: ## set up, then the tests that finish while you look
-	@scripts/test -m "not slow"
+	@scripts/test -m "not slow" $(ARGS)
 
 check: ## formatter, linter, strict types, import directions, version
 	@scripts/check
@@ -25,7 +26,7 @@ fix: ## let the formatter and linter repair what they can
 	@scripts/fix
 
 bench: ## set up, then measure; writes benchmarks/RESULTS.md
-	@scripts/bench
+	@scripts/bench $(ARGS)
 
 clean: ## remove what the other verbs made
 	@scripts/clean

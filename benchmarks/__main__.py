@@ -24,7 +24,7 @@ from benchmarks.cases.latency import Latency, LatencyOneCore
 from benchmarks.cases.output import LARGE, MEDIUM, Output
 from benchmarks.cases.server import ServerStart
 from benchmarks.cases.startup import Startup
-from benchmarks.entrants import ENTRANTS
+from benchmarks.entrants import ENTRANTS, NOT_IN_A_HURRY, Entrant
 from benchmarks.results import Results
 from benchmarks.run import Run
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = _parse(arguments)
     console = Console()
     cases = [case for case in CASES if not asked.only or case.name in asked.only]
-    entrants = [e for e in ENTRANTS if not asked.subjects or e.name in asked.subjects]
+    entrants = _entrants(asked)
     effort = Effort(rounds=asked.rounds, endurance=asked.endurance, is_quick=asked.quick)
     with Run(ROOT, effort, console) as run:
         run.bring_up(entrants)
@@ -51,6 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     written = _write(run.results, cases, ROOT / ("benchmarks" if is_whole else ".bench"))
     _show(run.results, console)
     console.print(f"written: {written}", highlight=False, soft_wrap=True)
+
+
+def _entrants(asked: argparse.Namespace) -> list[Entrant]:
+    if asked.subjects:
+        return [entrant for entrant in ENTRANTS if entrant.name in asked.subjects]
+    return [entrant for entrant in ENTRANTS if not asked.quick or entrant not in NOT_IN_A_HURRY]
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -65,4 +65,6 @@ ENTRANTS: tuple[Entrant, ...] = (
     *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_HTTP, BASCULE_HTTP_BARE),
     *(OPENHANDS_TMUX, OPENHANDS_PTY, OPENHANDS_SERVER, SWE_REX),
 )
+NOT_IN_A_HURRY: frozenset[Entrant] = frozenset({OPENHANDS_PTY, OPENHANDS_SERVER})
+"""Slow to load and without a goal of ours: a quick run leaves them out."""
 OURS: tuple[Entrant, ...] = (BASCULE, BASCULE_ASYNCIO, BASCULE_HTTP, BASCULE_HTTP_BARE)

@@ -11,11 +11,19 @@ import pytest
 
 pytest.register_assert_rewrite("tests.contracts")
 
+ALSO_BLOCKING = ("open", "pread", "pwrite", "fsync", "ftruncate", "waitpid")
+"""Functions of `os` that wait for a disk or a process, of which the library does not know."""
+
 MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     # Once per sandbox: a directory of its own; once per shell: its log.
     *((f"os.{call}", "sandbox/shells.py", "__init__") for call in ("mkdir", "stat")),
     *((f"os.{call}", "sandbox/shells.py", "_make") for call in ("mkdir", "stat")),
+    ("os.open", "sandbox/log.py", "__init__"),
     ("os.unlink", "sandbox/log.py", "close"),
+    # The log is written to the page cache as output comes; a thread would cost more than it saves.
+    ("os.pwrite", "sandbox/log.py", "append"),
+    *((f"os.{call}", "sandbox/log.py", "_drop_until") for call in ("pread", "pwrite", "ftruncate")),
+    *(("os.pread", "sandbox/log.py", name) for name in ("read", "_lines")),
     # /proc is memory; bash and Python are looked for on a PATH that is cached anyway.
     *((call, "sandbox/bash.py", "start") for call in ("os.stat", "os.access")),
     *((call, "sandbox/answers.py", "_interpreter") for call in ("os.stat", "os.access")),
@@ -30,6 +38,8 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
         (call, "fastapi/routing.py", "_extract_endpoint_context")
         for call in ("os.stat", "io.BufferedReader.read", "io.TextIOWrapper.read")
     ),
+    # /dev/null, for the child's output.
+    ("os.open", "runtime/child.py", "start"),
     # A frame is small beside the socket's buffer, and the keeper always reads.
     *((f"socket.socket.{call}", "sandbox/keeper.py", "_send") for call in ("send", "sendall")),
 )
@@ -54,6 +64,10 @@ def blocking_calls() -> Iterator[list[detector.BlockingError]]:
 
     with pytest.MonkeyPatch.context() as patch, detector.blockbuster_ctx("bascule") as active:
         patch.setattr(detector, "BlockingError", Recorded)
+        for name in ALSO_BLOCKING:
+            call = f"os.{name}"
+            watched = detector.BlockBusterFunction(None, call, scanned_modules="bascule")
+            active.functions[call] = watched.activate()
         for call, file, function in MAY_BLOCK:
             active.functions[call].can_block_in(file, function)
         yield seen

@@ -43,7 +43,7 @@ class Fleet(Case):
                 "pss_per_shell": self._added(worker, alone, before) / SHELLS,
                 "processes_per_shell": len(worker.family() - alone) / SHELLS,
                 **self._busy(worker),
-                **(self._idle(worker, effort) if self._may_idle(worker.entrant, round) else {}),
+                **(self._idle(worker) if self._may_idle(worker.entrant, round, effort) else {}),
             }
         finally:
             worker.ask("fleet_close")
@@ -72,18 +72,18 @@ class Fleet(Case):
             "wrong": ran["wrong"],
         }
 
-    def _idle(self, worker: Worker, effort: Effort) -> Figures:
+    def _idle(self, worker: Worker) -> Figures:
         """CPU of all that is there while nobody asks anything."""
         time.sleep(SETTLE_SECONDS)
         everyone = worker.family()
-        seconds = 2.0 if effort.is_quick else IDLE_SECONDS
         cpu, began = processes.cpu_seconds(everyone), time.perf_counter()
-        time.sleep(seconds)
+        time.sleep(IDLE_SECONDS)
         used = processes.cpu_seconds(everyone) - cpu
         return {"idle_cpu": used / (time.perf_counter() - began)}
 
-    def _may_idle(self, entrant: Entrant, round: int) -> bool:
-        return round < IDLE_ROUNDS and entrant is not BASCULE_HTTP_BARE
+    def _may_idle(self, entrant: Entrant, round: int, effort: Effort) -> bool:
+        rounds = 1 if effort.is_quick else IDLE_ROUNDS
+        return round < rounds and entrant is not BASCULE_HTTP_BARE
 
     def _row(self, results: Results, entrant: Entrant) -> list[str]:
         def median(name: str) -> float | None:

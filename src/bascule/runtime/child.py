@@ -9,6 +9,8 @@ import secrets
 import socket
 import sys
 from collections import deque
+from collections.abc import Coroutine
+from typing import Any
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import SandboxStartFailed
@@ -38,6 +40,10 @@ class ChildServer(Closable):
         self._watching: asyncio.Task[None] | None = None
         self._last_words: deque[str] = deque(maxlen=_LAST_WORDS)
 
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
     async def start(self) -> None:
         server = ServerSettings(key=self.key)
         with socket.create_server((server.host, 0), backlog=1024) as sock:
@@ -56,6 +62,22 @@ class ChildServer(Closable):
             self._watching = asyncio.create_task(self._watch(self._process))
             assert self._process.stdin is not None
             self._process.stdin.write(pickle.dumps((sock.fileno(), server, self._settings)))
+
+    async def while_alive(self, connecting: Coroutine[Any, Any, None]) -> None:
+        """Await `connecting`; raises `SandboxStartFailed` if the child ends before."""
+        work = asyncio.ensure_future(connecting)
+        ended = asyncio.ensure_future(self._ended.wait())
+        try:
+            await asyncio.wait({work, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if ended.done():
+                raise SandboxStartFailed(
+                    f"The sandbox's process ended before it answered: {self.last_words()}"
+                )
+            await work
+        finally:
+            work.cancel()
+            ended.cancel()
+            await asyncio.gather(work, ended, return_exceptions=True)
 
     async def has_ended(self, *, within: float) -> bool:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TypeVar
 
 from bascule.core.actions import Action
 from bascule.core.contracts import LogMatch, OnProgress, Runtime
-from bascule.core.errors import SandboxDied, SandboxStartFailed, SandboxUnreachable, UsageError
+from bascule.core.errors import SandboxDied, SandboxUnreachable, UsageError
 from bascule.core.observations import Observation
 from bascule.sandbox.settings import SandboxSettings
 
@@ -40,13 +41,11 @@ class LocalRuntime(Verbs):
         process: bool = False,
         default_timeout: float | None = 120.0,
     ) -> None:
-        settings = settings or SandboxSettings()
-        if working_dir is not None:
-            shells = replace(settings.shells, working_dir=Path(working_dir).absolute())
-            settings = replace(settings, shells=shells)
+        self._working_dir = working_dir
         self._settings = settings
         self._default_timeout = default_timeout
-        self._child = ChildServer(settings) if process else None
+        self._process = process
+        self._child: ChildServer | None = None
         self._inner: Runtime | None = None
         self._closed = False
 
@@ -59,12 +58,13 @@ class LocalRuntime(Verbs):
             raise UsageError("This runtime was closed; make another")
         if self._inner is not None:
             return
-        if self._child is None:
-            inner = InProcessRuntime(self._settings)
-            await inner.connect()
-            self._inner = inner
+        settings = await asyncio.to_thread(self._resolved_settings)
+        if self._process:
+            self._inner = await self._start_child(settings)
         else:
-            self._inner = await self._start(self._child)
+            here = InProcessRuntime(settings)
+            await here.connect()
+            self._inner = here
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         action = with_timeout(action, self._default_timeout)
@@ -98,17 +98,23 @@ class LocalRuntime(Verbs):
             raise UsageError("The runtime is not connected; use `async with` or `connect`")
         return self._inner
 
-    async def _start(self, child: ChildServer) -> Runtime:
+    def _resolved_settings(self) -> SandboxSettings:
+        settings = self._settings or SandboxSettings()
+        if self._working_dir is None:
+            return settings
+        shells = replace(settings.shells, working_dir=Path(self._working_dir).absolute())
+        return replace(settings, shells=shells)
+
+    async def _start_child(self, settings: SandboxSettings) -> Runtime:
+        child = self._child = ChildServer(settings)
         await child.start()
         remote = RemoteRuntime(child.url, child.key, default_timeout=None)
         try:
-            await remote.connect()
-        except SandboxUnreachable as error:
+            await child.while_alive(remote.connect())
+        except BaseException:
             await remote.aclose()
             await child.aclose()
-            raise SandboxStartFailed(
-                f"The sandbox's process ended before it answered: {child.last_words()}"
-            ) from error
+            raise
         return remote
 
     async def _or_died(self, work: Awaitable[_Answer]) -> _Answer:

@@ -1,0 +1,108 @@
+"""`SyncRuntime`: the same words without `await`."""
+
+from __future__ import annotations
+
+import inspect
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bascule.core.actions import CmdRun
+from bascule.core.contracts import Progress
+from bascule.core.errors import NoSuchPath, UsageError
+from bascule.core.observations import CmdOutput
+from bascule.runtime import LocalRuntime, RemoteRuntime, SyncRuntime, Verbs
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> Iterator[SyncRuntime]:
+    with SyncRuntime(LocalRuntime(tmp_path)) as runtime:
+        yield runtime
+
+
+def test_it_does_what_the_other_does(runtime: SyncRuntime, tmp_path: Path) -> None:
+    assert "run" in runtime.capabilities
+    assert isinstance(runtime.act(CmdRun("true")), CmdOutput)
+    assert runtime.run("echo hi").content == "hi\n"
+    runtime.make_dir("d")
+    runtime.write("d/note", "one\n")
+    runtime.edit(str(tmp_path / "d/note"), "str_replace", old_str="one", new_str="two")
+    assert runtime.read("d/note").content == "two\n"
+    assert [entry.path for entry in runtime.list_dir("d").entries] == ["note"]
+    assert list(runtime.glob("**/note").paths) == [str(tmp_path / "d/note")]
+    assert runtime.grep("two").matches[0].line == 1
+    assert not runtime.interrupt().was_running
+    assert runtime.read_log() == b"hi\n"
+    assert runtime.search_log("h")[0].text == "hi"
+    runtime.upload(tmp_path / "d/note", str(tmp_path / "up"))
+    assert runtime.download(str(tmp_path / "up/note"), tmp_path / "copy").read_text() == "two\n"
+    runtime.remove("d/note")
+    runtime.remove_dir("d")
+    with pytest.raises(NoSuchPath):
+        runtime.read("d/note")
+
+
+def test_its_methods_take_what_the_others_take() -> None:
+    own = {name for name, value in vars(SyncRuntime).items() if inspect.isfunction(value)}
+    theirs = {
+        name
+        for cls in (Verbs, RemoteRuntime)
+        for name, value in vars(cls).items()
+        if inspect.iscoroutinefunction(value) and not name.startswith("_")
+    } - {"aclose"}
+    assert theirs <= own
+    for name in theirs:
+        ours = inspect.signature(getattr(SyncRuntime, name)).parameters
+        other = inspect.signature(getattr(Verbs, name)).parameters
+        assert list(ours.values()) == list(other.values()), name
+
+
+def test_progress_comes_while_it_waits(runtime: SyncRuntime) -> None:
+    pieces: list[Progress] = []
+    runtime.run("seq 1 1000", on_progress=pieces.append)
+    assert b"".join(piece.data for piece in pieces).endswith(b"999\n1000\n")
+
+
+def test_several_threads_may_call(runtime: SyncRuntime) -> None:
+    answers: dict[str, str] = {}
+
+    def talk(shell: str) -> None:
+        answers[shell] = runtime.run(f"echo {shell}", shell=shell).content
+
+    threads = [threading.Thread(target=talk, args=(f"shell-{n}",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == {f"shell-{n}": f"shell-{n}\n" for n in range(8)}
+
+
+def test_ctrl_c_while_waiting_ends_the_command(runtime: SyncRuntime) -> None:
+    def press(_: Progress) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        runtime.run("echo up; sleep 60", on_progress=press)
+    assert runtime.run("echo usable").content == "usable\n"
+
+
+def test_before_and_after_it_says_so(tmp_path: Path) -> None:
+    runtime = SyncRuntime(LocalRuntime(tmp_path))
+    with pytest.raises(UsageError, match="not connected"):
+        runtime.run("true")
+    with runtime:
+        runtime.connect()
+        runtime.run("true")
+    runtime.close()
+    with pytest.raises(UsageError, match="not connected"):
+        runtime.run("true")
+
+
+def test_a_runtime_that_cannot_connect_leaves_no_thread() -> None:
+    before = threading.active_count()
+    with pytest.raises(Exception, match="reached"):
+        SyncRuntime(RemoteRuntime("http://127.0.0.1:9", "key", connect_timeout=0.05)).connect()
+    assert threading.active_count() == before

@@ -1,0 +1,105 @@
+"""What `Sandbox` adds to shells and files; the rest is in the suite of runtimes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bascule.core.actions import CmdRun, FileRead, FileWrite, Grep
+from bascule.core.contracts import MANDATORY_CAPABILITIES
+from bascule.core.errors import SandboxDied
+from bascule.core.observations import Error, FileContent
+from bascule.sandbox.executor import Sandbox
+from bascule.sandbox.settings import SandboxSettings
+from bascule.sandbox.shell_settings import ShellSettings
+
+
+def settings(tmp_path: Path, **more: object) -> SandboxSettings:
+    shells = ShellSettings(working_dir=tmp_path)
+    return SandboxSettings(shells=shells, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
+    async with await asyncio.to_thread(Sandbox, settings(tmp_path)) as sandbox:
+        yield sandbox
+
+
+async def test_it_can_do_what_is_mandatory_and_no_more_yet(sandbox: Sandbox) -> None:
+    assert sandbox.capabilities == MANDATORY_CAPABILITIES
+
+
+async def test_a_fault_of_ours_is_an_observation_and_is_logged_once(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("of no use to callers")
+
+    logged: list[logging.LogRecord] = []
+    logger = logging.getLogger("bascule.sandbox.executor")
+    monkeypatch.setattr(logger, "handle", logged.append)
+    monkeypatch.setattr(sandbox, "in_thread", broken)
+    action = FileRead("note")
+    seen = await sandbox.act(action)
+
+    assert isinstance(seen, Error)
+    assert (seen.error_id, seen.cause) == ("internal", action.id)
+    assert "of no use" not in seen.content
+    assert [record.exc_info is not None for record in logged] == [True]
+
+
+async def test_a_file_action_past_its_time_says_so(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+    monkeypatch.setitem(sandbox._blocking, FileRead, lambda *_: release.wait())
+    seen = await sandbox.act(FileRead("note", timeout=0.05))
+    release.set()
+    assert isinstance(seen, Error)
+    assert seen.error_id == "action.timed_out"
+
+
+async def test_more_file_actions_than_threads_are_all_done(tmp_path: Path) -> None:
+    async with await asyncio.to_thread(Sandbox, settings(tmp_path, threads=2)) as sandbox:
+        seen = await asyncio.gather(
+            *(sandbox.act(FileWrite(f"file-{n}", str(n))) for n in range(50))
+        )
+        assert not any(isinstance(each, Error) for each in seen)
+        assert len(list(tmp_path.iterdir())) == 50
+
+
+async def test_files_are_confined_to_the_roots_when_there_are_any(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "secret").write_text("secret")
+    (inside / "link").symlink_to(tmp_path / "secret")
+    confined = SandboxSettings(shells=ShellSettings(working_dir=inside), roots=(inside,))
+    async with await asyncio.to_thread(Sandbox, confined) as sandbox:
+        for path in ("../secret", "link", str(tmp_path / "secret")):
+            seen = await sandbox.act(FileRead(path))
+            assert isinstance(seen, Error)
+            assert seen.error_id == "path.outside_roots"
+        assert isinstance(await sandbox.act(Grep("secret", "..")), Error)
+        await sandbox.act(FileWrite("note", "fine"))
+        assert isinstance(await sandbox.act(FileRead("note")), FileContent)
+
+
+async def test_closing_tells_those_who_wait_that_it_died(tmp_path: Path) -> None:
+    sandbox = await asyncio.to_thread(Sandbox, settings(tmp_path))
+    started = asyncio.Event()
+    running = asyncio.create_task(
+        sandbox.act(CmdRun("echo up; cat"), on_progress=lambda _: started.set())
+    )
+    await started.wait()
+    await sandbox.aclose()
+    with pytest.raises(SandboxDied):
+        await running
+    for action in (CmdRun("true"), FileRead("note")):
+        with pytest.raises(SandboxDied):
+            await sandbox.act(action)
+    await sandbox.aclose()
