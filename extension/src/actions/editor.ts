@@ -2,7 +2,7 @@
  * The editor agents use: view, create, str_replace, insert, undo_edit.
  *
  * A failure is not an `error` here but an observation whose content starts with `ERROR:`, because
- * that is how agents' clients tell it. One is: a conflict with the user, which must not be missed.
+ * that is how agents' clients tell it; its code is in `error_id`.
  */
 import { stat } from "node:fs/promises";
 import * as path from "node:path";
@@ -30,6 +30,8 @@ interface Done {
   content: string;
   existed: boolean;
   diff?: string;
+  /** Of the failure, when it is one. */
+  code?: string;
 }
 
 interface Opened {
@@ -54,10 +56,15 @@ export class Editor {
   async edit(args: Edit, cwd: string): Promise<Seen<"edit">> {
     if (args.impl_source === "llm_based_edit")
       throw new Failure("capability.missing", "Edits by 'llm_based_edit' are made by the client");
-    const done = await this.do(args, cwd).catch(async (error: unknown) => {
-      if (!(error instanceof Failure) || PASSED_ON.has(error.code)) throw error;
+    const done = await this.do(args, cwd).catch(async (error: unknown): Promise<Done> => {
+      if (!(error instanceof Failure)) throw error;
       const existed = await this.exists(args.path, cwd);
-      return { content: `ERROR:\n${error.message}`, existed } satisfies Done;
+      return {
+        content: `ERROR:
+${error.message}`,
+        existed,
+        code: error.code,
+      };
     });
     return seen("edit", done.content, {
       path: this.shown(args.path, cwd),
@@ -65,17 +72,21 @@ export class Editor {
       old_content: args.old_str ?? null,
       new_content: args.new_str ?? null,
       impl_source: "oh_aci",
-      diff: (done as Done).diff ?? "",
+      diff: done.diff ?? "",
+      error_id: done.code ?? "",
     });
   }
 
   /** What `view` of `edit` shows, as the answer to a `read`. */
   async view(args: ArgsOf<"read">, cwd: string): Promise<Seen<"read">> {
-    const content = await this.show(args.path, args.view_range, cwd).catch((error: unknown) => {
-      if (!(error instanceof Failure) || PASSED_ON.has(error.code)) throw error;
-      return `ERROR:\n${error.message}`;
-    });
-    return seen("read", content, { path: this.shown(args.path, cwd), impl_source: "oh_aci" });
+    const path = this.shown(args.path, cwd);
+    const extras = { path, impl_source: "oh_aci" } as const;
+    try {
+      return seen("read", await this.show(args.path, args.view_range, cwd), extras);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      return seen("read", `ERROR:\n${error.message}`, { ...extras, error_id: error.code });
+    }
   }
 
   private async do(args: Edit, cwd: string): Promise<Done> {
@@ -258,9 +269,6 @@ export class Editor {
     }
   }
 }
-
-/** Told as errors with a code: nobody may take them for a slip in the request. */
-const PASSED_ON = new Set(["edit.conflict", "path.outside_roots"]);
 
 function viewLines(text: string, range: readonly number[], shown: string): string {
   const [first, last] = asRange(range);

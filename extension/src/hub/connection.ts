@@ -41,7 +41,7 @@ export interface ConnectionSettings {
 /** What the connection hands on. */
 export interface Receiver {
   action(message: unknown): void;
-  cancel(id: string): boolean;
+  cancel(id: string): Promise<boolean>;
   approval(answered: ApprovalAnswered): void;
   /** Registered, for the first time or again: what was not confirmed may be sent now. */
   ready(): void;
@@ -136,8 +136,7 @@ export class Connection implements Disposable {
       receiver.action(message);
     });
     socket.on("oh_cancel", ({ id }, ack) => {
-      const known = receiver.cancel(id);
-      ack?.({ known });
+      void receiver.cancel(id).then((known) => ack?.({ known }));
     });
     socket.on("approval.answered", (answered) => receiver.approval(answered));
   }
@@ -189,16 +188,18 @@ export class Connection implements Disposable {
   private lost(reason: string): void {
     this.registered = false;
     if (this.current.is === "closed" || this.current.is === "refused") return;
+    if (reason === "io server disconnect")
+      return this.refuse("The hub ended the connection and wants no other");
     this.log.info(`the hub is gone: ${reason}`);
     this.become({ is: "connecting", hub: this.settings.hub, problem: reason });
-    // The client does not come back by itself when the hub closed the socket in good order.
-    if (reason === "io server disconnect") this.socket.connect();
   }
 
   private failed(error: Error): void {
     this.registered = false;
     const problem = `${error.message} ${descriptionOf(error)}`.trim();
     this.log.debug(`connecting to ${this.settings.hub} failed: ${problem}`);
+    const denied = (error as { data?: { message?: string } }).data?.message;
+    if (denied) return this.refuse(denied);
     const status = /\b(401|403)\b/.exec(problem)?.[1];
     if (status === "401") this.refuse("The hub does not know this window's token. Pair it again.");
     else if (status === "403") this.refuse("The hub does not admit this window (403).");

@@ -41,7 +41,7 @@ export interface WindowIdentity {
 }
 
 /** An action with the name of the asker's token, which the hub puts there. */
-export type Asked = Action & { agent: string };
+export type Asked = Action & { agent: string; progress?: boolean };
 
 export interface ProgressMessage {
   cause: string;

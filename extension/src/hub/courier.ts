@@ -24,6 +24,13 @@ export interface Watcher {
   ended(action: Asked, observation: Answer): void;
 }
 
+const MOST_UNWANTED = 1000;
+
+interface Running {
+  controller: AbortController;
+  done: Promise<void>;
+}
+
 const READS = new Set([
   "read",
   "list",
@@ -36,9 +43,12 @@ const READS = new Set([
 ]);
 
 export class Courier implements Receiver, Disposable {
-  private readonly running = new Map<string, AbortController>();
+  private readonly running = new Map<string, Running>();
+  /** Cancelled before they came; they are not begun any more. */
+  private readonly unwanted = new Set<string>();
   private turn: Promise<void> = Promise.resolve();
   private connection: Connection | undefined;
+  private disposed = false;
 
   constructor(
     private readonly journal: Journal,
@@ -59,21 +69,28 @@ export class Courier implements Receiver, Disposable {
     }
     const known = this.journal.find(action.id);
     if (known.state === "running") return;
-    if (known.state === "ended") this.send(known.observation);
+    if (known.state === "new" && this.unwanted.delete(action.id)) this.skip(action);
+    else if (known.state === "ended") this.send(known.observation);
     else if (known.state === "lost") this.send(answer(action.id, lost()));
     else this.begin(action);
   }
 
-  cancel(id: string): boolean {
+  /** Done once the action does not run any more. False: it never came, and is not begun if it does. */
+  async cancel(id: string): Promise<boolean> {
     const running = this.running.get(id);
-    running?.abort();
-    return running !== undefined;
+    running?.controller.abort();
+    await running?.done;
+    if (running || this.journal.find(id).state !== "new") return true;
+    this.unwanted.add(id);
+    const oldest = this.unwanted.values().next().value;
+    if (this.unwanted.size > MOST_UNWANTED && oldest) this.unwanted.delete(oldest);
+    return false;
   }
 
   /** Cancels all that runs or waits. */
   stop(): number {
     const count = this.running.size;
-    for (const each of this.running.values()) each.abort();
+    for (const { controller } of this.running.values()) controller.abort();
     return count;
   }
 
@@ -86,29 +103,43 @@ export class Courier implements Receiver, Disposable {
   }
 
   dispose(): void {
+    this.disposed = true;
     this.stop();
     this.journal.close();
   }
 
   private begin(action: Asked): void {
     const controller = new AbortController();
-    this.running.set(action.id, controller);
     this.journal.begin(action.id);
     this.watcher.began(action);
-    const done = this.perform(action, controller.signal);
-    void done.then((observation) => {
+    const done = this.perform(action, controller.signal).then((observation) => {
       this.running.delete(action.id);
-      this.journal.end(observation);
-      this.send(observation);
+      this.end(observation);
       this.watcher.ended(action, observation);
     });
+    this.running.set(action.id, { controller, done });
+  }
+
+  private skip(action: Asked): void {
+    this.journal.begin(action.id);
+    this.end(
+      answer(action.id, failed("action.cancelled", "The action was cancelled before it came")),
+    );
+  }
+
+  /** After the window was closed there is neither journal nor hub; the next host knows it as lost. */
+  private end(observation: Answer): void {
+    if (this.disposed) return;
+    this.journal.end(observation);
+    this.send(observation);
   }
 
   private async perform(action: Asked, signal: AbortSignal): Promise<Answer> {
     const progress = new ProgressBatch(action.id, (message) => this.connection?.progress(message));
     try {
       await this.admitted(action, signal);
-      const what = await this.worker.perform(action, (...piece) => progress.add(...piece), signal);
+      const onProgress: OnProgress = (...piece) => action.progress && progress.add(...piece);
+      const what = await this.worker.perform(action, onProgress, signal);
       return this.fitting(answer(action.id, what));
     } catch (error) {
       return answer(action.id, this.failure(action, error));

@@ -1,5 +1,6 @@
 import type { ProgressMessage } from "./contract";
 
+/** Bytes in one message. */
 const MOST = 64 << 10;
 
 /** Gathers pieces of output that come in one go, so that a busy program does not become a flood of messages. */
@@ -16,12 +17,17 @@ export class ProgressBatch {
   ) {}
 
   add(shell: string, offset: number, data: Buffer): void {
-    if (this.size && (shell !== this.shell || offset !== this.offset + this.size)) this.flush();
+    for (let at = 0; at < data.length; at += MOST)
+      this.addPiece(shell, offset + at, data.subarray(at, at + MOST));
+  }
+
+  private addPiece(shell: string, offset: number, data: Buffer): void {
+    const follows = shell === this.shell && offset === this.offset + this.size;
+    if (this.size && (!follows || this.size + data.length > MOST)) this.flush();
     if (!this.size) [this.shell, this.offset] = [shell, offset];
     this.pieces.push(data);
     this.size += data.length;
-    if (this.size >= MOST) this.flush();
-    else this.scheduled ??= setImmediate(() => this.flush());
+    this.scheduled ??= setImmediate(() => this.flush());
   }
 
   flush(): void {

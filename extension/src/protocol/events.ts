@@ -1313,6 +1313,10 @@ export interface FileContentObservation {
   extras: {
     path: string;
     impl_source?: "default" | "oh_aci";
+    /**
+     * Ours: the code of the error when the editor's `view` failed and `content` says why.
+     */
+    error_id?: string;
     [k: string]: unknown;
   };
   [k: string]: unknown;
@@ -1371,6 +1375,10 @@ export interface FileEditedObservation {
     impl_source?: "llm_based_edit" | "oh_aci";
     diff?: string | null;
     _diff_cache?: string | null;
+    /**
+     * Ours: the code of the error when the edit failed and `content` says why.
+     */
+    error_id?: string;
     [k: string]: unknown;
   };
   [k: string]: unknown;

@@ -357,7 +357,10 @@ export class BashShell {
     const reason = await execution.wait(soft, hard).finally(() => {
       signal?.removeEventListener("abort", abandon);
     });
-    if (signal?.aborted) throw cancelled();
+    if (signal?.aborted) {
+      await execution.ended;
+      throw cancelled();
+    }
     if (reason === "lost") return this.runNew(command, signal, who, true);
     if (reason === "end" || execution.isOver) {
       if (this.unread === execution) this.unread = undefined;
