@@ -19,6 +19,7 @@ from playwright.async_api import Browser, Page, Playwright, async_playwright
 
 from bascule.core.windows import WindowId
 from bascule.hub import Hub, HubSettings, Identity
+from tests.hub.serving import Line
 
 from .code_server import CHROMIUM, CodeServer, build_extension, install_editor
 
@@ -47,6 +48,8 @@ class Rig:
         self._server: CodeServer
         self._playwright: Playwright
         self.hub: Hub
+        self.line: Line
+        """Between the windows and the hub; it can be cut."""
         self.browser: Browser
         self._agents = 0
 
@@ -79,10 +82,10 @@ class Rig:
     async def agent_token(self) -> str:
         return await self.on(self.hub.tokens.create(self.new_name(), "agent"))
 
-    async def open_window(self, folder: Path) -> EditorWindow:
+    async def open_window(self, folder: Path, browser: Browser | None = None) -> EditorWindow:
         """Runs on the rig's loop. Returns once the window is registered and healthy."""
         folder.mkdir(exist_ok=True)
-        page = await self._server.open(self.browser, folder)
+        page = await self._server.open(browser or self.browser, folder)
         return EditorWindow(await self.registered(folder), folder, page)
 
     async def reload(self, window: EditorWindow) -> None:
@@ -125,13 +128,20 @@ class Rig:
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
         )
 
+    async def browser_pid(self, browser: Browser) -> int:
+        session = await browser.new_browser_cdp_session()
+        info = await session.send("SystemInfo.getProcessInfo")
+        return next(int(each["id"]) for each in info["processInfo"] if each["type"] == "browser")
+
     async def _open(self, home: Path, vsix: Path, settings: dict[str, Any]) -> None:
         self.hub = Hub(HubSettings(admin_token="an-admin-token-for-the-rig"))
         await self.hub.start()
+        self.line = Line(int(self.hub.url.rpartition(":")[2]))
+        await self.line.__aenter__()
         token = self._directory / "token"
         token.touch(mode=0o600)
         token.write_text(await self.hub.tokens.create("window", "window"))
-        told = {"bascule.hub": self.hub.url, "bascule.tokenFile": str(token), **settings}
+        told = {"bascule.hub": self.line.url, "bascule.tokenFile": str(token), **settings}
         self._server = CodeServer(home, self._directory / "data", settings=told)
         self._playwright = await async_playwright().start()
         installing = asyncio.create_task(self._server.install(vsix))
@@ -143,6 +153,7 @@ class Rig:
         await self.browser.close()
         await self._playwright.stop()
         await self._server.stop()
+        await self.line.__aexit__(None, None, None)
         await self.hub.aclose()
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:

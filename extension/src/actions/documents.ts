@@ -120,11 +120,12 @@ export class Documents {
 
   private async open(place: Place, old: Text): Promise<vscode.TextDocument | undefined> {
     const known = find(place.real);
-    if (known) return known;
-    const uri = vscode.Uri.file(place.real);
     const encoding = old.format.editorEncoding;
+    // One that was opened in another encoding shows other text; opening it again changes that.
+    if (known && (known.encoding === encoding || shows(known, old.content))) return known;
+    const uri = vscode.Uri.file(place.real);
     try {
-      return encoding === "utf8"
+      return encoding === "utf8" && !known
         ? await vscode.workspace.openTextDocument(uri)
         : await vscode.workspace.openTextDocument(uri, { encoding });
     } catch (error) {
@@ -169,9 +170,7 @@ function find(real: string): vscode.TextDocument | undefined {
 
 /** A clean document shows the disk a moment late; changing the older text would bring it back. */
 async function follow(document: vscode.TextDocument, text: string, place: Place): Promise<void> {
-  const wanted = unixLines(text);
-  const isThere = (): boolean => unixLines(document.getText()) === wanted;
-  if (isThere()) return;
+  if (shows(document, text)) return;
   await new Promise<void>((resolve, reject) => {
     const done = (settle: () => void): void => {
       clearTimeout(timer);
@@ -182,9 +181,13 @@ async function follow(document: vscode.TextDocument, text: string, place: Place)
       done(() => reject(conflict(place, "what the editor shows is not what the disk holds")));
     }, FOLLOW_MS);
     const listening = vscode.workspace.onDidChangeTextDocument((event) => {
-      if (event.document === document && isThere()) done(resolve);
+      if (event.document === document && shows(document, text)) done(resolve);
     });
   });
+}
+
+function shows(document: vscode.TextDocument, text: string): boolean {
+  return unixLines(document.getText()) === unixLines(text);
 }
 
 function conflict(place: Place, why: string): Failure {
