@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -66,13 +65,13 @@ class _InTheHub(_InAWindow):
 
 class _WindowSuite(RuntimeSuite):
     @pytest.fixture(autouse=True)
-    def only_what_a_window_can_do(self, request: pytest.FixtureRequest) -> Iterator[None]:
+    def only_what_a_window_can_do(self, request: pytest.FixtureRequest) -> None:
         name = request.node.originalname
         if name in MISSING:
             pytest.skip(f"missing capability: {MISSING[name]}")
-        yield
 
 
+@pytest.mark.slow
 class TestOverSockets(_WindowSuite):
     @pytest.fixture
     def make(self) -> Make:
@@ -82,6 +81,7 @@ class TestOverSockets(_WindowSuite):
         return make
 
 
+@pytest.mark.slow
 class TestInTheHubsProcess(_WindowSuite):
     @pytest.fixture
     def make(self) -> Make:

@@ -129,7 +129,8 @@ class Api:
 
     async def metrics(self) -> Response:
         """Counters in Prometheus' text form."""
-        return Response(self._metrics.text(), media_type=CONTENT_TYPE)
+        text = await asyncio.to_thread(self._metrics.text)  # it reads /proc
+        return Response(text, media_type=CONTENT_TYPE)
 
     async def docs(self) -> HTMLResponse:
         return HTMLResponse(docs_page(self.app.openapi()))
@@ -205,7 +206,7 @@ class Api:
         return PairAnswer(
             code=code.text,
             expires=datetime.fromtimestamp(code.expires, UTC).isoformat(),
-            link=f"vscode://bascule.bascule/pair?{query}",
+            link=f"vscode://bascule.bascule-vscode/pair?{query}",
         )
 
     async def redeem(self, code: str) -> PairedAnswer:

@@ -24,6 +24,7 @@ class Host:
     sid: str
     """Its socket."""
     window_id: WindowId
+    owner: str
     number: int
     """Counts up with every registration; the newest is the largest."""
     is_connected: bool = True
@@ -58,7 +59,7 @@ class Registry:
         for before in replaced:
             self.forget(before)
         self._entries[window.id] = entry
-        host = Host(host_id, sid, window.id, next(self._numbers))
+        host = Host(host_id, sid, window.id, window.owner, next(self._numbers))
         entry.hosts[host_id] = self._by_sid[sid] = host
         moment = now()
         first = entry.window.registered_at or moment

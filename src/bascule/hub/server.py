@@ -24,14 +24,13 @@ from .registry import Registry
 from .replies import App, Receive, Scope, Send
 from .settings import HubSettings
 from .sockets import Sockets
-from .sqlite import SqliteStore
+from .sqlite import DATABASE, SqliteStore
 from .switchboard import Switchboard
 from .tokens import Tokens
 
 logger = logging.getLogger(__name__)
 
 _SOCKETS = "/socket.io"
-_DATABASE = "hub.sqlite"
 
 
 class Hub(Closable):
@@ -46,7 +45,7 @@ class Hub(Closable):
         self._settings = settings
         self._socket = sock
         self._port = settings.port
-        database = None if settings.state_dir is None else settings.state_dir / _DATABASE
+        database = None if settings.state_dir is None else settings.state_dir / DATABASE
         self._store = SqliteStore(database)
         self.tokens = Tokens(self._store, settings.admin_token)
         self._registry = Registry()

@@ -15,6 +15,7 @@ import bascule
 from bascule.core.actions import ACTIONS
 from bascule.core.contracts import Closable
 from bascule.core.errors import (
+    AccessDenied,
     BasculeError,
     HubUnreachable,
     InvalidAction,
@@ -128,7 +129,7 @@ class Sockets(Closable):
             registry,
             probe=self._probe,
             on_change=self._health_changed,
-            on_forgotten=self._hang_up,
+            on_forgotten=self._forgotten,
         )
         self._listen()
 
@@ -223,47 +224,50 @@ class Sockets(Closable):
         for before in replaced:
             await self._end(before)
             if before.sid != sid:
-                await self._close_transport(before.sid)
+                self._close_transport(before.sid)
         logger.info("window %s (%s) registered as host %s", window.name, window.id, host.id)
         self.health.watch(host)
-        await self._announce(window.id, window.owner)
+        await self._announce(host)
         return bool(replaced)
 
     async def unregister(self, window_id: WindowId) -> None:
-        owner = self._registry.window(window_id).owner
         for host in self._registry.unregister(window_id):
             await self._end(host)
             if host.sid in self._windows:
                 await self._server.disconnect(host.sid, namespace=WINDOW)
-        await self._announce(window_id, owner)
+            await self._announce(host)
 
     async def _end(self, host: Host) -> None:
         self.health.leave(host)
         await self._switchboard.fail_host(host, _gone(host))
 
-    async def _announce(self, window_id: WindowId, owner: str) -> None:
-        """Tell runtimes how the window is; those that wait for it send again."""
+    async def _announce(self, host: Host) -> None:
+        """Tell runtimes how the host's window is; those that wait for it send again."""
         try:
-            status = self._registry.window(window_id).status
+            status = self._registry.window(host.window_id).status
         except NoSuchWindow:
             status = "gone"
-        news = {"window_id": window_id, "status": status}
+        news = {"window_id": host.window_id, "status": status}
         if self._news is not None:
             self._news.set_result(None)
             self._news = None
         for runtime in list(self._runtimes.values()):
-            if runtime.identity.may_see(owner):
+            if runtime.identity.may_see(host.owner):
                 await runtime.tell("window.status", news)
 
-    async def _hang_up(self, host: Host) -> None:
+    async def _forgotten(self, host: Host) -> None:
+        await self._announce(host)
         if host.sid in self._windows:
-            await self._close_transport(host.sid)
+            self._close_transport(host.sid)
 
-    async def _close_transport(self, sid: str) -> None:
+    def _close_transport(self, sid: str) -> None:
         """End the connection without a word: one that lives comes back by itself."""
         eio_sid = self._server.manager.eio_sid_from_sid(sid, WINDOW)
-        if eio_sid in self._server.eio.sockets:
-            await self._server.eio.disconnect(eio_sid)
+        transport = self._server.eio.sockets.get(eio_sid)
+        if transport is not None:
+            # The library's own `disconnect` sends a packet that VS Code's client does not heed;
+            # this ends the writer, and the writer closes the WebSocket.
+            transport.queue.put_nowait(None)
 
     # Health -------------------------------------------------------------------------------
 
@@ -288,7 +292,7 @@ class Sockets(Closable):
                 sent=True,
             )
             await self._switchboard.fail_host(host, error)
-        await self._announce(host.window_id, self._registry.window(host.window_id).owner)
+        await self._announce(host)
 
     # Events -------------------------------------------------------------------------------
 
@@ -323,7 +327,7 @@ class Sockets(Closable):
         logger.info("window %s lost its host %s", host.window_id, host.id)
         self.health.lost(host)
         await self._switchboard.fail_host(host, _gone(host))
-        await self._announce(host.window_id, self._registry.window(host.window_id).owner)
+        await self._announce(host)
 
     async def _observation_came(self, sid: str, data: object) -> object:
         host = self._registry.host_of(sid)
@@ -454,13 +458,11 @@ def _identity_in(environ: Mapping[str, Any]) -> Identity:
 
 def _ensure_scope(identity: Identity, *scopes: str) -> None:
     if identity.scope not in scopes:
-        raise socketio.exceptions.ConnectionRefusedError(
-            {
-                "code": "access.denied",
-                "message": f"A token of scope {identity.scope} may not connect here; "
-                f"one of scope {' or '.join(scopes)} may",
-            }
+        error = AccessDenied(
+            f"A token of scope {identity.scope} may not connect here; "
+            f"one of scope {' or '.join(scopes)} may"
         )
+        raise socketio.exceptions.ConnectionRefusedError(error.message, error_to_wire(error))
 
 
 def _gone(host: Host) -> WindowGone:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,9 @@ from bascule.core.windows import WindowId
 
 from .identity import TokenRow
 from .store import Store
+
+DATABASE: Final = "hub.sqlite"
+"""The file's name in a hub's state directory."""
 
 _SCHEMA: Final = """
 PRAGMA journal_mode = WAL;
@@ -46,7 +50,7 @@ class SqliteStore(Store):
     async def open(self) -> None:
         if self._path is not None:
             # SQLite gives its side files the mode of the main one.
-            self._path.touch(mode=0o600)
+            await asyncio.to_thread(self._path.touch, mode=0o600)
         self._open = await aiosqlite.connect(self._path or ":memory:", isolation_level=None)
         await self._open.executescript(_SCHEMA)
 

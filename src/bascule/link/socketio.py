@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import aiohttp
+import engineio
 import pydantic_core
 import socketio
 
@@ -53,6 +54,39 @@ class SocketJson:
         return pydantic_core.from_json(text, allow_inf_nan=False)
 
 
+class _Queue(asyncio.Queue[Any]):
+    """What the library's writer takes packets from; None tells it to end.
+
+    It takes all that is there at a time, and when None is the last of them it drops it and waits
+    for more: a connection that broke just then is noticed 15 seconds late. So None is only ever
+    handed out alone.
+    """
+
+    _is_waiting = False
+
+    async def get(self) -> Any:
+        self._is_waiting = True
+        try:
+            return await super().get()
+        finally:
+            self._is_waiting = False
+
+    def get_nowait(self) -> Any:
+        if not self._is_waiting and self.qsize() and self._queue[0] is None:  # type: ignore[attr-defined]
+            raise asyncio.QueueEmpty
+        return super().get_nowait()
+
+
+class _Engine(engineio.AsyncClient):  # type: ignore[misc]  # the library has no types
+    def create_queue(self, *_: Any, **__: Any) -> _Queue:
+        return _Queue()
+
+
+class _Socket(socketio.AsyncClient):  # type: ignore[misc]  # the library has no types
+    def _engineio_client_class(self) -> type[_Engine]:
+        return _Engine
+
+
 class SocketClient(Closable):
     """A namespace that stays connected from `connect` to `aclose`.
 
@@ -73,6 +107,7 @@ class SocketClient(Closable):
         on_connected: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None,
         on_lost: Callable[[], None] | None = None,
         max_message: int = 64 << 20,
+        protocol: int = PROTOCOL,
     ) -> None:
         self.url = url.rstrip("/")
         self.namespace = namespace
@@ -82,6 +117,7 @@ class SocketClient(Closable):
         self._on_connected = on_connected
         self._on_lost = on_lost
         self._max_message = max_message
+        self._protocol = protocol
         self._socket: socketio.AsyncClient | None = None
         self._settled = asyncio.Event()
         """Connected, or never again."""
@@ -106,6 +142,15 @@ class SocketClient(Closable):
         """Returns once connected; raises the refusal if there never will be a connection."""
         await self._settled.wait()
         self._ensure_open()
+
+    async def wait_refused(self) -> None:
+        """Wait until the server has ended the connection for good; raises why."""
+        while self._refused is None:
+            keeper = self._keeper
+            assert keeper is not None, "not connected yet"
+            await asyncio.wait({keeper})
+            self._ensure_open()
+        raise self._refused
 
     async def emit(self, event: str, data: object) -> None:
         self._ensure_open()
@@ -153,7 +198,7 @@ class SocketClient(Closable):
     def _make(
         self, greeted: asyncio.Future[Mapping[str, Any]], lost: asyncio.Event
     ) -> socketio.AsyncClient:
-        socket = socketio.AsyncClient(
+        socket = _Socket(
             reconnection=False,
             handle_sigint=False,
             json=SocketJson,
@@ -168,11 +213,15 @@ class SocketClient(Closable):
             fail(error_from_wire(data))
 
         async def connect_error(data: object = None) -> None:
-            if isinstance(data, Mapping):
-                fail(error_from_wire(data))
+            if isinstance(data, Mapping) and "data" in data:
+                fail(error_from_wire(data["data"]))
 
-        async def disconnect(*_: object) -> None:
+        async def disconnect(reason: object = None, *_: object) -> None:
             fail(self._unreachable("closed the connection"))
+            if reason == socket.reason.SERVER_DISCONNECT and not self._closed:
+                self._refused = self._refused or AccessDenied(
+                    f"The hub at {self.url} ended this connection; connect again when asked to"
+                )
             lost.set()
 
         def fail(error: BasculeError) -> None:
@@ -197,7 +246,7 @@ class SocketClient(Closable):
             await socket.connect(
                 self.url,
                 headers={"Authorization": f"Bearer {self._token}"},
-                auth={"protocol": PROTOCOL, "client": self._client},
+                auth={"protocol": self._protocol, "client": self._client},
                 transports=["websocket"],
                 namespaces=[self.namespace],
                 wait_timeout=_HELLO,
@@ -235,9 +284,11 @@ class SocketClient(Closable):
                 await lost.wait()
                 self._note_loss()
                 await self._discard()
+                if self._refused is not None:
+                    raise self._refused
                 lost = await self._connect_again()
         except BasculeError as error:
-            logger.warning("the connection to %s is over: %s", self.url, error.message)
+            logger.info("the connection to %s is over: %s", self.url, error.message)
             self._refused = error
             self._settled.set()
 

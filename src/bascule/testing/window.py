@@ -150,6 +150,10 @@ class FakeWindow(Closable):
     async def wait_connected(self) -> None:
         await self._socket.wait_connected()
 
+    async def wait_ended(self) -> None:
+        """Wait until the hub has sent this window away; raises what it said."""
+        await self._socket.wait_refused()
+
     async def aclose(self) -> None:
         """The host ends, with every process it started; its journal stays."""
         await self._socket.aclose()
