@@ -80,7 +80,7 @@ export function decode(data: Buffer, shown: string): Text {
   if (hasManyControls(sample)) throw binary(shown);
   const latin = data.toString("latin1");
   const encoding = UNDEFINED_1252.test(latin) ? "latin1" : "windows-1252";
-  const legacy = encoding === "latin1" ? latin : new TextDecoder("windows-1252").decode(data);
+  const legacy = encoding === "latin1" ? latin : from1252(latin);
   return { content: legacy, format: new TextFormat(encoding, undefined, isCrlf(legacy)) };
 }
 
@@ -121,7 +121,13 @@ function hasManyControls(sample: Buffer): boolean {
 
 const LATIN1 = new Map(Array.from({ length: 256 }, (_, code) => [String.fromCharCode(code), code]));
 
+/** What 0x80 to 0x9f stand for; Node's own decoder takes them for Latin-1 in some versions. */
+const C1 = "€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ";
+
+function from1252(latin: string): string {
+  return latin.replace(/[\x80-\x9f]/g, (char) => C1.charAt(char.charCodeAt(0) - 0x80));
+}
+
 function codes1252(): Map<string, number> {
-  const decoder = new TextDecoder("windows-1252");
-  return new Map(Array.from({ length: 256 }, (_, code) => [decoder.decode(Buffer.of(code)), code]));
+  return new Map([...LATIN1].map(([char, code]) => [from1252(char), code]));
 }

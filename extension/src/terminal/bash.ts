@@ -6,6 +6,13 @@ import * as path from "node:path";
 import { promisify } from "node:util";
 import { Failure } from "../common/failure";
 
+const run = promisify(execFile);
+const SIGNALS = new Map<number, NodeJS.Signals>([
+  [0x03, "SIGINT"],
+  [0x1a, "SIGTSTP"],
+  [0x1c, "SIGQUIT"],
+]);
+
 const SHELLS = new Set(["bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"]);
 /** A terminal that edits lines holds no more than 4,095 bytes of one. */
 const TYPED_LINE = 4000;
@@ -74,7 +81,7 @@ export class Bash {
     channels += 1;
     const fifo = path.join(place.directory, `channel-${process.pid}-${channels}`);
     try {
-      await promisify(execFile)("mkfifo", ["-m", "600", fifo]);
+      await run("mkfifo", ["-m", "600", fifo]);
       // Both ways, or opening would wait for bash, and bash see an end between two lines.
       const descriptor = fs.openSync(fifo, fs.constants.O_RDWR | fs.constants.O_NONBLOCK);
       const channel = new net.Socket({ fd: descriptor, readable: false, writable: true });
@@ -120,9 +127,23 @@ export class Bash {
     this.pty.write(Buffer.concat(pieces));
   }
 
-  /** Presses a control key, `C-c`. The terminal keeps output that is on its way (`noflsh`). */
-  press(key: string): void {
-    this.type(Buffer.of(key.toUpperCase().charCodeAt(key.length - 1) & 0x1f));
+  /**
+   * Presses a control key, `C-c`, if it is still wanted. A key that signals does so directly and
+   * at once: as a byte it would arrive some time later, perhaps in the middle of the next command.
+   * Programs that asked for keys as bytes get the byte.
+   */
+  async press(key: string, isWanted: () => boolean): Promise<void> {
+    const code = key.toUpperCase().charCodeAt(key.length - 1) & 0x1f;
+    const signal = SIGNALS.get(code);
+    const asByte = !signal || !(await this.keysSignal());
+    if (!isWanted() || !this.isAlive) return;
+    if (asByte || !this.signal(signal)) this.type(Buffer.of(code));
+  }
+
+  private async keysSignal(): Promise<boolean> {
+    const terminal = linkOf(`/proc/${this.pid}/fd/255`);
+    const { stdout } = await run("stty", ["-F", terminal, "-a"]).catch(() => ({ stdout: "" }));
+    return !/(^|\s)-isig\b/.test(stdout);
   }
 
   /** The process group in the foreground; bash's own when it runs a builtin or nothing. */

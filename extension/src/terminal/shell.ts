@@ -148,8 +148,11 @@ export class BashShell {
   typeAsUser(data: string): boolean {
     if (!this.execution || !this.bash) return false;
     this.execution.userTyped = true;
-    if (data === "\x03") this.execution.wasSignalled = true;
     this.execution.wasTypedInto = true;
+    if (data === "\x03") {
+      void this.press(this.execution, "C-c");
+      return true;
+    }
     this.bash.type(Buffer.from(data));
     return true;
   }
@@ -310,27 +313,28 @@ export class BashShell {
 
   private async press(execution: Execution, key: string): Promise<void> {
     await this.canBeSignalled(execution);
-    this.pressUntilFelt(execution, key, [20, 100, 500]);
+    await this.pressUntilFelt(execution, key, [20, 100, 500]);
   }
 
   /**
    * While bash starts a program, a signal can reach bash alone, and bash just waits for the
    * program: press again if there is one now.
    */
-  private pressUntilFelt(execution: Execution, key: string, again: number[]): void {
+  private async pressUntilFelt(execution: Execution, key: string, again: number[]): Promise<void> {
     const { bash } = this;
     if (execution.isOver || !bash) return;
+    const isWanted = (): boolean => !execution.isOver;
     const atBash = bash.foreground() === bash.pid;
-    bash.press(key);
+    await bash.press(key, isWanted);
     const retry = ([delay, ...others]: number[]): void => {
       if (delay === undefined) return;
       execution.later(delay, () => {
         if (this.bash !== bash) return;
-        if (bash.foreground() !== bash.pid) bash.press(key);
+        if (bash.foreground() !== bash.pid) void bash.press(key, isWanted);
         else retry(others);
       });
     };
-    if (atBash) retry(again);
+    if (atBash && isWanted()) retry(again);
   }
 
   /** A signal that hits bash while it still reads the line would be lost, or the line. */
@@ -376,7 +380,7 @@ export class BashShell {
     execution.abandoned = true;
     execution.wasSignalled = true;
     const steps = [
-      () => this.pressUntilFelt(execution, "C-c", [20, 100, 500]),
+      () => void this.pressUntilFelt(execution, "C-c", [20, 100, 500]),
       () => void this.bash?.signal("SIGTERM"),
       () => this.killForeground(),
       () => this.bash?.kill(),
