@@ -33,7 +33,6 @@ from bascule.wire import (
 from bascule.wire.windows import decode_window
 
 from .http import HttpClient, target
-from .socketio import SocketClient
 
 _QUICK: Final = 30.0
 """Seconds for questions whose answer is at hand."""
@@ -65,6 +64,9 @@ class HubLink(WindowLink):
     """
 
     def __init__(self, url: str, token: str, *, client: str = "") -> None:
+        # Not at the head: it costs 0.2 s, and every runtime is imported with this one.
+        from .socketio import SocketClient
+
         headers = {"Authorization": f"Bearer {token}"}
         self._http = HttpClient(url, headers=headers, unreachable=HubUnreachable)
         self._socket = SocketClient(
