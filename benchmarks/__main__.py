@@ -81,7 +81,7 @@ def _describe(results: Results, effort: Effort, load_start: str, seconds: float)
     results.about |= {
         "date": now.strftime("%Y-%m-%d %H:%M UTC"),
         "machine": machine.facts(),
-        "versions": results.about.get("versions", {}),
+        "versions": results.about.get("versions", {}) | {"commit": machine.commit(ROOT)},
         "load_start": load_start,
         "load_end": machine.load(),
         "rounds": effort.rounds,

@@ -19,6 +19,13 @@ def facts() -> dict[str, str]:
     }
 
 
+def commit(root: Path) -> str:
+    """Which state of ours was measured; code that is being edited is said to be."""
+    found = _first_line("git", "-C", str(root), "rev-parse", "--short", "HEAD")
+    changed = _first_line("git", "-C", str(root), "status", "--porcelain", "--", "src")
+    return f"{found} with changes" if changed else found
+
+
 def load() -> str:
     """Load averages of 1, 5 and 15 minutes."""
     return ", ".join(f"{value:.2f}" for value in os.getloadavg())
@@ -36,4 +43,4 @@ def _first_line(*command: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (FileNotFoundError, subprocess.CalledProcessError):
         return "missing"
-    return done.stdout.splitlines()[0]
+    return next(iter(done.stdout.splitlines()), "")

@@ -35,7 +35,7 @@ def draw(results: Results, path: Path) -> None:
     mpl.use("svg")
     plt: Any = importlib.import_module("matplotlib.pyplot")
     # Fixed ids and no date: the same figures give the same file.
-    with mpl.rc_context({"svg.hashsalt": "bascule", "font.size": 9}):
+    with mpl.rc_context({"svg.hashsalt": "bascule", "svg.fonttype": "none", "font.size": 9}):
         canvas, grid = plt.subplots(2, 2, figsize=(11, 6.5), layout="constrained")
         for axes, panel in zip(grid.flat, PANELS, strict=True):
             _fill(axes, panel, results)
@@ -60,7 +60,7 @@ def _fill(axes: Any, panel: Panel, results: Results) -> None:
     )
     axes.bar_label(bars, [_label(e, v, panel, results) for e, v in shown.items()], padding=3)
     axes.set_xscale("log")
-    axes.set_xmargin(0.25)
+    axes.set_xmargin(0.4)
     axes.spines[["top", "right"]].set_visible(False)
 
 

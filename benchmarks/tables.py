@@ -16,11 +16,13 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def figure(value: float | None, unit: str = "") -> str:
-    """Three digits that matter, and no more."""
+    """Three digits that matter, and no more; counts as they are."""
     if value is None:
         return "–"
     if value == 0:
         return f"0{unit}"
+    if isinstance(value, int):
+        return f"{value:,}{unit}"
     if abs(value) >= 1000:
         return f"{value:,.0f}{unit}"
     digits = 3 if abs(value) < 1 else 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0

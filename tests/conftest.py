@@ -29,6 +29,7 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     *((call, "sandbox/answers.py", "_interpreter") for call in ("os.stat", "os.access")),
     ("os.stat", "sandbox/bash.py", "_channel_readable"),
     ("os.readlink", "sandbox/bash.py", "directory"),
+    ("os.readlink", "sandbox/bash.py", "is_starting_program"),
     *(
         ("io.BufferedReader.read", "sandbox/bash.py", name)
         for name in ("environment", "is_other_shell")

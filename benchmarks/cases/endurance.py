@@ -53,7 +53,7 @@ class Endurance(Case):
             for example in figures["examples"]
         ]
         rendered = table(["", "commands", "wrong", "commands/s"], rows)
-        return rendered + "".join(f"\n{line}" for line in examples[:10])
+        return "\n".join([rendered, *examples[:10], ""]) if examples else rendered
 
 
 if __name__ == "__main__":

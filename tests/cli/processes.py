@@ -64,21 +64,6 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._descriptor, keys.encode())
 
-    def press_until(self, key: str, text: str) -> None:
-        """Press a key that signals, again if need be, until `text` is shown.
-
-        Python's `input` looks for signals only while it waits for a key. One that comes while
-        the key before it is still being handled is noticed with the next signal.
-        """
-        while True:
-            self.type(key)
-            deadline = time.monotonic() + 1.0
-            while self.seen.find(text, self._read) < 0 and self._see_more(deadline):
-                pass
-            if self.seen.find(text, self._read) >= 0:
-                self.expect(text)
-                return
-
     def expect(self, text: str) -> str:
         """Wait until `text` is shown after what was expected before; returns what came until it."""
         deadline = time.monotonic() + PATIENCE

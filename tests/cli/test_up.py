@@ -111,7 +111,8 @@ def test_ctrl_d_ends_what_a_command_reads(terminal: Terminal) -> None:
 def test_ctrl_c_at_the_prompt_gives_up_the_line(terminal: Terminal) -> None:
     terminal.type("echo 'never")
     terminal.expect("'never")
-    terminal.press_until(CTRL_C, " $ ")
+    terminal.type(CTRL_C)
+    terminal.expect(" $ ")
     enter(terminal, "echo do''ne")
     terminal.expect("done\r\n")
 
@@ -119,7 +120,8 @@ def test_ctrl_c_at_the_prompt_gives_up_the_line(terminal: Terminal) -> None:
 def test_ctrl_c_gives_up_a_command_of_several_lines(terminal: Terminal) -> None:
     terminal.type("echo 'never\r")
     terminal.expect("> ")
-    terminal.press_until(CTRL_C, " $ ")
+    terminal.type(CTRL_C)
+    terminal.expect(" $ ")
     enter(terminal, "echo do''ne")
     terminal.expect("done\r\n")
 

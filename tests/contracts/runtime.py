@@ -109,6 +109,12 @@ class RuntimeSuite:
         assert seen.content == f"kept in {workspace}/inner\n"
         assert seen.metadata.working_dir == f"{workspace}/inner"
 
+    @pytest.mark.slow
+    async def test_commands_in_a_row_get_each_their_own_answer(self, runtime: Verbs) -> None:
+        for n in range(300):
+            seen = await runtime.run(f"echo word-{n}; (exit {n % 7})")
+            assert (seen.content, seen.exit_code) == (f"word-{n}\n", n % 7)
+
     async def test_named_shells_are_apart(self, runtime: Verbs) -> None:
         await runtime.run("word=here", shell="one")
         assert (await runtime.run("echo $word.", shell="two")).content == ".\n"
@@ -129,6 +135,7 @@ class RuntimeSuite:
         word = "x" * 200_000
         assert (await runtime.run(f"w={word}; echo ${{#w}}")).content == "200000\n"
 
+    @pytest.mark.slow
     async def test_large_output_is_whole_when_asked_for(self, runtime: Verbs) -> None:
         seen = await runtime.run("seq 1 400000", output_limit=0)
         assert seen.content == "".join(f"{n}\n" for n in range(1, 400_001))
@@ -174,6 +181,7 @@ class RuntimeSuite:
             assert (seen.exit_code, seen.metadata.timed_out) == (-1, "hard")
             assert (await runtime.interrupt()).was_running
 
+    @pytest.mark.slow
     async def test_silence_is_answered_early_unless_it_is_expected(
         self, make: Make, workspace: Path
     ) -> None:
@@ -217,6 +225,7 @@ class RuntimeSuite:
         await runtime.interrupt()
         await running
 
+    @pytest.mark.slow
     async def test_many_at_a_time_get_each_their_own_answer(self, runtime: Verbs) -> None:
         shells = [f"shell-{n}" for n in range(10)]
 
@@ -258,6 +267,7 @@ class RuntimeSuite:
         await gone(pid)
         assert (await runtime.run("echo usable")).content == "usable\n"
 
+    @pytest.mark.slow
     async def test_an_action_cancelled_at_once_is_not_in_the_way_of_the_next(
         self, runtime: Verbs
     ) -> None:
@@ -346,7 +356,9 @@ class RuntimeSuite:
     async def test_an_edit_that_finds_nothing_raises(self, runtime: Verbs, workspace: Path) -> None:
         await runtime.write("note", "text")
         with pytest.raises(EditNoMatch):
-            await runtime.edit(str(workspace / "note"), "str_replace", old_str="x", new_str="y")
+            await runtime.edit(
+                str(workspace / "note"), "str_replace", old_str="absent", new_str="y"
+            )
 
     async def test_relative_paths_start_where_the_shell_is(
         self, runtime: Verbs, workspace: Path

@@ -47,6 +47,7 @@ SETTINGS: dict[str, Any] = {
     "telemetry.telemetryLevel": "off",
     "terminal.integrated.enablePersistentSessions": False,
     "window.confirmBeforeClose": "never",
+    "workbench.secondarySideBar.defaultVisibility": "hidden",
     "workbench.startupEditor": "none",
     "bascule.autoConnect": True,
     "bascule.consent": {"*": "allow"},

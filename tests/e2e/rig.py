@@ -155,6 +155,10 @@ class Rig:
         await self._server.stop()
         await self.line.__aexit__(None, None, None)
         await self.hub.aclose()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)

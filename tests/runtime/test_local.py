@@ -129,8 +129,16 @@ async def test_a_child_that_cannot_start_says_why(
     with pytest.raises(SandboxStartFailed, match=r"exit status 3\nno such luck"):
         async with LocalRuntime(tmp_path, process=True):
             pass
-    monkeypatch.setattr(sys, "executable", "/missing/python")
-    with pytest.raises(SandboxStartFailed, match="did not start"):
+
+
+async def test_a_child_that_the_system_refuses_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+    with pytest.raises(SandboxStartFailed, match="no more processes"):
         async with LocalRuntime(tmp_path, process=True):
             pass
 

@@ -116,6 +116,13 @@ async def test_progress_too_fast_for_the_stream_is_read_from_the_log(tmp_path: P
         assert seen.data == b"".join(b"%d\n" % n for n in range(1, 40_001))
 
 
+async def test_a_connection_that_was_streamed_on_is_used_again(tmp_path: Path) -> None:
+    async with Served(settings(tmp_path)) as runtime:
+        for _ in range(3):
+            await runtime.run("echo hi", on_progress=Seen())
+        assert len(runtime._http._idle) == 1
+
+
 async def test_nobody_there_is_found_out_while_connecting() -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         url = f"http://127.0.0.1:{sock.getsockname()[1]}"
@@ -156,10 +163,13 @@ async def test_a_proxy_that_finds_no_sandbox_means_it_is_unreachable(status: int
     "answer",
     [
         http(500, b"<html>oops</html>"),
+        http(200, b"<html>a page of somebody else</html>"),
+        http(200, b'{"observation": "from-the-future"}'),
+        http(200, b'{"observation": "run", "content": 3}'),
         http(500, b'{"error": {"code": "from.the.future", "message": "m", "detail": {}}}'),
     ],
 )
-async def test_an_error_nobody_knows_is_a_remote_error(answer: bytes) -> None:
+async def test_an_answer_nobody_can_read_is_a_remote_error(answer: bytes) -> None:
     async with answering(answer) as runtime:
         with pytest.raises(RemoteError):
             await runtime.act(CmdRun("true"))

@@ -146,6 +146,7 @@ async def test_events_resume_at_an_offset(client: Client) -> None:
         assert (frame["offset"], b64decode(frame["data"])) == (15, b"\n9\n10\n")
 
 
+@pytest.mark.slow
 async def test_a_slow_reader_of_events_is_told_what_it_missed(tmp_path: Path) -> None:
     async with serving(tmp_path, stream_lag=64 << 10) as server, Client(server.url) as client:
         async with events(client) as stream:

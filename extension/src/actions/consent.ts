@@ -93,13 +93,14 @@ export class Consent {
   }
 }
 
-/** One line that says what would be done. */
-export function summary(action: Asked): string {
+/** One line that says what would be done; paths as `shown` has them. */
+export function summary(action: Asked, shown = (path: string): string => path): string {
   const args = action.args as Record<string, unknown>;
-  const text = [args.command, args.path, args.pattern, args.question].find(
+  const path = typeof args.path === "string" && args.path ? shown(args.path) : undefined;
+  const text = [args.command, path, args.pattern, args.question].find(
     (value) => typeof value === "string" && value !== "",
   ) as string | undefined;
-  const subject = action.action === "edit" ? (args.path as string) : text;
+  const subject = action.action === "edit" ? path : text;
   const line = (subject ?? "").split("\n", 1)[0] ?? "";
   return `${action.action} ${line.length > 200 ? `${line.slice(0, 200)}…` : line}`.trim();
 }

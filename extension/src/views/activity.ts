@@ -75,7 +75,7 @@ export class Activity implements vscode.TreeDataProvider<Entry>, Disposable {
   }
 
   getTreeItem(entry: Entry): vscode.TreeItem {
-    const item = new vscode.TreeItem(summary(entry.action));
+    const item = new vscode.TreeItem(summary(entry.action, vscode.workspace.asRelativePath));
     item.description = `${entry.action.agent} · ${took(entry)}`;
     item.tooltip = entry.outcome ?? "";
     item.iconPath = new vscode.ThemeIcon(

@@ -21,6 +21,7 @@ from bascule.core.observations import CmdOutput, Observation
 
 from .continuation import is_unfinished
 from .loop import LoopThread
+from .noticing import signals_are_noticed
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +56,15 @@ class Prompt:
         That is the last command's when they were read from a file, as a script's would be. A
         person who leaves has not failed, unless by `exit N`.
         """
-        if self._is_terminal:
-            import readline  # noqa: F401  # line editing for `input`, when imported
+        if not self._is_terminal:
+            return self._obey()
+        import readline  # noqa: F401  # line editing for `input`, when imported
 
-            self._directory = self._first_directory()
+        self._directory = self._first_directory()
+        with signals_are_noticed():
+            return self._obey()
+
+    def _obey(self) -> int:
         for command in self._commands():
             if leaving := _LEAVE.fullmatch(command):
                 return int(leaving[1] or (0 if self._is_terminal else self._status)) & 255

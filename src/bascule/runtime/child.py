@@ -13,13 +13,15 @@ from collections.abc import Coroutine
 from typing import Any
 
 from bascule.core.contracts import Closable
-from bascule.core.errors import SandboxStartFailed
+from bascule.core.errors import SandboxStartFailed, SandboxUnreachable
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 
 logger = logging.getLogger(__name__)
 
 _STOP = 10.0
 """Seconds the child has to stop in good order before it is killed."""
+_DYING = 1.0
+"""Seconds in which a child whose connection broke is seen to have ended, if it has."""
 _LAST_WORDS = 20
 
 
@@ -69,23 +71,32 @@ class ChildServer(Closable):
         ended = asyncio.ensure_future(self._ended.wait())
         try:
             await asyncio.wait({work, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if ended.done():
-                raise SandboxStartFailed(
-                    f"The sandbox's process ended before it answered: {self.last_words()}"
-                )
-            await work
+            if not ended.done():
+                return await work
+            raise self._never_answered()
+        except SandboxUnreachable as error:
+            # Its end may have been felt on the connection first.
+            if not await self.has_ended():
+                raise
+            raise self._never_answered() from error
         finally:
             work.cancel()
             ended.cancel()
             await asyncio.gather(work, ended, return_exceptions=True)
 
-    async def has_ended(self, *, within: float) -> bool:
+    async def has_ended(self, *, within: float = _DYING) -> bool:
+        """Whether it has, or does so shortly."""
         try:
             async with asyncio.timeout(within):
                 await self._ended.wait()
         except TimeoutError:
             return False
         return True
+
+    def _never_answered(self) -> SandboxStartFailed:
+        return SandboxStartFailed(
+            f"The sandbox's process ended before it answered: {self.last_words()}"
+        )
 
     def last_words(self) -> str:
         """How the child ended and what it said last; for the message of an error."""

@@ -21,9 +21,6 @@ from .verbs import Verbs, with_timeout
 
 _Answer = TypeVar("_Answer")
 
-_DYING = 1.0
-"""Seconds in which a child whose connection broke is seen to have ended, if it has."""
-
 
 class LocalRuntime(Verbs):
     """Does actions here, as the present user.
@@ -43,7 +40,7 @@ class LocalRuntime(Verbs):
     ) -> None:
         self._working_dir = working_dir
         self._settings = settings
-        self._default_timeout = default_timeout
+        self.default_timeout = default_timeout
         self._process = process
         self._child: ChildServer | None = None
         self._inner: Runtime | None = None
@@ -67,7 +64,7 @@ class LocalRuntime(Verbs):
             self._inner = here
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
-        action = with_timeout(action, self._default_timeout)
+        action = with_timeout(action, self.default_timeout)
         return await self._or_died(self._open.act(action, on_progress=on_progress))
 
     async def upload(self, source: Path, destination: str) -> None:
@@ -122,6 +119,6 @@ class LocalRuntime(Verbs):
         try:
             return await work
         except SandboxUnreachable as error:
-            if self._child is None or not await self._child.has_ended(within=_DYING):
+            if self._child is None or not await self._child.has_ended():
                 raise
             raise SandboxDied(f"The sandbox's process ended: {self._child.last_words()}") from error

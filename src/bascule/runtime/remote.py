@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote
@@ -15,12 +15,14 @@ from bascule.core.contracts import LogMatch, OnProgress, Progress
 from bascule.core.errors import (
     AccessDenied,
     BasculeError,
+    InvalidAction,
     LinkError,
     LogRangeGone,
     NoSuchShell,
     RemoteError,
     SandboxDied,
     SandboxUnreachable,
+    UnknownKind,
 )
 from bascule.core.identity import EventId
 from bascule.core.observations import Observation
@@ -34,6 +36,7 @@ from bascule.wire import (
     error_from_wire,
     error_observation,
     from_json,
+    parcel,
     to_json,
 )
 
@@ -51,6 +54,7 @@ _CANCEL: Final = 5.0
 _GONE: Final = frozenset({404, 502, 503, 504})
 _ACTION_HEADERS: Final = {"Content-Type": "application/json", "X-Bascule-Cancel": "interrupt"}
 _RAW_BODY: Final = {"Content-Type": "application/octet-stream"}
+_PLAIN_HEADERS: Final = {**_ACTION_HEADERS, "Accept": parcel.MEDIA_TYPE}
 _EVENT_HEADERS: Final = {**_ACTION_HEADERS, "Accept": "text/event-stream"}
 
 
@@ -78,7 +82,7 @@ class RemoteRuntime(Verbs):
             connect_timeout=connect_timeout,
             tls=tls,
         )
-        self._default_timeout = default_timeout
+        self.default_timeout = default_timeout
         self._capabilities: frozenset[str] = frozenset()
 
     @property
@@ -99,7 +103,7 @@ class RemoteRuntime(Verbs):
         await self._http.aclose()
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
-        action = with_timeout(action, self._default_timeout)
+        action = with_timeout(action, self.default_timeout)
         try:
             body = to_json({"action": encode_action(action)})
             if on_progress is None:
@@ -117,7 +121,7 @@ class RemoteRuntime(Verbs):
         packed = await asyncio.to_thread(pack, source)
         where = target(
             "/upload_file",
-            destination=destination_of(packed, source, destination),
+            destination=await asyncio.to_thread(destination_of, packed, source, destination),
             filename=packed.name,
             recursive="true" if packed.is_zip else None,
         )
@@ -151,42 +155,54 @@ class RemoteRuntime(Verbs):
             "POST",
             "/execute_action",
             body=body,
-            headers=_ACTION_HEADERS,
+            headers=_PLAIN_HEADERS,
             timeout=_patience(action),
         )
         _ensure_ok(reply.status, reply.body)
-        return decode_observation(from_json(reply.body))
+        is_parcel = reply.headers.get("content-type") == parcel.MEDIA_TYPE
+        with self._reading_answers():
+            event = parcel.unpack(reply.body) if is_parcel else from_json(reply.body)
+            return decode_observation(event)
 
     async def _act_and_watch(
         self, action: Action, body: bytes, on_progress: OnProgress
     ) -> Observation:
-        reader = EventReader()
         where, patience = "/execute_action", _patience(action)
+        observation: Observation | None = None
         async with self._stream("POST", where, body=body, headers=_EVENT_HEADERS) as reply:
             try:
                 async with asyncio.timeout(patience):
-                    async for chunk in reply.chunks():
-                        for event in reader.feed(chunk):
-                            observation = await self._take(event, on_progress)
-                            if observation is not None:
-                                return observation
+                    async for event in _events(reply):
+                        observation = await self._take(event, on_progress) or observation
             except TimeoutError:
                 raise self._lost(f"did not answer within {patience} seconds") from None
-        raise self._lost("ended its answer early")
+        if observation is None:
+            raise self._lost("ended its answer early")
+        return observation
 
     async def _take(self, event: ServerEvent, on_progress: OnProgress) -> Observation | None:
-        """Hand on output; returns the observation when it has come."""
-        data = from_json(event.data)
-        match event.name:
-            case "output":
-                on_progress(decode_progress(data))
-            case "skipped":
-                await self._fill_gap(data["shell"], data["offset"], data["end"], on_progress)
-            case "observation":
+        """Hand on output; returns the observation when that is what has come."""
+        with self._reading_answers():
+            data = from_json(event.data)
+            if event.name == "observation":
                 return decode_observation(data)
-            case "error":
-                raise error_from_wire(data["error"])
+            progress = decode_progress(data) if event.name == "output" else None
+        if progress is not None:
+            on_progress(progress)
+        elif event.name == "skipped":
+            await self._fill_gap(data["shell"], data["offset"], data["end"], on_progress)
+        elif event.name == "error":
+            raise error_from_wire(data["error"])
         return None
+
+    @contextmanager
+    def _reading_answers(self) -> Iterator[None]:
+        """An answer nobody can read is no failure of the action, which may well have been done."""
+        try:
+            yield
+        except (InvalidAction, UnknownKind) as error:
+            what = f"{self.url} gave an answer this version cannot read: {error.message}"
+            raise RemoteError(what, remote_code=error.code) from error
 
     async def _fill_gap(self, shell: str, start: int, end: int, on_progress: OnProgress) -> None:
         """We were too slow for the stream; the log still has it, unless it is past its bound."""
@@ -229,6 +245,13 @@ class RemoteRuntime(Verbs):
 
     def _lost(self, what: str) -> SandboxUnreachable:
         return SandboxUnreachable(f"{self.url} {what}", url=self.url, sent=True)
+
+
+async def _events(reply: StreamedReply) -> AsyncIterator[ServerEvent]:
+    reader = EventReader()
+    async for chunk in reply.chunks():
+        for event in reader.feed(chunk):
+            yield event
 
 
 def _patience(action: Action) -> float | None:

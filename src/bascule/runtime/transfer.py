@@ -25,7 +25,10 @@ def pack(source: Path) -> Download:
 
 def destination_of(packed: Download, source: Path, destination: str) -> str:
     """Where it goes: a file into `destination`, a directory into one of its own name there."""
-    return f"{destination}/{source.absolute().name}" if packed.is_zip else destination
+    if not packed.is_zip:
+        return destination
+    name = source.name if source.name not in ("", "..") else source.resolve().name
+    return f"{destination}/{name}"
 
 
 def copy_in(sandbox: Sandbox, source: Path, destination: str) -> None:

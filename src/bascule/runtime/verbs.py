@@ -48,6 +48,9 @@ _Seen = TypeVar("_Seen", bound=Observation)
 class Verbs(Runtime):
     """A runtime with a method for each thing people do most."""
 
+    default_timeout: float | None = None
+    """Seconds for commands that bring no time-out of their own; None: no bound."""
+
     async def run(
         self,
         command: str,
@@ -66,7 +69,7 @@ class Verbs(Runtime):
             command,
             shell=shell,
             cwd=cwd,
-            timeout=timeout,
+            timeout=self.default_timeout if timeout is None else timeout,
             is_input=is_input,
             blocking=blocking,
             queue=queue,

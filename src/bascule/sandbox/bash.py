@@ -160,12 +160,21 @@ class BashProcess:
         except OSError:
             return -1
 
+    def is_starting_program(self) -> bool:
+        """What is in the foreground is still a copy of bash, about to become something else (or a
+        subshell, which looks the same)."""
+        try:
+            program = Path(f"/proc/{self.foreground()}/exe").readlink()
+            return program == Path(f"/proc/{self.pid}/exe").readlink()
+        except OSError:
+            return False
+
     def settle(self) -> None:
         """Before a command: give the terminal the modes it started with, if a program left others.
 
         Echo would put typed input into the output, output processing would change its newlines.
         """
-        if fcntl.ioctl(self._master, termios.TCGETS, bytes(len(self._modes))) != self._modes:
+        if fcntl.ioctl(self._master, termios.TCGETS, _NO_MODES) != self._modes:
             fcntl.ioctl(self._master, termios.TCSETS, self._modes)
 
     def unread_commands(self) -> int:
@@ -221,16 +230,21 @@ class BashProcess:
             self._master = -1
 
     def drain(self) -> None:
-        """Deliver all that was printed up to now. The kernel answers "would block" only when
-        nothing is on its way, so afterwards nothing earlier is missing."""
-        while self._master >= 0 and (data := self._read()):
+        """Deliver all that was printed up to now.
+
+        The kernel answers "would block" only when nothing is on its way, so afterwards nothing
+        earlier is missing. A terminal holds little; the bound is for a job that prints for ever.
+        """
+        left = _DRAINED
+        while self._master >= 0 and left > 0 and (data := self._read()):
+            left -= len(data)
             self._on_output(data)
 
     def _readable(self) -> None:
         data = self._read()
         if data:
             self._on_output(data)
-        elif self._master >= 0:
+        elif data is not None and self._master >= 0:
             # No process has the terminal open: nothing more will come, the keeper tells the end.
             self._loop.remove_reader(self._master)
 
@@ -301,6 +315,7 @@ class BashProcess:
 
 
 _PTY_CHUNK = 4095
+_DRAINED = 4 << 20
 _TYPED_LINE = 4000
 _SIGNALS = {b"\x03": signal.SIGINT, b"\x1a": signal.SIGTSTP, b"\x1c": signal.SIGQUIT}
 _KEY_SIGNALS = frozenset(_SIGNALS.values())
@@ -314,7 +329,7 @@ def _quiet(master: int, size: tuple[int, int]) -> bytes:
     modes[3] &= ~(termios.ECHO | termios.ECHONL)
     termios.tcsetattr(master, termios.TCSANOW, modes)
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
-    return fcntl.ioctl(master, termios.TCGETS, bytes(_TERMIOS_SIZE))
+    return fcntl.ioctl(master, termios.TCGETS, _NO_MODES)
 
 
-_TERMIOS_SIZE = 60
+_NO_MODES = bytes(60)

@@ -8,27 +8,47 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from bascule.core.actions import Action
 from bascule.core.contracts import OnProgress
 from bascule.core.errors import BasculeError, InvalidAction, UnknownKind
 from bascule.core.identity import EventId
 from bascule.core.observations import Error, Observation
-from bascule.wire import decode_action, error_observation, from_json, reply_envelope, to_json
+from bascule.wire import (
+    decode_action,
+    error_observation,
+    from_json,
+    parcel,
+    reply_envelope,
+    to_json,
+)
 
 from .executor import Sandbox
 from .inflight import InFlight
 from .listener import CONNECTION, Connection
 from .metrics import Metrics
-from .replies import Receive, Refused, Scope, Send, error_body, read_body, send_json
-from .sse import event, send_frames, start_events
+from .replies import (
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    Vanished,
+    error_body,
+    read_body,
+    send_json,
+    send_parcel,
+)
+from .sse import event as sse_event
+from .sse import send_frames, start_events
 from .stream import Backlog
 from .system import SystemInfo
 
 CANCEL_HEADER = b"x-bascule-cancel"
 """`interrupt`: this client wants its action ended when it goes away. Without it a command goes on,
 since OpenHands' clients hang up on long commands and come back to read."""
+
+_PARCEL = parcel.MEDIA_TYPE.encode()
 
 
 class ExecuteAction:
@@ -49,63 +69,79 @@ class ExecuteAction:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = _request_in(await read_body(receive))
-        started = time.perf_counter()
         self._system.touch()
         try:
             action = decode_action(request)
         except UnknownKind as error:
-            body = to_json(reply_envelope(request, error_observation(error, None)))
-            await send_json(send, body)
+            unknown = error_observation(error, None)
+            await send_json(send, to_json(reply_envelope(request, unknown)))
             return
+        # Other ids are integers that clients number from 0 each, so they name nothing here.
+        action_id = action.id if isinstance(request.get("id"), str) else None
         headers: Mapping[bytes, bytes] = scope["bascule.headers"]
+        asked = _Asked(request, action, action_id, time.perf_counter(), headers.get(b"accept"))
         connection: Connection = scope[CONNECTION]
-        asked = request.get("id")
-        action_id = action.id if isinstance(asked, str) else None
+        if connection.transport.is_closing():
+            raise Vanished
         if action_id is not None and headers.get(CANCEL_HEADER) == b"interrupt":
             connection.when_lost = lambda: self._in_flight.cancel_soon(action_id)
         try:
-            if headers.get(b"accept") == b"text/event-stream":
-                await self._answer_with_events(request, action, action_id, send)
+            if asked.accept == b"text/event-stream":
+                await self._answer_with_events(asked, send)
             else:
-                observation = await self._act(action, action_id)
-                body = to_json(reply_envelope(request, observation))
-                self._count(action, observation, started, len(body))
-                await send_json(send, body)
+                await self._answer(asked, send)
         finally:
             connection.when_lost = None
             self._system.touch()
 
-    async def _act(
-        self, action: Action, action_id: EventId | None, on_progress: OnProgress | None = None
-    ) -> Observation:
-        work = self._sandbox.act(action, on_progress=on_progress)
-        return await self._in_flight.run(action_id, work)
+    async def _answer(self, asked: _Asked, send: Send) -> None:
+        observation = await self._act(asked)
+        event = reply_envelope(asked.request, observation)
+        if asked.accept == _PARCEL and len(observation.content) >= parcel.WORTHWHILE:
+            packed = parcel.pack(event)
+            self._count(asked, observation, sum(map(len, packed)))
+            await send_parcel(send, packed)
+        else:
+            body = to_json(event)
+            self._count(asked, observation, len(body))
+            await send_json(send, body)
 
-    async def _answer_with_events(
-        self, request: Mapping[str, Any], action: Action, action_id: EventId | None, send: Send
-    ) -> None:
+    async def _answer_with_events(self, asked: _Asked, send: Send) -> None:
         """Output while it comes, then the observation, or the error if there is none."""
-        started = time.perf_counter()
         backlog = Backlog(self._lag)
         await start_events(send)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(send_frames(send, backlog.frames))
             try:
-                observation = await self._act(action, action_id, backlog.take)
+                observation = await self._act(asked, backlog.take)
             except BasculeError as error:
-                last = event("error", error_body(error))
+                last = sse_event("error", error_body(error))
+            except Refused as refused:
+                last = sse_event("error", error_body(refused.error))
             else:
-                body = to_json(reply_envelope(request, observation))
-                self._count(action, observation, started, len(body))
-                last = event("observation", body)
+                body = to_json(reply_envelope(asked.request, observation))
+                self._count(asked, observation, len(body))
+                last = sse_event("observation", body)
             finally:
                 backlog.finish()
         await send({"type": "http.response.body", "body": last})
 
-    def _count(self, action: Action, observation: Observation, started: float, size: int) -> None:
+    async def _act(self, asked: _Asked, on_progress: OnProgress | None = None) -> Observation:
+        work = self._sandbox.act(asked.action, on_progress=on_progress)
+        return await self._in_flight.run(asked.action_id, work)
+
+    def _count(self, asked: _Asked, observation: Observation, size: int) -> None:
         outcome = observation.error_id if isinstance(observation, Error) else observation.kind
-        seconds = time.perf_counter() - started
-        self._metrics.answered(action.kind, outcome, seconds=seconds, size=size)
+        seconds = time.perf_counter() - asked.at
+        self._metrics.answered(asked.action.kind, outcome, seconds=seconds, size=size)
+
+
+class _Asked(NamedTuple):
+    request: Mapping[str, Any]
+    action: Action
+    action_id: EventId | None
+    at: float
+    accept: bytes | None
 
 
 def _request_in(body: bytes) -> Mapping[str, Any]:

@@ -12,57 +12,61 @@ Reason = Literal["end", "soft", "hard", "lost"]
 """Why a wait is over: the command ended, printed nothing for a while, is out of time, or bash died
 before it ran it."""
 
+Stage = Literal["told", "begun", "over"]
+"""told: bash was given the command. begun: bash runs it. Being over counts as both."""
+
 
 class Execution:
-    """One command, from its line to its end. Answers take the output as it comes."""
+    """One command, from its line to its end. Answers take the output as it comes.
 
-    def __init__(
-        self, command: str, *, nonce: bytes, output: Output, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self.command = command
+    Made for every command, so what most of them do not need is a class attribute or made later.
+    """
+
+    answers = 0
+    log_start = 0
+    background = ""
+    left_by_previous = ""
+    """What the command before printed and how it ended, when nobody had been told."""
+    path = ""
+    status = -1
+    background_pid = -1
+    is_told = False
+    is_started = False
+    is_over = False
+    is_retry = False
+    abandoned = False
+    """Nobody waits for it any more; it is being ended."""
+    was_signalled = False
+    was_asked = False
+    """Bash was asked for the end, since it seemed to be at its prompt."""
+    new_shell = False
+    shell_ended = False
+    replaced = False
+    status_unknown = False
+    waiter: asyncio.Future[Reason] | None = None
+    when_begun: Callable[[], None] | None = None
+
+    def __init__(self, *, nonce: bytes, output: Output, loop: asyncio.AbstractEventLoop) -> None:
         self.nonce = nonce
         self.output = output
-        self.told = asyncio.Event()
-        """Set once bash was given the command, and in any case when it is over."""
-        self.begun = asyncio.Event()
-        """Set once bash runs the command, and in any case when it is over."""
-        self.started = False
-        """Bash said that it runs the command."""
-        self.when_begun: Callable[[], None] | None = None
-        self.answers = 0
-        self.log_start = 0
-        self.background = ""
-        self.left_by_previous = ""
-        self.path = ""
-        self.status = -1
-        self.background_pid = -1
-        self.is_over = False
-        self.is_retry = False
-        self.abandoned = False
-        self.was_signalled = False
-        self.new_shell = False
-        self.shell_ended = False
-        self.replaced = False
-        self.status_unknown = False
-        self.waiter: asyncio.Future[Reason] | None = None
         self._loop = loop
-        self._began = loop.time()
-        self._last_output = self._began
-        self._ended: asyncio.Future[None] | None = None
+        self._began = self._last_output = loop.time()
+        self._reached: dict[Stage, asyncio.Future[None]] = {}
         self._timers: list[asyncio.TimerHandle] = []
 
-    @property
-    def ended(self) -> asyncio.Future[None]:
-        """Done once the command is over, however it ended."""
-        if self._ended is None:
-            self._ended = self._loop.create_future()
-            if self.is_over:
-                self._ended.set_result(None)
-        return self._ended
+    async def until(self, stage: Stage) -> None:
+        """Wait until the command is that far; any number may wait."""
+        done = {"told": self.is_told, "begun": self.is_started, "over": self.is_over}[stage]
+        if not (done or self.is_over):
+            await asyncio.shield(self._reached.setdefault(stage, self._loop.create_future()))
+
+    def tell(self) -> None:
+        self.is_told = True
+        self._announce("told")
 
     def begin(self) -> None:
-        self.started = True
-        self.begun.set()
+        self.is_started = True
+        self._announce("begun")
         if self.when_begun is not None:
             self.when_begun()
 
@@ -132,9 +136,12 @@ class Execution:
 
     def close(self) -> None:
         self.is_over = True
-        self.told.set()
-        self.begun.set()
         for timer in self._timers:
             timer.cancel()
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(None)
+        for stage in tuple(self._reached):
+            self._announce(stage)
+
+    def _announce(self, stage: Stage) -> None:
+        reached = self._reached.pop(stage, None)
+        if reached is not None and not reached.done():
+            reached.set_result(None)

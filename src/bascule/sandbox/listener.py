@@ -103,6 +103,11 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            # asyncio does this too, but not for every listening socket that may be handed in; an
+            # answer of two writes would wait 40 ms for the client's acknowledgement of the first.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._expect_more()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -135,6 +140,12 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
         # Reading goes on after a large body too: only so is a client that leaves noticed.
         self.flow.resume_reading()
+        cycle: Any = self.cycle  # there is none for a WebSocket's handshake
+        if cycle and cycle.response_complete and self.timeout_keep_alive_task is None:
+            # It was answered before its body had come; the time to be idle starts only now.
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def handle_websocket_upgrade(self) -> None:
         self._in_request = False

@@ -1,12 +1,14 @@
 """What we say to bash, and how we know its answer: rules only, no I/O.
 
 Commands do not travel through the terminal. Bash reads them from a channel of its own (its
-descriptor 0) while what it runs has the terminal. For each command two lines are written there:
+descriptor 0) while what it runs has the terminal. For each command one line is written there: print
+the start mark, put `$?` back to what the command before left, `eval` the text with the terminal as
+its input, print the end mark with the status and state. What comes before the start mark is left
+over from the command before (a prompt, a notice); a signal sent before it could tear the line apart
+and make bash run a piece of it.
 
-1. print the start mark, put `$?` back to what the command before left, `eval` the text with the
-   terminal as its input, print the end mark with the status and state;
-2. print the end mark once more. An interrupt makes bash drop what is left of a line, and this
-   line is how the end is known then.
+An interrupt makes bash drop what is left of a line. So when a signal was sent, or a prompt is seen
+and no end, another line is written that prints the end mark and nothing else.
 
 A mark is an escape sequence no terminal shows: `ESC ] 7771 ; NONCE ; … BEL`. The nonce is made for
 one command and good for one start and one end, so nothing printed by accident passes for either:
@@ -19,11 +21,13 @@ Details that would break something if changed:
 - `>&0 2>&0` sends what is not for the user (a trace, a DEBUG trap's output) into the channel,
   where we drop it.
 - `\\builtin` is not subject to aliases; functions named like builtins do not matter to it.
-- Line 2 is a simple command: after a syntax error inside `eval` bash rejects a leading `{`.
+- Every line begins with a simple command: after a syntax error inside `eval` bash takes a leading
+  `{` or `!` for a plain word.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from dataclasses import dataclass
@@ -70,7 +74,7 @@ class Found:
     end: End | None
     """None for a start mark."""
     at_prompt: bool = False
-    """The end came from the second line: the first was dropped, and a prompt was printed."""
+    """The end was asked for: the command's own line was dropped, and a prompt was printed."""
 
 
 def init_line(*, terminal: str, load_rc: bool) -> bytes:
@@ -84,24 +88,21 @@ def init_line(*, terminal: str, load_rc: bool) -> bytes:
     ).encode()
 
 
-def command_lines(text: str, nonce: str, *, last_status: int, options: str) -> bytes:
-    """The two lines that run `text`. Raises `CommandInvalid` for what bash cannot be given."""
+def command_line(text: str, nonce: str, *, last_status: int, options: str) -> bytes:
+    """The line that runs `text`. Raises `CommandInvalid` for what bash cannot be given."""
     if "\0" in text:
         raise CommandInvalid(
             f"the command holds a NUL byte at position {text.index(chr(0))}, which no shell can "
             "be given; write it to a file instead"
         )
-    begin = f"\\builtin printf '\\e]7771;{nonce};S\\a' >&255;{_restore(last_status)}"
+    start = f"\\builtin printf '\\e]7771;{nonce};S\\a' >&255;{_restore(last_status)}"
     if "x" in options:
         # The trace of `eval` itself comes before the start mark when that is printed inside.
-        first = f"{{ {begin} }} >/dev/null 2>&1\n{text}"
-        begin = ""
-    else:
-        first = text
-        begin = f"{{ {begin} }} >&0 2>&0; "
+        text = f"{{ {start} }} >/dev/null 2>&1\n{text}"
+        start = ""
     line = (
-        f"{begin}\\builtin eval $'{first.translate(_ESCAPES)}' <&255; "
-        f"{{ {_report(nonce, 'E')}; }} >&0 2>&0\n{_report(nonce, 'F')} 2>&0\n"
+        f"{start}\\builtin eval $'{text.translate(_ESCAPES)}' <&255; "
+        f"{{ {_report(nonce, 'E')}; }} >&0 2>&0\n"
     )
     try:
         encoded = line.encode()
@@ -117,8 +118,8 @@ def command_lines(text: str, nonce: str, *, last_status: int, options: str) -> b
     return encoded
 
 
-def sync_line(nonce: str) -> bytes:
-    """A line whose end mark shows that bash reads and runs lines again."""
+def ask_line(nonce: str) -> bytes:
+    """A line that only prints the end mark: bash reads and runs lines again."""
     return f"{_report(nonce, 'F')} 2>&0\n".encode()
 
 
@@ -127,7 +128,7 @@ def repair_line(nonce: str, *, terminal: str) -> bytes:
     return (
         "\\unset -f builtin printf eval exec enable\n\\enable builtin printf eval exec\n"
         f"\\exec 255<>{terminal}\n"
-    ).encode() + sync_line(nonce)
+    ).encode() + ask_line(nonce)
 
 
 def find_mark(data: bytes, nonce: bytes) -> Found | None:
@@ -211,6 +212,7 @@ def _report(nonce: str, letter: str) -> str:
     )
 
 
+@functools.lru_cache(maxsize=64)  # most ends are alike
 def _parse(body: bytes) -> End:
     state, path, cwd = body.decode("utf-8", "surrogateescape").split("\x1f", 2)
     status, background, options = state.split(";")

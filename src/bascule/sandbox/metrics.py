@@ -1,58 +1,100 @@
-"""What the server counts, in Prometheus' text form."""
+"""What the server counts, in Prometheus' text form.
+
+Counting is on the path of every action, so it is plain integers; prometheus_client puts them into
+words when somebody asks, and is imported then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
-CONTENT_TYPE = CONTENT_TYPE_LATEST
+_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 600)
 
-_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 600)
+
+class _Durations:
+    """How many actions of a kind took how long."""
+
+    __slots__ = ("buckets", "total")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(_BOUNDS) + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.buckets[bisect_left(_BOUNDS, seconds)] += 1
+        self.total += seconds
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        names = [*map(str, map(float, _BOUNDS)), "+Inf"]
+        counts, sum_so_far = [], 0
+        for count in self.buckets:
+            sum_so_far += count
+            counts.append(float(sum_so_far))
+        return list(zip(names, counts, strict=True))
 
 
 class Metrics:
-    """The counters of one server, in a registry of their own."""
+    """The counters of one server."""
 
     def __init__(self, *, open_shells: Callable[[], int], under_way: Callable[[], int]) -> None:
-        self._registry = CollectorRegistry()
-        self._actions = Counter(
-            "bascule_actions",
-            "Actions answered, by kind; outcome is the observation's kind, or the error's code.",
-            ("kind", "outcome"),
-            registry=self._registry,
-        )
-        self._seconds = Histogram(
-            "bascule_action_seconds",
-            "Seconds from the request to the answer, by kind.",
-            ("kind",),
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._bytes = Counter(
-            "bascule_answer_bytes", "Bytes of answers to actions.", registry=self._registry
-        )
-        self._gauge("bascule_shells_open", "Shells that are open.", open_shells)
-        self._gauge("bascule_actions_under_way", "Actions being done now.", under_way)
-        ProcessCollector(namespace="bascule", registry=self._registry)
-        # Looking a child up by its labels costs more than counting does.
-        self._by_outcome: dict[tuple[str, str], Counter] = {}
-        self._by_kind: dict[str, Histogram] = {}
+        self._open_shells = open_shells
+        self._under_way = under_way
+        self._actions: Counter[tuple[str, str]] = Counter()
+        self._durations: dict[str, _Durations] = {}
+        self._bytes = 0
 
     def answered(self, kind: str, outcome: str, *, seconds: float, size: int) -> None:
-        counter = self._by_outcome.get((kind, outcome))
-        if counter is None:
-            counter = self._by_outcome[kind, outcome] = self._actions.labels(kind, outcome)
-        counter.inc()
-        histogram = self._by_kind.get(kind)
-        if histogram is None:
-            histogram = self._by_kind[kind] = self._seconds.labels(kind)
-        histogram.observe(seconds)
-        self._bytes.inc(size)
+        self._actions[kind, outcome] += 1
+        durations = self._durations.get(kind)
+        if durations is None:
+            durations = self._durations[kind] = _Durations()
+        durations.add(seconds)
+        self._bytes += size
 
-    def text(self) -> bytes:
-        return generate_latest(self._registry)
+    def text(self) -> tuple[bytes, str]:
+        """All of it, and its content type. Reads files of the system, so ask in a thread."""
+        from prometheus_client import CollectorRegistry, ProcessCollector
+        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-    def _gauge(self, name: str, help_text: str, value: Callable[[], int]) -> None:
-        Gauge(name, help_text, registry=self._registry).set_function(value)
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self)
+        ProcessCollector(namespace="bascule", registry=registry)
+        return generate_latest(registry), CONTENT_TYPE_LATEST
+
+    def collect(self) -> Iterator[Metric]:
+        """What prometheus_client calls."""
+        from prometheus_client.core import (
+            CounterMetricFamily,
+            GaugeMetricFamily,
+            HistogramMetricFamily,
+        )
+
+        actions = CounterMetricFamily(
+            "bascule_actions",
+            "Actions answered; outcome is the observation's kind, or the error's code.",
+            labels=("kind", "outcome"),
+        )
+        for labels, count in tuple(self._actions.items()):
+            actions.add_metric(labels, count)
+        yield actions
+        seconds = HistogramMetricFamily(
+            "bascule_action_seconds", "Seconds from request to answer.", labels=("kind",)
+        )
+        for kind, durations in tuple(self._durations.items()):
+            seconds.add_metric((kind,), durations.cumulative(), durations.total)
+        yield seconds
+        yield CounterMetricFamily(
+            "bascule_answer_bytes", "Bytes of answers to actions.", value=self._bytes
+        )
+        yield GaugeMetricFamily(
+            "bascule_shells_open", "Shells that are open.", value=self._open_shells()
+        )
+        yield GaugeMetricFamily(
+            "bascule_actions_under_way", "Actions being done now.", value=self._under_way()
+        )

@@ -28,12 +28,12 @@ from .log import DiskLog
 from .marks import (
     PROMPT,
     End,
-    command_lines,
+    ask_line,
+    command_line,
     find_mark,
     held_back,
     new_nonce,
     repair_line,
-    sync_line,
     unfinished_mark,
     without_marks,
     without_prompt,
@@ -102,12 +102,12 @@ class PtyShell(Shell):
         if command.queue:
             async with self._turn:
                 while self._execution is not None:
-                    await asyncio.shield(self._execution.ended)
+                    await self._execution.until("over")
                 return await self._run_new(command)
         while (running := self._execution) is not None:
             if not running.abandoned:
                 return self._answers.refused(command, running, cwd=self._cwd)
-            await asyncio.shield(running.ended)
+            await running.until("over")
         return await self._run_new(command)
 
     async def interrupt(self, *, kill: bool = False) -> bool:
@@ -150,7 +150,6 @@ class PtyShell(Shell):
         limit = command.output_limit
         nonce = new_nonce()
         execution = Execution(
-            command.command,
             nonce=nonce.encode(),
             output=Output(self._settings.output_limit if limit is None else limit),
             loop=asyncio.get_running_loop(),
@@ -159,7 +158,7 @@ class PtyShell(Shell):
         self._execution = execution  # from here on others are refused, also while bash starts
         try:
             bash = await self._ready_bash(execution)
-            lines = command_lines(
+            line = command_line(
                 command.command, nonce, last_status=self._status, options=self._options
             )
         except BaseException:
@@ -173,8 +172,8 @@ class PtyShell(Shell):
             execution.left_by_previous = notes.left_by_previous(unread.status, rest.head, rest.tail)
         bash.settle()
         execution.log_start = self._log.end
-        bash.tell(lines)
-        execution.told.set()
+        bash.tell(line)
+        execution.tell()
         return await self._answer(command, execution)
 
     async def _ready_bash(self, execution: Execution) -> BashProcess:
@@ -241,7 +240,7 @@ class PtyShell(Shell):
         return self._answers.idle(command, text, cwd=self._cwd)
 
     async def _type(self, execution: Execution, text: str) -> None:
-        await execution.told.wait()
+        await execution.until("told")
         if not execution.is_over:
             enter = "" if text.endswith("\n") else "\n"
             self._require_bash().type((text + enter).encode("utf-8", "replace"))
@@ -251,30 +250,35 @@ class PtyShell(Shell):
         self._press_until_felt(execution, key, again=(0.02, 0.1, 0.5))
 
     def _press_until_felt(self, execution: Execution, key: str, again: tuple[float, ...]) -> None:
-        """While bash starts a program, a signal can reach bash alone, and bash just waits for the
-        program: press again if there is one now."""
+        """While bash starts a program a signal can reach bash alone, which then just waits for the
+        program, or the program's process before it is the program, and is lost: press again."""
         bash = self._bash
         if execution.is_over or bash is None:
             return
         at_bash = bash.foreground() == bash.pid
+        if at_bash and execution.was_asked:
+            return  # it is at its prompt and answering; a signal would tear the question apart
+        may_be_lost = at_bash or bash.is_starting_program()
         bash.press(key)
-        if at_bash and again:
+        if may_be_lost and again:
             execution.later(again[0], lambda: self._press_again(execution, key, again[1:]))
+        execution.later(_PATIENCE / 20, lambda: self._look_for_idle_bash(execution))
 
     def _press_again(self, execution: Execution, key: str, again: tuple[float, ...]) -> None:
         bash = self._bash
-        if bash is not None and not execution.is_over:
-            if bash.foreground() != bash.pid:
-                bash.press(key)
-            elif again:
-                execution.later(again[0], lambda: self._press_again(execution, key, again[1:]))
+        if bash is None or execution.is_over:
+            return
+        if bash.foreground() != bash.pid:
+            self._press_until_felt(execution, key, again)
+        elif again:
+            execution.later(again[0], lambda: self._press_again(execution, key, again[1:]))
 
     async def _can_be_signalled(self, execution: Execution) -> None:
         """A signal that hits bash while it still reads the line would be lost, or the line."""
-        await execution.told.wait()
+        await execution.until("told")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
-                await execution.begun.wait()
+                await execution.until("begun")
         execution.was_signalled = True
 
     async def _answer(self, command: CmdRun, execution: Execution, *, key: str = "") -> CmdOutput:
@@ -315,7 +319,7 @@ class PtyShell(Shell):
             if number + 1 < len(steps):
                 execution.later(_PATIENCE, lambda: step(number + 1))
 
-        if execution.started:
+        if execution.is_started:
             step(0)
         else:  # a signal now would hit bash while it still reads the line
             execution.when_begun = lambda: step(0)
@@ -337,13 +341,11 @@ class PtyShell(Shell):
             self._idle_output(data)
             return
         nonce = execution.nonce
-        if not execution.started:
+        if not execution.is_started:
             mark = find_mark(data, nonce)
             if mark is None or mark.end is not None:
                 if mark is None:
-                    keep = held_back(data, nonce)
-                    self._rest = data[len(data) - keep :]
-                    self._idle_output(data[: len(data) - keep])
+                    self._idle_output(self._keep_back(data, held_back(data, nonce)))
                     return
             else:
                 self._idle_output(data[: mark.before])
@@ -357,13 +359,16 @@ class PtyShell(Shell):
             if mark.after < len(data):
                 self._on_output(data[mark.after :])
             return
-        keep = held_back(data, nonce)
-        if keep:
-            self._rest = data[len(data) - keep :]
-            data = data[: len(data) - keep]
-        self._emit(execution, data)
+        self._emit(execution, self._keep_back(data, held_back(data, nonce)))
         if self._rest.endswith(PROMPT):
-            execution.later(_PATIENCE / 50, lambda: self._look_for_idle_bash(execution))
+            execution.later(_PATIENCE / 200, lambda: self._look_for_idle_bash(execution))
+
+    def _keep_back(self, data: bytes, size: int) -> bytes:
+        """`data` less its last `size` bytes, which wait for what comes next."""
+        if not size:
+            return data
+        self._rest = data[-size:] + self._rest
+        return data[:-size]
 
     def _start_output(self, execution: Execution) -> None:
         execution.begin()
@@ -389,9 +394,9 @@ class PtyShell(Shell):
 
     def _idle_output(self, data: bytes) -> None:
         """Output with no command running: prompts, which are dropped, and background jobs'."""
-        if keep := unfinished_mark(data):
-            self._rest = data[len(data) - keep :] + self._rest
-            data = data[: len(data) - keep]
+        if data == PROMPT:  # nearly always
+            return
+        data = self._keep_back(data, unfinished_mark(data))
         data = without_prompts(data) if PROMPT in data else without_marks(data)
         if data and self._is_settled:
             self._background += data
@@ -404,7 +409,7 @@ class PtyShell(Shell):
         self._status, self._options = end.status, end.options
         self._cwd = end.cwd or self._cwd
         execution.path = end.path
-        if execution.was_signalled:
+        if execution.was_signalled or execution.was_asked:
             self._begin_sync()
         self._end_execution(execution, end.status, end.background_pid)
 
@@ -425,7 +430,7 @@ class PtyShell(Shell):
             if self._execution is not None:
                 self._emit(self._execution, rest)
         execution = self._execution
-        if execution is not None and not (execution.started or execution.is_retry):
+        if execution is not None and not (execution.is_started or execution.is_retry):
             self._execution = None
             if execution.lose():  # bash had died before; a new one runs it
                 return
@@ -470,7 +475,7 @@ class PtyShell(Shell):
             return
         nonce = new_nonce()
         self._sync = nonce.encode()
-        self._bash.tell(sync_line(nonce))
+        self._bash.tell(ask_line(nonce))
         asyncio.get_running_loop().call_later(_PATIENCE, self._resend_sync, self._sync, tries - 1)
 
     def _resend_sync(self, nonce: bytes, tries: int) -> None:
@@ -482,10 +487,7 @@ class PtyShell(Shell):
         if mark is not None:
             self._end_sync()
             return data[: mark.before] + data[mark.after :]
-        if keep := held_back(data, self._sync):
-            self._rest = data[len(data) - keep :]
-            return data[: len(data) - keep]
-        return data
+        return self._keep_back(data, held_back(data, self._sync))
 
     def _end_sync(self) -> None:
         self._sync = b""
@@ -494,24 +496,31 @@ class PtyShell(Shell):
             self._syncing = None
 
     def _look_for_idle_bash(self, execution: Execution) -> None:
-        """Bash seems to be at its prompt although no end came: ask it once more.
+        """Bash seems to be at its prompt although no end came: ask for it.
 
-        More than one interrupt can cost the second line too, and this one then tells the end. If
-        bash is busy after all it comes after the end and is ignored. If bash reads it, which it
-        does only at its prompt, and still no mark comes, then its marks are broken.
+        If bash is busy after all, the answer comes after the end and is ignored. If bash reads the
+        question, which it does only at its prompt, and no mark comes, then something is broken.
         """
         bash = self._bash
         if execution.is_over or bash is None or bash.foreground() != bash.pid:
             return
-        bash.tell(sync_line(execution.nonce.decode()))
+        execution.was_asked = True
+        bash.tell(ask_line(execution.nonce.decode()))
         execution.later(_PATIENCE / 10, lambda: self._mend(execution))
 
     def _mend(self, execution: Execution) -> None:
+        """Bash read a question and did not answer: its marks are broken, or a signal tore the
+        question apart and bash waits for the other half of it. An interrupt clears the latter."""
         bash = self._bash
         if execution.is_over or bash is None or bash.unread_commands():
             return
-        execution.status_unknown = True
-        bash.tell(repair_line(execution.nonce.decode(), terminal=bash.terminal))
+        bash.drain()  # the mark may wait behind output we have not read
+        if self._execution is not execution:
+            return
+        execution.status_unknown = not execution.was_signalled
+        bash.signal(signal.SIGINT)
+        repair = repair_line(execution.nonce.decode(), terminal=bash.terminal)
+        execution.later(_PATIENCE / 20, lambda: bash.tell(repair))
         execution.later(_PATIENCE, lambda: None if execution.is_over else bash.kill())
 
     def _ensure_open(self) -> None:

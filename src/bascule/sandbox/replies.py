@@ -22,6 +22,7 @@ from bascule.core.errors import (
 )
 from bascule.wire.errors import error_to_wire
 from bascule.wire.jsontext import to_json
+from bascule.wire.parcel import MEDIA_TYPE
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -38,6 +39,7 @@ _STATUS: Mapping[type[BasculeError], int] = {
     SandboxDied: 503,
 }
 _JSON = (b"content-type", b"application/json")
+_PARCEL = (b"content-type", MEDIA_TYPE.encode())
 _PIECE = 1 << 20
 
 
@@ -64,10 +66,22 @@ def error_body(error: BasculeError) -> bytes:
 
 
 async def send_json(send: Send, body: bytes, status: int = 200) -> None:
-    length = (b"content-length", str(len(body)).encode())
-    await send({"type": "http.response.start", "status": status, "headers": [_JSON, length]})
-    # A long body goes out in pieces: given whole, the transport would copy what the socket does
-    # not take at once.
+    headers = [_JSON, (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await _send_in_pieces(send, body)
+
+
+async def send_parcel(send: Send, parcel: tuple[bytes, bytes]) -> None:
+    size = sum(map(len, parcel))
+    headers = [_PARCEL, (b"content-length", str(size).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": parcel[0], "more_body": True})
+    await _send_in_pieces(send, parcel[1])
+
+
+async def _send_in_pieces(send: Send, body: bytes) -> None:
+    """The last of a response. Given whole, the transport would copy what the socket does not take
+    at once."""
     view = memoryview(body)
     while len(view) > _PIECE:
         await send({"type": "http.response.body", "body": view[:_PIECE], "more_body": True})

@@ -21,7 +21,7 @@ from .execute_action import ExecuteAction
 from .executor import Sandbox
 from .file_routes import FileRoutes
 from .inflight import InFlight
-from .metrics import CONTENT_TYPE, Metrics
+from .metrics import Metrics
 from .replies import Message, Receive, Refused, Scope, Send, Vanished, send_error
 from .requests import json_body, json_response
 from .settings import ServerSettings
@@ -115,8 +115,8 @@ class Routes:
         return json_response({"cancelled": cancelled})
 
     async def metrics(self, _: Request) -> Response:
-        text = await self._sandbox.in_thread(self._metrics.text)
-        return Response(text, media_type=CONTENT_TYPE)
+        text, kind = await self._sandbox.in_thread(self._metrics.text)
+        return Response(text, media_type=kind)
 
     async def schema(self, _: Request) -> Response:
         return json_response(await self._sandbox.in_thread(json_schema))
