@@ -198,7 +198,7 @@ async def test_an_action_the_reload_killed_ends_in_a_named_error(
     ):
         begun = Begun()
         running = asyncio.create_task(
-            runtime.act(CmdRun("echo x | tee -a lines; sleep 60"), on_progress=begun)
+            runtime.act(CmdRun("echo x >> lines; echo up; sleep 60"), on_progress=begun)
         )
         await begun.wait()
         await before.aclose()

@@ -61,7 +61,7 @@ class Health(Closable):
 
     def _replace(self, host: Host, work: Awaitable[None]) -> None:
         self.leave(host)
-        self._tasks[host] = asyncio.ensure_future(work)
+        self._tasks[host] = asyncio.ensure_future(_told(work))
 
     async def _watch(self, host: Host) -> None:
         loop = asyncio.get_running_loop()
@@ -96,3 +96,11 @@ class Health(Closable):
         self._tasks.pop(host, None)
         logger.info("host %s of window %s is forgotten", host.id, host.window_id)
         await self._on_forgotten(host)
+
+
+async def _told(work: Awaitable[None]) -> None:
+    try:
+        await work
+    except Exception:
+        logger.exception("watching a window failed; it is not watched any more")
+        raise

@@ -377,7 +377,9 @@ class Sockets(Closable):
             self._switchboard.leave(runtime)
 
     async def _action_came(self, sid: str, data: object) -> object:
-        runtime = self._runtimes[sid]
+        runtime = self._runtimes.get(sid)
+        if runtime is None:  # it left before its message was looked at
+            return None
         event = data.get("event") if isinstance(data, Mapping) else None
         try:
             window_id, event = _addressed(data, event)
@@ -389,15 +391,19 @@ class Sockets(Closable):
 
     async def _cancel_came(self, sid: str, data: object) -> object:
         action_id = data.get("id") if isinstance(data, Mapping) else None
-        if not isinstance(action_id, str):
+        runtime = self._runtimes.get(sid)
+        if runtime is None or not isinstance(action_id, str):
             return {"known": False}
-        return {"known": await self.cancel(self._runtimes[sid], EventId(action_id))}
+        return {"known": await self.cancel(runtime, EventId(action_id))}
 
     async def _approval_answered(self, sid: str, data: object) -> None:
-        runtime = self._runtimes[sid]
-        if not runtime.identity.is_admin or not isinstance(data, Mapping):
+        runtime = self._runtimes.get(sid)
+        if runtime is None or not runtime.identity.is_admin or not isinstance(data, Mapping):
             return
-        host = self._registry.speaker(WindowId(str(data.get("window_id"))))
+        try:
+            host = self._registry.speaker(WindowId(str(data.get("window_id"))))
+        except BasculeError:
+            return  # the window is gone, and its question with it
         told = {"id": data.get("id"), "answer": data.get("answer"), "by": runtime.agent}
         await self._server.emit("approval.answered", told, to=host.sid, namespace=WINDOW)
 

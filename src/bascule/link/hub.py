@@ -143,18 +143,18 @@ class HubLink(WindowLink):
         self._tell_news()
 
     async def _observation_came(self, data: Mapping[str, Any]) -> object:
-        waiting = self._waiting.get(data["cause"])
+        waiting = self._waiting.get(data.get("cause", ""))
         if waiting is not None and not waiting.answered.done():
             waiting.answered.set_result(data)
         return {"received": True}
 
     async def _progress_came(self, data: Mapping[str, Any]) -> None:
-        waiting = self._waiting.get(data["cause"])
+        waiting = self._waiting.get(data.get("cause", ""))
         if waiting is not None and waiting.on_progress is not None:
             waiting.on_progress(decode_progress(data))
 
     async def _failure_came(self, data: Mapping[str, Any]) -> None:
-        waiting = self._waiting.get(data["cause"])
+        waiting = self._waiting.get(data.get("cause", ""))
         if waiting is not None:
             waiting.fail(error_from_wire(data))
 
