@@ -38,14 +38,15 @@ class Health(Closable):
         self._on_change = on_change
         self._on_forgotten = on_forgotten
         self._tasks: dict[Host, asyncio.Task[None]] = {}
+        self._closed = False
 
     def watch(self, host: Host) -> None:
         """The host has just registered."""
-        self._replace(host, self._watch(host))
+        self._replace(host, self._watch)
 
     def lost(self, host: Host) -> None:
         """The host's socket is gone; it may come back for a while."""
-        self._replace(host, self._wait_for_return(host))
+        self._replace(host, self._wait_for_return)
 
     def leave(self, host: Host) -> None:
         """The host is no longer of interest."""
@@ -54,14 +55,16 @@ class Health(Closable):
             task.cancel()
 
     async def aclose(self) -> None:
+        self._closed = True  # sockets that break while the hub stops are of no interest
         tasks = list(self._tasks.values())
         for host in list(self._tasks):
             self.leave(host)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _replace(self, host: Host, work: Awaitable[None]) -> None:
+    def _replace(self, host: Host, work: OnHost) -> None:
         self.leave(host)
-        self._tasks[host] = asyncio.ensure_future(_told(work))
+        if not self._closed:
+            self._tasks[host] = asyncio.create_task(_told(work, host))
 
     async def _watch(self, host: Host) -> None:
         loop = asyncio.get_running_loop()
@@ -98,9 +101,9 @@ class Health(Closable):
         await self._on_forgotten(host)
 
 
-async def _told(work: Awaitable[None]) -> None:
+async def _told(work: OnHost, host: Host) -> None:
     try:
-        await work
+        await work(host)
     except Exception:
         logger.exception("watching a window failed; it is not watched any more")
         raise
