@@ -16,22 +16,25 @@ ALSO_BLOCKING = ("open", "pread", "pwrite", "fsync", "ftruncate", "waitpid")
 
 MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     # Once per sandbox: a directory of its own; once per shell: its log.
-    *((f"os.{call}", "sandbox/shells.py", "__init__") for call in ("mkdir", "stat")),
-    *((f"os.{call}", "sandbox/shells.py", "_make") for call in ("mkdir", "stat")),
-    ("os.open", "sandbox/log.py", "__init__"),
-    ("os.unlink", "sandbox/log.py", "close"),
+    *((f"os.{call}", "sandbox/shell/shells.py", "__init__") for call in ("mkdir", "stat")),
+    *((f"os.{call}", "sandbox/shell/shells.py", "_make") for call in ("mkdir", "stat")),
+    ("os.open", "sandbox/shell/log.py", "__init__"),
+    ("os.unlink", "sandbox/shell/log.py", "close"),
     # The log is written to the page cache as output comes; a thread would cost more than it saves.
-    ("os.pwrite", "sandbox/log.py", "append"),
-    *((f"os.{call}", "sandbox/log.py", "_drop_until") for call in ("pread", "pwrite", "ftruncate")),
-    *(("os.pread", "sandbox/log.py", name) for name in ("read", "_lines")),
-    # /proc is memory; bash and Python are looked for on a PATH that is cached anyway.
-    *((call, "sandbox/bash.py", "start") for call in ("os.stat", "os.access")),
-    *((call, "sandbox/answers.py", "_interpreter") for call in ("os.stat", "os.access")),
-    ("os.stat", "sandbox/bash.py", "_channel_readable"),
-    ("os.readlink", "sandbox/bash.py", "directory"),
-    ("os.readlink", "sandbox/bash.py", "is_starting_program"),
+    ("os.pwrite", "sandbox/shell/log.py", "append"),
     *(
-        ("io.BufferedReader.read", "sandbox/bash.py", name)
+        (f"os.{call}", "sandbox/shell/log.py", "_drop_until")
+        for call in ("pread", "pwrite", "ftruncate")
+    ),
+    *(("os.pread", "sandbox/shell/log.py", name) for name in ("read", "_lines")),
+    # /proc is memory; bash and Python are looked for on a PATH that is cached anyway.
+    *((call, "sandbox/shell/bash.py", "start") for call in ("os.stat", "os.access")),
+    *((call, "sandbox/shell/answers.py", "_interpreter") for call in ("os.stat", "os.access")),
+    ("os.stat", "sandbox/shell/bash.py", "_channel_readable"),
+    ("os.readlink", "sandbox/shell/bash.py", "directory"),
+    ("os.readlink", "sandbox/shell/bash.py", "is_starting_program"),
+    *(
+        ("io.BufferedReader.read", "sandbox/shell/bash.py", name)
         for name in ("environment", "is_other_shell")
     ),
     # Once per endpoint, FastAPI looks where it was written, for the message of an error.
@@ -42,7 +45,10 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     # /dev/null, for the child's output.
     ("os.open", "runtime/child.py", "start"),
     # A frame is small beside the socket's buffer, and the keeper always reads.
-    *((f"socket.socket.{call}", "sandbox/keeper.py", "_send") for call in ("send", "sendall")),
+    *(
+        (f"socket.socket.{call}", "sandbox/shell/keeper.py", "_send")
+        for call in ("send", "sendall")
+    ),
 )
 """(call, file, function): named places where a call that could block is right, with the reason."""
 

@@ -15,7 +15,7 @@ from bascule.core.actions import Action, CmdRun, FileEdit, FileRead, FileWrite
 from bascule.core.observations import Error, Observation
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
-from bascule.sandbox.shell_settings import ShellSettings
+from bascule.sandbox.shell.settings import ShellSettings
 from benchmarks.peers.serve import serve
 from benchmarks.peers.subject import Answer, Files, Refused, Subject
 

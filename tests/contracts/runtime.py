@@ -29,7 +29,7 @@ from bascule.core.errors import (
 from bascule.core.observations import CmdOutput, Error, Nothing, UserRejected
 from bascule.runtime import Verbs
 from bascule.sandbox.settings import SandboxSettings
-from bascule.sandbox.shell_settings import ShellSettings
+from bascule.sandbox.shell.settings import ShellSettings
 
 Make = Callable[..., Verbs]
 """A runtime that is not connected yet, by `SandboxSettings` and keywords of its own."""

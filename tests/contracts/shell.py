@@ -675,6 +675,20 @@ class LeavesNothingBehind:
                 await run(shell, "echo $BASHPID; exec -a stay sleep 60 || sleep 60")
         assert await text(shell, "echo still here") == "still here\n"
 
+    @pytest.mark.slow
+    async def test_commands_cancelled_as_they_start_cost_neither_time_nor_the_shell(
+        self, shell: Shell
+    ) -> None:
+        await run(shell, "x=kept")
+        for number in range(100):
+            starting = asyncio.create_task(run(shell, "sleep 60"))
+            for _ in range(number):
+                await asyncio.sleep(0)
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            async with asyncio.timeout(2):
+                assert await text(shell, f"echo {number} $x") == f"{number} kept\n"
+
     async def test_a_cancelled_command_that_ignores_signals_is_ended_too(
         self, shell: Shell
     ) -> None:

@@ -20,7 +20,7 @@ from bascule.core.errors import (
 )
 from bascule.core.observations import Error
 from bascule.runtime import RemoteRuntime, Verbs
-from bascule.sandbox.server import SandboxServer
+from bascule.sandbox.server.server import SandboxServer
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from tests.contracts.runtime import Make, RuntimeSuite, Seen, settings
 

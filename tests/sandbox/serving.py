@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from bascule.link.http import HttpClient, Reply
-from bascule.sandbox.server import SandboxServer
+from bascule.sandbox.server.server import SandboxServer
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
-from bascule.sandbox.shell_settings import ShellSettings
+from bascule.sandbox.shell.settings import ShellSettings
 from bascule.wire import from_json, to_json
 
 KEY = "a-key-for-tests"

@@ -16,7 +16,7 @@ from bascule.core.errors import SandboxDied
 from bascule.core.observations import Error, FileContent
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
-from bascule.sandbox.shell_settings import ShellSettings
+from bascule.sandbox.shell.settings import ShellSettings
 
 
 def settings(tmp_path: Path, **more: object) -> SandboxSettings:

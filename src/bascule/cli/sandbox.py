@@ -18,10 +18,10 @@ from typing import NoReturn
 import uvloop
 
 from bascule.core.errors import InvalidSetting, PermissionRefused, UsageError
-from bascule.sandbox.keeper import Account
-from bascule.sandbox.serve import serve
+from bascule.sandbox.server.serve import serve
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
-from bascule.sandbox.shell_settings import ShellSettings, find_account
+from bascule.sandbox.shell.keeper import Account
+from bascule.sandbox.shell.settings import ShellSettings, find_account
 
 from .logs import configure_logging
 

@@ -39,9 +39,9 @@ def up(
     (/dev/null) it serves as with --no-prompt. The key is SESSION_API_KEY, or else a random one.
     """
     from bascule.runtime import RemoteRuntime
-    from bascule.sandbox.server import SandboxServer
+    from bascule.sandbox.server.server import SandboxServer
     from bascule.sandbox.settings import SandboxSettings, ServerSettings
-    from bascule.sandbox.shell_settings import ShellSettings
+    from bascule.sandbox.shell.settings import ShellSettings
 
     from .loop import LoopThread
     from .prompt import Prompt

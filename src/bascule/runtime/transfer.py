@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from bascule.sandbox.archive import Archives, Download
-from bascule.sandbox.paths import Paths, failure
-from bascule.sandbox.storage import Storage
+from bascule.sandbox.files.archive import Archives, Download
+from bascule.sandbox.files.paths import Paths, failure
+from bascule.sandbox.files.storage import Storage
 
 if TYPE_CHECKING:
     from bascule.sandbox.executor import Sandbox

@@ -13,7 +13,7 @@ import sys
 
 import uvloop
 
-from .serve import serve_until_orphaned
+from .server.serve import serve_until_orphaned
 
 
 def main() -> None:

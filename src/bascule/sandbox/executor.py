@@ -26,7 +26,7 @@ from bascule.core.actions import (
     Remove,
     RemoveDir,
 )
-from bascule.core.contracts import Closable, OnProgress, Progress
+from bascule.core.contracts import Closable, OnProgress
 from bascule.core.errors import (
     ActionTimedOut,
     BasculeError,
@@ -38,14 +38,14 @@ from bascule.core.identity import now
 from bascule.core.observations import Nothing, Observation, UserRejected
 from bascule.wire import error_observation
 
-from .archive import Archives
-from .editor import Editor
-from .files import Files
-from .paths import Owner, Paths
-from .search import Search
+from .files.archive import Archives
+from .files.editor import Editor
+from .files.files import Files
+from .files.paths import Owner, Paths
+from .files.search import Search
+from .files.storage import Storage
 from .settings import SandboxSettings
-from .shells import DEFAULT, Shells
-from .storage import Storage
+from .shell.shells import Shells
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +111,8 @@ class Sandbox(Closable):
             logger.exception("the %s action %s failed in a way we did not expect", *_names(action))
             fault = InternalError(f"The {action.kind} action failed by a fault of the sandbox")
             observation = error_observation(fault, action.id)
+        if observation.timestamp is not None and observation.cause == action.id:
+            return observation
         return replace(observation, cause=action.id, timestamp=now())
 
     async def in_thread(self, work: Callable[..., _Result], *args: Any) -> _Result:
@@ -134,22 +136,13 @@ class Sandbox(Closable):
         if isinstance(action, CmdRun | IPythonRun) and action.confirmation_state != "confirmed":
             return _not_confirmed(action)
         if isinstance(action, CmdRun):
-            return self._run(action, on_progress)
+            return self.shells.run(action, on_progress=on_progress)
         if isinstance(action, Interrupt):
             return self.shells.interrupt(action)
         work = self._blocking.get(type(action))
         if work is None:
             raise self._not_supported(action)
         return self._do_blocking(work, action)
-
-    async def _run(self, action: CmdRun, on_progress: OnProgress | None) -> Observation:
-        if on_progress is None:
-            return await self.shells.run(action)
-        unsubscribe = self.shells.subscribe(_only(action.shell or DEFAULT, on_progress))
-        try:
-            return await self.shells.run(action)
-        finally:
-            unsubscribe()
 
     async def _do_blocking(self, work: _Blocking, action: Action) -> Observation:
         try:
@@ -177,14 +170,6 @@ async def _not_confirmed(action: CmdRun | IPythonRun) -> Observation:
 
 def _reader(action: FileRead, files: Files, editor: Editor) -> _Blocking:
     return editor.view if action.impl_source == "oh_aci" else files.read
-
-
-def _only(shell: str, on_progress: OnProgress) -> OnProgress:
-    def listener(progress: Progress) -> None:
-        if progress.shell == shell:
-            on_progress(progress)
-
-    return listener
 
 
 def _names(action: Action) -> tuple[str, str]:

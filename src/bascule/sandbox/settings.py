@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .shell_settings import ShellSettings
+from .shell.settings import ShellSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""Files, editor, search and archives: plain blocking code that never sees an event loop."""

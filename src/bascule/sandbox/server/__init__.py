@@ -1,0 +1,1 @@
+"""The action server: a sandbox behind a socket."""

@@ -1,0 +1,155 @@
+"""`POST /execute_action`: one action in, one observation out.
+
+This is the path every action takes, so it is plain ASGI: parse, act, answer, in one task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from bascule.core.actions import Action
+from bascule.core.contracts import OnProgress
+from bascule.core.errors import BasculeError, InvalidAction, UnknownKind
+from bascule.core.identity import EventId
+from bascule.core.observations import Error, Observation
+from bascule.sandbox.executor import Sandbox
+from bascule.wire import (
+    decode_action,
+    error_observation,
+    from_json,
+    parcel,
+    reply_envelope,
+    to_json,
+)
+
+from .inflight import InFlight
+from .listener import CONNECTION, Connection
+from .metrics import Metrics
+from .replies import (
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    Vanished,
+    error_body,
+    read_body,
+    send_json,
+    send_parcel,
+)
+from .sse import event as sse_event
+from .sse import send_frames, start_events
+from .stream import Backlog
+from .system import SystemInfo
+
+CANCEL_HEADER = b"x-bascule-cancel"
+"""`interrupt`: this client wants its action ended when it goes away. Without it a command goes on,
+since OpenHands' clients hang up on long commands and come back to read."""
+
+_PARCEL = parcel.MEDIA_TYPE.encode()
+
+
+class ExecuteAction:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        *,
+        in_flight: InFlight,
+        metrics: Metrics,
+        system: SystemInfo,
+        lag: int,
+    ) -> None:
+        self._sandbox = sandbox
+        self._in_flight = in_flight
+        self._metrics = metrics
+        self._system = system
+        self._lag = lag
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = _request_in(await read_body(receive))
+        self._system.touch()
+        try:
+            action = decode_action(request)
+        except UnknownKind as error:
+            unknown = error_observation(error, None)
+            await send_json(send, to_json(reply_envelope(request, unknown)))
+            return
+        # Other ids are integers that clients number from 0 each, so they name nothing here.
+        action_id = action.id if isinstance(request.get("id"), str) else None
+        headers: Mapping[bytes, bytes] = scope["bascule.headers"]
+        asked = _Asked(request, action, action_id, time.perf_counter(), headers.get(b"accept"))
+        connection: Connection = scope[CONNECTION]
+        if connection.transport.is_closing():
+            raise Vanished
+        if action_id is not None and headers.get(CANCEL_HEADER) == b"interrupt":
+            connection.when_lost = lambda: self._in_flight.cancel_soon(action_id)
+        try:
+            if asked.accept == b"text/event-stream":
+                await self._answer_with_events(asked, send)
+            else:
+                await self._answer(asked, send)
+        finally:
+            connection.when_lost = None
+            self._system.touch()
+
+    async def _answer(self, asked: _Asked, send: Send) -> None:
+        observation = await self._act(asked)
+        event = reply_envelope(asked.request, observation)
+        if asked.accept == _PARCEL and len(observation.content) >= parcel.WORTHWHILE:
+            packed = parcel.pack(event)
+            self._count(asked, observation, sum(map(len, packed)))
+            await send_parcel(send, packed)
+        else:
+            body = to_json(event)
+            self._count(asked, observation, len(body))
+            await send_json(send, body)
+
+    async def _answer_with_events(self, asked: _Asked, send: Send) -> None:
+        """Output while it comes, then the observation, or the error if there is none."""
+        backlog = Backlog(self._lag)
+        await start_events(send)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(send_frames(send, backlog.frames))
+            try:
+                observation = await self._act(asked, backlog.take)
+            except BasculeError as error:
+                last = sse_event("error", error_body(error))
+            except Refused as refused:
+                last = sse_event("error", error_body(refused.error))
+            else:
+                body = to_json(reply_envelope(asked.request, observation))
+                self._count(asked, observation, len(body))
+                last = sse_event("observation", body)
+            finally:
+                backlog.finish()
+        await send({"type": "http.response.body", "body": last})
+
+    async def _act(self, asked: _Asked, on_progress: OnProgress | None = None) -> Observation:
+        work = self._sandbox.act(asked.action, on_progress=on_progress)
+        return await self._in_flight.run(asked.action_id, work)
+
+    def _count(self, asked: _Asked, observation: Observation, size: int) -> None:
+        outcome = observation.error_id if isinstance(observation, Error) else observation.kind
+        seconds = time.perf_counter() - asked.at
+        self._metrics.answered(asked.action.kind, outcome, seconds=seconds, size=size)
+
+
+class _Asked(NamedTuple):
+    request: Mapping[str, Any]
+    action: Action
+    action_id: EventId | None
+    at: float
+    accept: bytes | None
+
+
+def _request_in(body: bytes) -> Mapping[str, Any]:
+    try:
+        payload = from_json(body)
+    except InvalidAction as error:
+        raise Refused(400, error) from error
+    if not isinstance(payload, dict) or not isinstance(payload.get("action"), dict):
+        raise InvalidAction('The body must be {"action": {…}}, with the event as the inner object')
+    request: Mapping[str, Any] = payload["action"]
+    return request

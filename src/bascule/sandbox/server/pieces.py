@@ -1,0 +1,29 @@
+"""A download, which blocks, as pieces to await."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
+
+from bascule.sandbox.files.archive import Download
+
+
+async def pieces_of(
+    download: Download, in_thread: Callable[..., Awaitable[Any]]
+) -> AsyncGenerator[bytes, None]:
+    """Each piece, read in a thread. Closing this closes the download, once no thread is in it."""
+    iterator = iter(download)
+    try:
+        while True:
+            reading = asyncio.ensure_future(in_thread(next, iterator, b""))
+            try:
+                piece: bytes = await asyncio.shield(reading)
+            except asyncio.CancelledError:
+                await asyncio.wait({reading})
+                raise
+            if not piece:
+                return
+            yield piece
+    finally:
+        download.close()

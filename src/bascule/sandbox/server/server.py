@@ -1,0 +1,120 @@
+"""The action server: a sandbox behind a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Self
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import InvalidSetting, SandboxDied, SandboxStartFailed
+from bascule.sandbox.executor import Sandbox
+from bascule.sandbox.settings import SandboxSettings, ServerSettings
+
+from .guard import Guard
+from .inflight import InFlight
+from .listener import Listener
+from .routes import Routes
+
+logger = logging.getLogger(__name__)
+
+
+class SandboxServer(Closable):
+    """Answers for a sandbox of its own from `start` until `aclose`.
+
+    Stopping answers everybody who still waits, with 503 and `sandbox.died`, and then ends every
+    process the sandbox started. If the server itself is killed, the keeper of its shells ends
+    them.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        sandbox: SandboxSettings | None = None,
+        *,
+        sock: socket.socket | None = None,
+    ) -> None:
+        _ensure_key(settings.key)
+        self._settings = settings
+        self._sandbox_settings = sandbox
+        self._socket = sock
+        self._in_flight = InFlight()
+        self._parts: tuple[Sandbox, Routes, Listener] | None = None
+        self._port = settings.port
+        self._closed = False
+
+    @property
+    def url(self) -> str:
+        """Where clients on this machine reach it; known once started."""
+        host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(  # noqa: S104
+            self._settings.host, self._settings.host
+        )
+        return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
+
+    async def start(self) -> None:
+        """Listen. Raises `SandboxStartFailed` when the port cannot be had."""
+        sock, parts = await asyncio.to_thread(self._make_parts)
+        self._socket, self._parts = sock, parts
+        self._port = sock.getsockname()[1]
+        await parts[2].start(sock)
+        logger.info("the sandbox answers at %s", self.url)
+
+    async def aclose(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._in_flight.end_all(SandboxDied("The sandbox is stopping"))
+        if self._parts is not None:
+            sandbox, routes, listener = self._parts
+            routes.finish_streams()
+            await listener.stop()
+            await sandbox.aclose()
+        if self._socket is not None:
+            self._socket.close()
+
+    def _make_parts(self) -> tuple[socket.socket, tuple[Sandbox, Routes, Listener]]:
+        """In a thread: names are looked up, a directory is made."""
+        sock = self._socket or _bind(self._settings.host, self._settings.port)
+        sock.setblocking(False)
+        sandbox = Sandbox(self._sandbox_settings)
+        routes = Routes(sandbox, self._in_flight, self._settings)
+        return sock, (sandbox, routes, Listener(Guard(routes, self._settings), self._settings))
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+
+def _ensure_key(key: str) -> None:
+    if not key:
+        raise InvalidSetting(
+            "The action server does not start without a key: whoever can reach it can run "
+            "programs. Set SESSION_API_KEY to a long random text"
+        )
+    if not (key.isascii() and key.isprintable()) or key != key.strip():
+        raise InvalidSetting("The key has to be printable ASCII without spaces around it")
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        info = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, protocol, _, address = info[0]
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+        except BaseException:
+            sock.close()
+            raise
+    except (OSError, OverflowError) as error:
+        raise SandboxStartFailed(
+            f"The action server cannot listen on {host}:{port}: {error}. Port 0 takes a free one"
+        ) from error
+    return sock

@@ -1,0 +1,156 @@
+"""Shells' output to whoever watches, while it comes.
+
+A frame of output is `{"shell", "offset", "data"}`, `data` in Base64. A watcher that is too slow is
+told what it missed, `{"shell", "offset", "end"}`; that range can be read from the shell's log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from bascule.core.contracts import OutputLog, Progress
+from bascule.core.errors import LogRangeGone, ShellClosed
+from bascule.sandbox.shell.shells import DEFAULT, Shells
+from bascule.wire import encode_progress
+
+_FRAME = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A range of a shell's log that this watcher did not get."""
+
+    shell: str
+    offset: int
+    end: int
+
+
+Frame = Progress | Skipped
+
+
+class Backlog:
+    """Output between the shells, which never wait, and a watcher, who may be slow.
+
+    Holds `lag` bytes at most: the oldest go first, and a `Skipped` tells which. `finish` ends
+    `frames` once all that came before was given.
+    """
+
+    def __init__(self, lag: int) -> None:
+        self._lag = lag
+        self._pieces: deque[Progress] = deque()
+        self._held = 0
+        self._gaps: dict[str, Skipped] = {}
+        self._finished = False
+        self._wake = asyncio.Event()
+
+    def take(self, progress: Progress) -> None:
+        self._pieces.append(progress)
+        self._held += len(progress.data)
+        while self._held > self._lag:
+            self._skip_oldest()
+        self._wake.set()
+
+    def finish(self) -> None:
+        self._finished = True
+        self._wake.set()
+
+    async def frames(self, *, heartbeat: float | None = None) -> AsyncIterator[Frame | None]:
+        """Each frame as it comes; None after every `heartbeat` seconds without one."""
+        while True:
+            while self._pieces or self._gaps:
+                # What was dropped is always older than what is left.
+                yield self._gaps.popitem()[1] if self._gaps else self._next()
+            if self._finished:
+                return
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(heartbeat):
+                    await self._wake.wait()
+            except TimeoutError:
+                yield None
+
+    def _next(self) -> Progress:
+        """The oldest piece, with those that follow on it."""
+        first = self._pieces.popleft()
+        parts, size = [first.data], len(first.data)
+        while self._pieces and size < _FRAME:
+            then = self._pieces[0]
+            if then.shell != first.shell or then.offset != first.offset + size:
+                break
+            self._pieces.popleft()
+            parts.append(then.data)
+            size += len(then.data)
+        self._held -= size
+        return Progress(first.shell, first.offset, b"".join(parts))
+
+    def _skip_oldest(self) -> None:
+        piece = self._pieces.popleft()
+        self._held -= len(piece.data)
+        gap = self._gaps.get(piece.shell)
+        start = piece.offset if gap is None else gap.offset
+        self._gaps[piece.shell] = Skipped(piece.shell, start, piece.offset + len(piece.data))
+
+
+class Watch:
+    """Output of all shells from now on, or of one from a position in its log on."""
+
+    def __init__(self, shells: Shells, *, lag: int, shell: str | None, start: int | None) -> None:
+        self._shells = shells
+        self._backlog = Backlog(lag)
+        self._shell = None if shell is None and start is None else (shell or DEFAULT)
+        self._past: tuple[OutputLog, int, int] | None = None
+        if start is not None and self._shell in shells.names():
+            log = shells.get(self._shell).log
+            self._past = log, start, log.end
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Output is taken while this is held. What the log had before is read when asked for."""
+        unsubscribe = self._shells.subscribe(self._take)
+        try:
+            yield
+        finally:
+            unsubscribe()
+
+    def finish(self) -> None:
+        self._backlog.finish()
+
+    async def frames(self, *, heartbeat: float | None = None) -> AsyncIterator[Frame | None]:
+        if self._past is not None:
+            async for past in _from_log(self._shell or DEFAULT, *self._past):
+                yield past
+        async for frame in self._backlog.frames(heartbeat=heartbeat):
+            yield frame
+
+    def _take(self, progress: Progress) -> None:
+        if self._shell is None or progress.shell == self._shell:
+            self._backlog.take(progress)
+
+
+async def _from_log(shell: str, log: OutputLog, start: int, end: int) -> AsyncIterator[Frame]:
+    while start < end:
+        try:
+            data = await asyncio.to_thread(log.read, start, min(start + _FRAME, end))
+        except LogRangeGone:
+            gone, start = start, log.start
+            yield Skipped(shell, gone, start)
+        except ShellClosed:
+            return
+        else:
+            yield Progress(shell, start, data)
+            start += len(data)
+
+
+def name_of(frame: Frame) -> str:
+    return "output" if isinstance(frame, Progress) else "skipped"
+
+
+def encode_frame(frame: Frame) -> dict[str, Any]:
+    if isinstance(frame, Progress):
+        return encode_progress(frame)
+    return {"shell": frame.shell, "offset": frame.offset, "end": frame.end}

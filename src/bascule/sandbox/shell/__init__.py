@@ -1,0 +1,1 @@
+"""Shells: bash that remembers, and the keeper that ends whatever they start."""

@@ -1,0 +1,173 @@
+"""Turns what a shell knows into what its caller is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+from dataclasses import replace
+from pwd import getpwuid
+from typing import Literal
+
+from bascule.core.actions import CmdRun
+from bascule.core.contracts import OutputLog
+from bascule.core.identity import now
+from bascule.core.observations import CmdMetadata, CmdOutput
+
+from . import notes
+from .execution import Execution
+from .marks import PROMPT
+from .settings import ShellSettings
+
+_FRESH = 1.0
+"""Seconds the path of the Python interpreter is believed before it is looked up again."""
+
+
+class Answers:
+    """Composes the observations of one shell. Taking an execution's output empties it."""
+
+    def __init__(self, shell: str, *, settings: ShellSettings, log: OutputLog) -> None:
+        self._log = log
+        self._soft_timeout = settings.soft_timeout
+        self._common = CmdMetadata(
+            username=settings.account.name if settings.account else _own_name(),
+            hostname=socket.gethostname(),
+            shell=shell,
+            log_path=str(log.path) if log.path else None,
+        )
+        self._python: tuple[str, float, str | None] = ("", 0.0, None)
+
+    def done(self, command: CmdRun, execution: Execution, *, cwd: str, key: str = "") -> CmdOutput:
+        """The command is over; the rest of its output and its status."""
+        return self._compose(
+            command,
+            execution,
+            cwd=cwd,
+            state="done",
+            exit_code=execution.status,
+            prefix=execution.left_by_previous,
+            suffix=_last_words(execution, cwd, key),
+        )
+
+    def running(
+        self, command: CmdRun, execution: Execution, reason: Literal["soft", "hard"], *, cwd: str
+    ) -> CmdOutput:
+        """The command goes on; what it printed since the last answer."""
+        soft = reason == "soft" or command.timeout is None
+        return self._compose(
+            command,
+            execution,
+            cwd=cwd,
+            state="running",
+            timed_out=reason,
+            prefix=notes.PREVIOUS if execution.answers > 1 else execution.left_by_previous,
+            suffix=notes.no_new_output(self._soft_timeout)
+            if soft
+            else notes.timed_out(command.timeout or 0.0),
+        )
+
+    def refused(self, command: CmdRun, execution: Execution, *, cwd: str) -> CmdOutput:
+        """Another command runs. What it printed comes along, unless someone waits for it."""
+        return self._compose(
+            command,
+            execution if execution.waiter is None else None,
+            cwd=cwd,
+            state="refused",
+            prefix=notes.PREVIOUS,
+            suffix=notes.refused(command.command),
+        )
+
+    def for_another(self, command: CmdRun, *, cwd: str) -> CmdOutput:
+        """It was typed, and the output goes to the one who waits for it."""
+        return self._compose(command, None, cwd=cwd, state="running", suffix=notes.OTHER_READER)
+
+    def idle(self, command: CmdRun, text: str, *, cwd: str) -> CmdOutput:
+        answer = self._compose(command, None, cwd=cwd, state="idle")
+        return replace(answer, content=text)
+
+    def _compose(
+        self,
+        command: CmdRun,
+        execution: Execution | None,
+        *,
+        cwd: str,
+        state: Literal["done", "running", "refused", "idle"],
+        exit_code: int = -1,
+        timed_out: Literal["", "soft", "hard"] = "",
+        prefix: str = "",
+        suffix: str = "",
+    ) -> CmdOutput:
+        common = self._common
+        content, size, left_out, background = "", 0, 0, ""
+        start = end = self._log.end
+        if execution is not None:
+            taken = execution.output.take(final=state == "done")
+            size, left_out, content = taken.size, taken.left_out, taken.head
+            start = execution.log_start
+            end = execution.log_start = start + size
+            if left_out:
+                content += notes.left_out(left_out, path=common.log_path, start=start, end=end)
+                content += taken.tail
+            if execution.status_unknown:
+                content = content.replace(PROMPT.decode(), "")
+            background, execution.background = execution.background, ""
+        return CmdOutput(
+            content=content,
+            command=command.command,
+            hidden=command.hidden,
+            cause=command.id,
+            timestamp=now(),
+            metadata=CmdMetadata(
+                exit_code=exit_code,
+                pid=execution.background_pid if execution else -1,
+                username=common.username,
+                hostname=common.hostname,
+                working_dir=cwd,
+                py_interpreter_path=self._interpreter(execution.path if execution else ""),
+                prefix=prefix,
+                suffix=suffix,
+                shell=common.shell,
+                state=state,
+                timed_out=timed_out,
+                new_shell=execution is not None and execution.new_shell,
+                shell_ended=execution is not None and execution.shell_ended,
+                background=background,
+                output_bytes=size,
+                left_out_bytes=left_out,
+                log_start=start,
+                log_end=end,
+                log_path=common.log_path,
+                duration=execution.age() if execution else 0.0,
+            ),
+        )
+
+    def _interpreter(self, path: str) -> str | None:
+        """What `python` is on the shell's PATH; on the last one known while a command runs."""
+        known, since, found = self._python
+        path = path or known or os.defpath
+        now = asyncio.get_running_loop().time()
+        if path != known or now - since > _FRESH:
+            found = shutil.which("python", path=path) or shutil.which("python3", path=path)
+            self._python = (path, now, found)
+        return found
+
+
+def _last_words(execution: Execution, cwd: str, key: str) -> str:
+    if execution.replaced:
+        return notes.shell_replaced(cwd)
+    if execution.status_unknown:
+        return notes.status_unknown()
+    suffix = notes.completed(execution.status, key)
+    if execution.shell_ended:
+        suffix += notes.shell_ended(execution.status, cwd)
+    if execution.new_shell:
+        suffix += notes.NEW_SHELL
+    return suffix
+
+
+def _own_name() -> str:
+    try:
+        return getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -1,0 +1,338 @@
+"""One bash process on a terminal of its own: bytes in and out, signals, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import struct
+import termios
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bascule.core.errors import MissingTool, SandboxStartFailed
+
+from .keeper import Account, Keeper
+from .marks import init_line
+
+_READ = 65536
+_READS_PER_WAKE = 16
+_SHELLS = frozenset({"bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"})
+
+
+class BashProcess:
+    """Bash with a command channel as its input and a terminal for everything it runs.
+
+    `on_output` gets what is printed, `on_end` once the status (negative: a signal), after the last
+    output; `on_replaced` when `exec` put another program in bash's place. Nothing is awaited here:
+    the owner drives it from the event loop that opened it.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_output: Callable[[bytes], None],
+        on_end: Callable[[int], None],
+        on_replaced: Callable[[], None],
+    ) -> None:
+        self._on_output = on_output
+        self._on_end = on_end
+        self._on_replaced = on_replaced
+        self._loop = asyncio.get_running_loop()
+        self._master = -1
+        self._channel: socket.socket | None = None
+        self._unsent = bytearray()
+        self._untyped = bytearray()
+        self._modes = b""
+        self.pid = -1
+        self.terminal = ""
+        """The terminal's name, `/dev/pts/N`."""
+        self.is_alive = False
+        self._ended_at_once: int | None = None
+
+    async def start(
+        self,
+        keeper: Keeper,
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        account: Account | None,
+        size: tuple[int, int],
+        load_rc: bool,
+    ) -> None:
+        bash = shutil.which("bash", path=env.get("PATH")) or shutil.which("bash")
+        if bash is None:
+            raise MissingTool("there is no bash on PATH; install it, `apt-get install bash`")
+        self._master, terminal = os.openpty()
+        self.terminal = os.ttyname(terminal)
+        self._modes = _quiet(self._master, size)
+        self._channel, theirs = socket.socketpair()
+        self._channel.setblocking(False)
+        os.set_blocking(self._master, False)
+        try:
+            self.pid = await keeper.spawn(
+                [bash, "--norc", "--noprofile", "--noediting", "-i"],
+                env=env,
+                cwd=cwd,
+                terminal=terminal,
+                channel=theirs.fileno(),
+                account=account,
+                on_exit=self._exited,
+            )
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(terminal)
+            theirs.close()
+        if self._ended_at_once is not None:
+            self.close()
+            raise SandboxStartFailed(f"{bash} ended at once, with status {self._ended_at_once}")
+        self.is_alive = True
+        self._loop.add_reader(self._master, self._readable)
+        self._loop.add_reader(self._channel, self._channel_readable)
+        self.tell(init_line(terminal=self.terminal, load_rc=load_rc))
+
+    def tell(self, lines: bytes) -> None:
+        """Write command lines; what the channel does not take at once follows by itself."""
+        if self._channel is None:
+            return
+        if not self._unsent:
+            try:
+                sent = self._channel.send(lines)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                return  # bash is gone; its end is reported by the keeper
+            if sent == len(lines):
+                return
+            lines = lines[sent:]
+            self._loop.add_writer(self._channel, self._channel_writable)
+        self._unsent += lines
+
+    def type(self, data: bytes) -> None:
+        """Type into whatever reads the terminal.
+
+        A terminal that edits lines holds no more than 4,095 bytes of one. A longer line is handed
+        over in pieces, each pushed by the end-of-file key, which after text means no more than
+        "take this now"; the reader sees the same bytes.
+        """
+        modes = termios.tcgetattr(self._master)
+        if modes[3] & termios.ICANON and len(data) > _TYPED_LINE:
+            push = modes[6][termios.VEOF]
+            lines = data.split(b"\n")
+            data = b"\n".join(
+                push.join(line[i : i + _TYPED_LINE] for i in range(0, len(line) or 1, _TYPED_LINE))
+                for line in lines
+            )
+        self._untyped += data
+        self._writable()
+
+    def press(self, key: str) -> None:
+        """Press a control key, `C-c`. Keys that signal do so directly, losing no output."""
+        byte = bytes([ord(key[-1].upper()) & 0x1F])
+        number = _SIGNALS.get(byte)
+        if number is None or not self.signal(number):
+            self.type(byte)
+
+    def signal(self, number: int) -> bool:
+        """Signal what is in the foreground as its key would; False if only the key can."""
+        if number in _KEY_SIGNALS and not termios.tcgetattr(self._master)[3] & termios.ISIG:
+            return False  # the program asked to get keys as bytes
+        group = self.foreground()
+        if group <= 0:
+            return False
+        try:
+            os.killpg(group, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+    def foreground(self) -> int:
+        """The process group in the foreground; bash's own when it runs a builtin or nothing."""
+        try:
+            return os.tcgetpgrp(self._master)
+        except OSError:
+            return -1
+
+    def is_starting_program(self) -> bool:
+        """What is in the foreground is still a copy of bash, about to become something else (or a
+        subshell, which looks the same)."""
+        group = self.foreground()
+        if group in (-1, self.pid):
+            return False
+        try:
+            program = Path(f"/proc/{group}/exe").readlink()
+            return program == Path(f"/proc/{self.pid}/exe").readlink()
+        except OSError:
+            return False
+
+    def settle(self) -> None:
+        """Before a command: give the terminal the modes it started with, if a program left others.
+
+        Echo would put typed input into the output, output processing would change its newlines.
+        """
+        if fcntl.ioctl(self._master, termios.TCGETS, _NO_MODES) != self._modes:
+            fcntl.ioctl(self._master, termios.TCSETS, self._modes)
+
+    def unread_commands(self) -> int:
+        """Bytes written to the channel that bash has not read."""
+        if self._channel is None:
+            return 0
+        buffer = fcntl.ioctl(self._channel, termios.TIOCOUTQ, bytes(4))
+        return int(struct.unpack("i", buffer)[0]) + len(self._unsent)
+
+    def directory(self) -> str | None:
+        try:
+            return str(Path(f"/proc/{self.pid}/cwd").readlink())
+        except OSError:
+            return None
+
+    def environment(self) -> dict[str, str] | None:
+        """What the program in bash's place was started with."""
+        try:
+            data = Path(f"/proc/{self.pid}/environ").read_bytes()
+        except OSError:
+            return None
+        pairs = (item.partition(b"=") for item in data.split(b"\0") if b"=" in item)
+        return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+    def is_other_shell(self) -> bool:
+        """After `exec`: an interactive shell, as opposed to a program or script."""
+        try:
+            argv = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")[:-1]
+        except OSError:
+            return False
+        name = os.path.basename(os.fsdecode(argv[0])).lstrip("-") if argv else ""  # noqa: PTH119
+        options = [os.fsdecode(word) for word in argv[1:]]
+        return name in _SHELLS and all(
+            word.startswith("--") or (word.startswith("-") and "c" not in word) for word in options
+        )
+
+    def kill(self) -> None:
+        if self.is_alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Give up the descriptors. The process is the keeper's to end."""
+        if self._channel is not None:
+            self._loop.remove_reader(self._channel)
+            self._loop.remove_writer(self._channel)
+            self._channel.close()
+            self._channel = None
+        if self._master >= 0:
+            self._loop.remove_reader(self._master)
+            self._loop.remove_writer(self._master)
+            os.close(self._master)
+            self._master = -1
+
+    def drain(self) -> None:
+        """Deliver all that was printed up to now.
+
+        The kernel answers "would block" only when nothing is on its way, so afterwards nothing
+        earlier is missing. A terminal holds little; the bound is for a job that prints for ever.
+        """
+        left = _DRAINED
+        while self._master >= 0 and left > 0 and (data := self._read()):
+            left -= len(data)
+            self._on_output(data)
+
+    def _readable(self) -> None:
+        data = self._read()
+        if data:
+            self._on_output(data)
+        elif data is not None and self._master >= 0:
+            # No process has the terminal open: nothing more will come, the keeper tells the end.
+            self._loop.remove_reader(self._master)
+
+    def _read(self) -> bytes | None:
+        """What is there now, b"" when the terminal was closed on the other side."""
+        parts: list[bytes] = []
+        for _ in range(_READS_PER_WAKE):
+            try:
+                part = os.read(self._master, _READ)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno != errno.EIO:  # EIO: the last process closed its side
+                    raise
+                part = b""
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+            if len(part) < _PTY_CHUNK:
+                break  # a terminal gives no more than this at once; less means it was emptied
+        return b"".join(parts) or None
+
+    def _channel_readable(self) -> None:
+        """Traces and complaints about our own lines come here and are dropped; so does the end."""
+        assert self._channel is not None
+        try:
+            if self._channel.recv(_READ):
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._loop.remove_reader(self._channel)
+        if self.is_alive and Path(f"/proc/{self.pid}").exists():
+            self._on_replaced()
+
+    def _channel_writable(self) -> None:
+        assert self._channel is not None
+        try:
+            sent = self._channel.send(self._unsent)
+        except BlockingIOError:
+            return
+        except OSError:
+            sent = len(self._unsent)
+        del self._unsent[:sent]
+        if not self._unsent:
+            self._loop.remove_writer(self._channel)
+
+    def _writable(self) -> None:
+        self._loop.remove_writer(self._master)
+        while self._untyped:
+            try:
+                sent = os.write(self._master, self._untyped)
+            except BlockingIOError:
+                self._loop.add_writer(self._master, self._writable)
+                return
+            except OSError:
+                sent = len(self._untyped)  # nobody is left to type to
+            del self._untyped[:sent]
+
+    def _exited(self, status: int) -> None:
+        if not self.is_alive:
+            self._ended_at_once = status
+            return
+        self.is_alive = False
+        self.drain()
+        self._on_end(status)
+
+
+_PTY_CHUNK = 4095
+_DRAINED = 4 << 20
+_TYPED_LINE = 4000
+_SIGNALS = {b"\x03": signal.SIGINT, b"\x1a": signal.SIGTSTP, b"\x1c": signal.SIGQUIT}
+_KEY_SIGNALS = frozenset(_SIGNALS.values())
+
+
+def _quiet(master: int, size: tuple[int, int]) -> bytes:
+    """Make the terminal pass bytes unchanged: no echo, no CR before LF, no flow control."""
+    modes = termios.tcgetattr(master)
+    modes[0] &= ~(termios.IXON | termios.IXOFF)
+    modes[1] &= ~termios.OPOST
+    modes[3] &= ~(termios.ECHO | termios.ECHONL)
+    termios.tcsetattr(master, termios.TCSANOW, modes)
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+    return fcntl.ioctl(master, termios.TCGETS, _NO_MODES)
+
+
+_NO_MODES = bytes(60)

@@ -1,0 +1,172 @@
+"""The named shells of a sandbox: made on first use, ended together."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from bascule.core.actions import CmdRun, Interrupt
+from bascule.core.contracts import Closable, OnProgress, Progress, Shell
+from bascule.core.errors import (
+    InvalidShellName,
+    NoSuchPath,
+    NoSuchShell,
+    NotADirectory,
+    ShellClosed,
+    TooManyShells,
+)
+from bascule.core.observations import CmdOutput, Interrupted
+
+from .keeper import Keeper
+from .log import DiskLog
+from .pty import PtyShell
+from .settings import ShellSettings
+
+DEFAULT = "main"
+"""The shell used when an action names none."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Shells(Closable):
+    """All shells of one sandbox, by name. Closing it ends every process any of them started."""
+
+    def __init__(self, settings: ShellSettings) -> None:
+        self._settings = settings
+        self._own_dir = settings.log_dir is None
+        self._dir = settings.log_dir or Path(tempfile.mkdtemp(prefix="bascule-"))
+        self._dir.mkdir(parents=True, exist_ok=True)
+        if settings.account is not None:
+            self._dir.chmod(0o711)  # shells may read their own log by name
+        self._keeper = Keeper(directory=self._dir if self._own_dir else None)
+        self._shells: dict[str, PtyShell] = {}
+        self._listeners: list[OnProgress] = []
+        self._static_numbers = itertools.count(1)
+        self._closed = False
+
+    @property
+    def cwd(self) -> str:
+        """Of the default shell: what relative paths are relative to."""
+        shell = self._shells.get(DEFAULT)
+        return shell.cwd if shell else str(self._settings.working_dir)
+
+    @property
+    def log_dir(self) -> Path:
+        return self._dir
+
+    def names(self) -> list[str]:
+        return sorted(self._shells)
+
+    def get(self, name: str) -> Shell:
+        try:
+            return self._shells[name or DEFAULT]
+        except KeyError:
+            known = ", ".join(self.names()) or "none yet"
+            raise NoSuchShell(
+                f"there is no shell {name or DEFAULT!r}; there are: {known}. "
+                "A `run` action makes the shell it names"
+            ) from None
+
+    def open(self, name: str) -> Shell:
+        """The shell of that name, made if there is none yet."""
+        if self._closed:
+            raise ShellClosed("the sandbox was closed")
+        shell = self._shells.get(name)
+        if shell is None:
+            if not _NAME.fullmatch(name):
+                raise InvalidShellName(
+                    f"{name!r} cannot name a shell: use up to 64 letters, digits, dots, dashes "
+                    "and underscores, starting with a letter or digit"
+                )
+            if len(self._shells) >= self._settings.max_shells:
+                raise TooManyShells(
+                    f"{len(self._shells)} shells are open, which is the limit (max_shells); "
+                    "close one or use one of: " + ", ".join(self.names()),
+                    limit=self._settings.max_shells,
+                )
+            shell = self._shells[name] = self._make(name, self._settings)
+        return shell
+
+    async def run(self, action: CmdRun, *, on_progress: OnProgress | None = None) -> CmdOutput:
+        """Run in the shell the action names, or for a static one in a shell of its own.
+
+        `on_progress` gets what that shell prints meanwhile.
+        """
+        if action.is_static:
+            return await self._run_static(action, on_progress)
+        shell = self.open(action.shell or DEFAULT)
+        if on_progress is None:
+            return await shell.run(action)
+        unsubscribe = shell.subscribe(on_progress)
+        try:
+            return await shell.run(action)
+        finally:
+            unsubscribe()
+
+    async def interrupt(self, action: Interrupt) -> Interrupted:
+        name = action.shell or DEFAULT
+        was_running = await self.get(name).interrupt(kill=action.kill)
+        how = "killed" if action.kill else "interrupted"
+        content = f"{how} in shell {name!r}" if was_running else f"nothing runs in shell {name!r}"
+        return Interrupted(content=content, shell=name, was_running=was_running, cause=action.id)
+
+    def subscribe(self, listener: OnProgress) -> Callable[[], None]:
+        """Call `listener` with the output of all shells, present and future."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def close_shell(self, name: str) -> None:
+        """End the shell and all it started; its name is free again."""
+        shell = self.get(name)
+        del self._shells[shell.name]
+        await shell.aclose()
+
+    async def aclose(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        shells = list(self._shells.values())
+        self._shells.clear()
+        await asyncio.gather(*(shell.aclose() for shell in shells))
+        await self._keeper.aclose()
+        if self._own_dir:
+            await asyncio.to_thread(shutil.rmtree, self._dir, ignore_errors=True)
+
+    def _make(self, name: str, settings: ShellSettings) -> PtyShell:
+        self._dir.mkdir(parents=True, exist_ok=True)
+        log = DiskLog(self._dir / f"{name}.log", limit=settings.log_limit)
+        if settings.account is not None:
+            shutil.chown(log.path, settings.account.uid)
+        shell = PtyShell(name, keeper=self._keeper, settings=settings, log=log)
+        shell.subscribe(self._pass_on)
+        return shell
+
+    def _pass_on(self, progress: Progress) -> None:
+        for listener in tuple(self._listeners):
+            listener(progress)
+
+    async def _run_static(self, action: CmdRun, on_progress: OnProgress | None) -> CmdOutput:
+        """In a shell that lasts for this command: a command that outlives its time-out is ended."""
+        if self._closed:
+            raise ShellClosed("the sandbox was closed")
+        cwd = await asyncio.to_thread(_existing_directory, Path(self.cwd, action.cwd or ""))
+        name = f"static-{next(self._static_numbers)}"
+        shell = self._make(name, replace(self._settings, working_dir=cwd))
+        if on_progress is not None:
+            shell.subscribe(on_progress)
+        async with shell:
+            return await shell.run(replace(action, is_static=False))
+
+
+def _existing_directory(path: Path) -> Path:
+    if not path.exists():
+        raise NoSuchPath(f"the command's cwd does not exist: {path}")
+    if not path.is_dir():
+        raise NotADirectory(f"the command's cwd is not a directory: {path}")
+    return path

@@ -1,0 +1,43 @@
+"""What files held before: so deep, and so many bytes."""
+
+from __future__ import annotations
+
+from bascule.sandbox.files.history import History
+
+
+def drain(history: History, key: str) -> list[bytes]:
+    found = []
+    while (data := history.last(key)) is not None:
+        found.append(data)
+        history.drop_last(key)
+    return found
+
+
+def test_versions_come_back_newest_first_and_per_file() -> None:
+    history = History(depth=10, limit=1000)
+    for data in (b"1", b"2", b"3"):
+        history.push("a", data)
+    history.push("b", b"other")
+
+    assert drain(history, "a") == [b"3", b"2", b"1"]
+    assert drain(history, "b") == [b"other"]
+
+
+def test_the_oldest_goes_when_it_is_too_deep() -> None:
+    history = History(depth=2, limit=1000)
+    for data in (b"1", b"2", b"3"):
+        history.push("a", data)
+
+    assert drain(history, "a") == [b"3", b"2"]
+
+
+def test_the_oldest_of_all_goes_when_it_is_too_much() -> None:
+    history = History(depth=10, limit=10)
+    history.push("a", b"aaaaa")
+    history.push("b", b"bbbbb")
+    history.push("a", b"ccccc")
+
+    assert drain(history, "a") == [b"ccccc"]
+    assert drain(history, "b") == [b"bbbbb"]
+    history.push("a", b"x" * 11)
+    assert drain(history, "a") == []

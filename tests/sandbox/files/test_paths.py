@@ -1,0 +1,255 @@
+"""Where paths lead, and that nothing leads out of the roots."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bascule.core.actions import (
+    FileEdit,
+    FileRead,
+    FileWrite,
+    Glob,
+    Grep,
+    ListDir,
+    MakeDir,
+    Remove,
+    RemoveDir,
+)
+from bascule.core.errors import (
+    BasculeError,
+    InvalidPath,
+    IsADirectory,
+    NoSuchPath,
+    PathOutsideRoots,
+)
+from bascule.sandbox.files.editor import Editor
+from bascule.sandbox.files.files import Files
+from bascule.sandbox.files.paths import Paths
+from bascule.sandbox.files.search import Search
+from bascule.sandbox.files.storage import Storage
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A root with a secret beside it."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.txt").write_text("secret\n")
+    (tmp_path / "root-sibling").mkdir()
+    (tmp_path / "root-sibling" / "secret.txt").write_text("secret\n")
+    inside = tmp_path / "root"
+    inside.mkdir()
+    (inside / "file.txt").write_text("inside\n")
+    return inside
+
+
+@pytest.fixture
+def confined(root: Path) -> Storage:
+    return Storage(Paths([root]))
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "x" * 300, "a/" * 3000, "\ud800"])
+def test_a_path_no_file_can_have_is_invalid(tmp_path: Path, path: str) -> None:
+    with pytest.raises(InvalidPath):
+        Files(Storage(Paths())).write(FileWrite(path, "x"), str(tmp_path))
+
+
+def test_a_relative_path_starts_from_the_shells_directory(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+
+    Files(Storage(Paths())).write(FileWrite("a.txt", "x"), str(tmp_path / "here"))
+
+    assert (tmp_path / "here" / "a.txt").read_text() == "x\n"
+
+
+def test_a_path_that_ends_in_no_name_is_a_directory(tmp_path: Path) -> None:
+    paths = Paths()
+    for path in ("/", f"{tmp_path}/.."):
+        with pytest.raises(IsADirectory), paths.place(path, "/"):
+            pass
+        with pytest.raises(InvalidPath), paths.place(path, "/", follow=False):
+            pass
+
+
+def test_every_path_to_a_file_has_the_same_key(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to("a")
+    (tmp_path / "c").symlink_to("b/file")
+    paths = Paths()
+    keys = set()
+    for path in ("a/file", "b/file", "c", "a/../b/file", str(tmp_path / "a" / "file")):
+        with paths.place(path, str(tmp_path)) as place:
+            keys.add(place.key)
+
+    assert len(keys) == 1
+
+
+def test_links_that_lead_in_a_circle_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+
+    with pytest.raises(InvalidPath):
+        Files(Storage(Paths())).read(FileRead("a"), str(tmp_path))
+
+
+def test_resolve_gives_the_real_path(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").touch()
+    (tmp_path / "b").symlink_to("a")
+    paths = Paths()
+
+    assert paths.resolve("b/file", str(tmp_path)) == tmp_path / "a" / "file"
+    assert paths.resolve("b", str(tmp_path)) == tmp_path / "a"
+    assert paths.resolve("b/new", str(tmp_path)) == tmp_path / "a" / "new"
+
+
+ESCAPES: dict[str, Callable[[Path], str]] = {
+    "absolute": lambda root: str(root.parent / "outside" / "secret.txt"),
+    "dotdot": lambda root: "../outside/secret.txt",
+    "sibling whose name starts alike": lambda root: "../root-sibling/secret.txt",
+    "link to a file": lambda root: "to-file",
+    "link to a directory": lambda root: "to-directory/secret.txt",
+    "link to a link": lambda root: "to-link",
+    "dotdot behind a link": lambda root: "to-inside/../../outside/secret.txt",
+    "through proc": lambda root: f"/proc/self/root{root.parent}/outside/secret.txt",
+    "not there": lambda root: str(root.parent / "outside" / "nothing" / "at" / "all"),
+    "system": lambda root: "/etc/passwd",
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES.keys())
+def test_nothing_leads_out_of_the_roots(
+    root: Path, confined: Storage, escape: Callable[[Path], str]
+) -> None:
+    (root / "to-file").symlink_to("../outside/secret.txt")
+    (root / "to-directory").symlink_to(root.parent / "outside")
+    (root / "to-link").symlink_to("to-file")
+    (root / "deep").mkdir()
+    (root / "to-inside").symlink_to("deep")
+    files, editor, cwd, path = Files(confined), Editor(confined), str(root), escape(root)
+    search = Search(confined.paths, ripgrep=None)
+
+    for attempt in (
+        lambda: files.read(FileRead(path), cwd),
+        lambda: files.write(FileWrite(path, "mine"), cwd),
+        lambda: files.list_dir(ListDir(os.path.dirname(path)), cwd),
+        lambda: search.grep(Grep("secret", path=os.path.dirname(path)), cwd),
+        lambda: search.glob(Glob("*", path=os.path.dirname(path)), cwd),
+    ):
+        if os.path.dirname(path):
+            with pytest.raises(PathOutsideRoots):
+                attempt()
+    if not path.startswith("to-") or "/" in path:  # removing a link removes the link
+        with pytest.raises(PathOutsideRoots):
+            files.remove(Remove(path), cwd)
+        with pytest.raises(PathOutsideRoots):
+            files.remove_dir(RemoveDir(path, recursive=True), cwd)
+        with pytest.raises(PathOutsideRoots):
+            files.make_dir(MakeDir(f"{path}.d/e"), cwd)
+    for command in ("view", "create", "str_replace", "insert", "undo_edit"):
+        edited = editor.edit(
+            FileEdit(
+                path,
+                command=command,
+                file_text="mine",
+                old_str="secret",
+                new_str="mine",
+                insert_line=0,
+            ),
+            cwd,
+        )
+        assert edited.content.startswith("ERROR:\n")
+        assert "leads outside" in edited.content
+    assert files.list_names(os.path.dirname(path) or "to-directory", cwd) == []
+    assert (root.parent / "outside" / "secret.txt").read_text() == "secret\n"
+    assert os.listdir(root.parent / "outside") == ["secret.txt"]
+
+
+def test_a_link_that_stays_inside_is_followed(root: Path, confined: Storage) -> None:
+    (root / "link").symlink_to(root / "file.txt")
+
+    assert Files(confined).read(FileRead("link"), str(root)).content == "inside\n"
+
+
+def test_a_way_in_from_outside_is_as_good_as_any(root: Path, confined: Storage) -> None:
+    (root.parent / "door").symlink_to(root)
+
+    content = Files(confined).read(FileRead(str(root.parent / "door" / "file.txt")), "/")
+
+    assert content.content == "inside\n"
+
+
+def test_the_root_itself_can_be_listed_but_not_removed(root: Path, confined: Storage) -> None:
+    files = Files(confined)
+
+    assert files.list_names(".", str(root)) == ["file.txt"]
+    assert not files.make_dir(MakeDir(str(root)), "/").created
+    with pytest.raises(IsADirectory):
+        files.read(FileRead(str(root)), "/")
+    with pytest.raises(PathOutsideRoots):
+        files.remove_dir(RemoveDir(str(root), recursive=True), "/")
+
+
+def test_what_is_missing_inside_is_missing(root: Path, confined: Storage) -> None:
+    with pytest.raises(NoSuchPath):
+        Files(confined).read(FileRead("nothing/here.txt"), str(root))
+
+
+@pytest.mark.slow
+def test_swapping_a_directory_for_a_link_never_opens_the_outside(
+    root: Path, confined: Storage
+) -> None:
+    """A directory that turns into a link to the outside and back while it is being used."""
+    files, search = Files(confined), Search(confined.paths, ripgrep=None)
+    outside = root.parent / "outside"
+    (outside / "page.txt").write_text("secret\n")
+    (root / "current").mkdir()
+    (root / "current" / "page.txt").write_text("inside\n")
+    (root / "leak").symlink_to(outside)
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            _exchange(root / "current", root / "leak")
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    seen: list[str] = []
+    try:
+        for turn in range(1500):
+            try:
+                seen.append(files.read(FileRead("current/page.txt"), str(root)).content)
+            except BasculeError:
+                seen.append("refused")
+            for attempt in (
+                lambda: files.write(FileWrite("current/mine.txt", "mine"), str(root)),
+                lambda: files.remove(Remove("current/secret.txt"), str(root)),
+                lambda: files.make_dir(MakeDir("current/made/deep"), str(root)),
+                lambda: files.remove_dir(RemoveDir("current/made", recursive=True), str(root)),
+            ):
+                try:
+                    attempt()
+                except BasculeError:
+                    continue
+            if turn % 100 == 0:
+                found = search.glob(Glob("**/*"), str(root)).content
+                assert "secret.txt" not in found
+    finally:
+        stop.set()
+        swapper.join()
+
+    assert set(seen) == {"inside\n", "refused"}
+    assert sorted(os.listdir(outside)) == ["page.txt", "secret.txt"]
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Swap two names at once, so that neither is ever missing."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    here, exchange = -100, 2
+    if libc.renameat2(here, bytes(one), here, bytes(other), exchange):
+        raise OSError(ctypes.get_errno(), "renameat2")

@@ -1,0 +1,47 @@
+"""docs/protocol.md names every endpoint, and nothing that is not there."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+from starlette.routing import Route, WebSocketRoute
+
+from bascule.core import errors
+from bascule.core.errors import BasculeError
+from bascule.sandbox.executor import Sandbox
+from bascule.sandbox.server.inflight import InFlight
+from bascule.sandbox.server.replies import status_of
+from bascule.sandbox.server.routes import Routes
+from bascule.sandbox.settings import SandboxSettings, ServerSettings
+
+SECTION = (Path(__file__).parents[3] / "docs/protocol.md").read_text().partition("## Endpoints")[2]
+DOCUMENTED = re.findall(r"^\| `([A-Z]+ /[^`]*)` \|", SECTION, re.MULTILINE)
+STATUSES = {int(status) for status in re.findall(r"^\| (\d{3}) \|", SECTION, re.MULTILINE)}
+
+
+async def test_the_page_has_every_endpoint_once_and_no_other() -> None:
+    async with await asyncio.to_thread(Sandbox, SandboxSettings()) as sandbox:
+        routes = await asyncio.to_thread(Routes, sandbox, InFlight(), ServerSettings(key="k"))
+        there = []
+        for route in routes.table:
+            if isinstance(route, WebSocketRoute):
+                there.append(f"WEBSOCKET {route.path}")
+            elif isinstance(route, Route):
+                methods = (route.methods or set()) - {"HEAD"}
+                there += [f"{method} {route.path}" for method in methods]
+        assert sorted(there) == sorted(DOCUMENTED)
+
+
+def test_the_page_has_every_status_an_error_can_have() -> None:
+    classes = [
+        cls
+        for cls in vars(errors).values()
+        if isinstance(cls, type) and issubclass(cls, BasculeError)
+    ]
+    assert {status_of(cls.__new__(cls)) for cls in classes} <= STATUSES
+
+
+def test_no_error_says_that_the_sandbox_is_gone_when_it_is_not() -> None:
+    assert not STATUSES & {404, 502, 504}

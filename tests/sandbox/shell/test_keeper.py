@@ -1,0 +1,113 @@
+"""The keeper: nothing outlives a sandbox, however the sandbox ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bascule.core.actions import CmdRun
+from bascule.core.errors import SandboxStartFailed
+from bascule.sandbox.shell.settings import ShellSettings, find_account
+from bascule.sandbox.shell.shells import Shells
+from tests.contracts.shell import sleepers
+
+START_AND_WAIT = """
+import asyncio, sys
+from pathlib import Path
+from bascule.core.actions import CmdRun
+from bascule.sandbox.shell.settings import ShellSettings
+from bascule.sandbox.shell.shells import Shells
+
+async def main():
+    shells = Shells(ShellSettings(working_dir=Path(sys.argv[1])))
+    mark = sys.argv[2]
+    await shells.run(CmdRun(f"sleep {mark}1 & setsid sleep {mark}2 & (nohup sleep {mark}3 &)"))
+    await shells.run(CmdRun(f"env -i setsid -f sleep {mark}4; exit", shell="other"))
+    await shells.run(CmdRun(f"sleep {mark}5", timeout=0.1, shell="third"))
+    print(shells.log_dir, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def until_gone(mark: str, directory: Path) -> None:
+    async with asyncio.timeout(10):
+        while sleepers(mark) or directory.exists():
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+async def test_nothing_is_left_when_the_server_is_killed(
+    tmp_path: Path, end: signal.Signals
+) -> None:
+    mark = f"88{os.getpid()}{int(end)}"
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", START_AND_WAIT, str(tmp_path), mark),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert server.stdout is not None
+    directory = Path((await server.stdout.readline()).decode().strip())
+    while len(sleepers(mark)) < 5:
+        await asyncio.sleep(0.01)
+    assert directory.is_dir()
+    server.send_signal(end)
+    await server.wait()
+    await until_gone(mark, directory)
+
+
+@pytest.mark.slow
+async def test_a_killed_keeper_takes_the_shells_along_and_a_new_one_comes(tmp_path: Path) -> None:
+    async with Shells(ShellSettings(working_dir=tmp_path, soft_timeout=5)) as shells:
+        parent = int((await shells.run(CmdRun("x=1; echo $PPID"))).content)
+        ready = asyncio.Event()
+        shells.subscribe(lambda _: ready.set())
+        running = asyncio.create_task(shells.run(CmdRun("echo ready; sleep 60")))
+        await ready.wait()
+        os.kill(parent, signal.SIGKILL)
+        assert (await running).exit_code == 137
+        answer = await shells.run(CmdRun("echo $x."))
+        assert (answer.content, answer.metadata.new_shell) == (".\n", True)
+
+
+async def test_a_start_directory_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    async with Shells(ShellSettings(working_dir=tmp_path / "missing")) as shells:
+        with pytest.raises(SandboxStartFailed, match="missing"):
+            await shells.run(CmdRun("true"))
+        (tmp_path / "missing").mkdir()
+        assert (await shells.run(CmdRun("true"))).exit_code == 0
+
+
+async def test_a_start_that_is_cancelled_leaves_no_shell(tmp_path: Path) -> None:
+    async with Shells(ShellSettings(working_dir=tmp_path)) as shells:
+        await shells.run(CmdRun("true"))
+        starting = asyncio.create_task(shells.run(CmdRun("true", shell="other")))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        answer = await shells.run(CmdRun("echo fine", shell="other"))
+        assert answer.content == "fine\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can start shells as another user")
+async def test_shells_run_as_the_account_asked_for(tmp_path: Path) -> None:
+    account = find_account("nobody", None)
+    tmp_path.chmod(0o755)
+    for parent in list(tmp_path.parents)[:-2]:
+        parent.chmod(parent.stat().st_mode | 0o055)
+    settings = ShellSettings(working_dir=tmp_path, account=account)
+    async with Shells(settings) as shells:
+        answer = await shells.run(CmdRun("id -un; echo hi >/dev/stdout; cat /etc/shadow"))
+        assert answer.content.startswith("nobody\nhi\n")
+        assert "Permission denied" in answer.content
+        assert answer.metadata.username == "nobody"
+        await shells.run(CmdRun("sleep 60 & sleep 60", timeout=0.1))

@@ -1,0 +1,144 @@
+"""Random bytes, random splits of reads, random kills: never a wrong end, never a hang."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bascule.core.actions import CmdRun
+from bascule.core.observations import CmdOutput
+from bascule.sandbox.shell.settings import ShellSettings
+from bascule.sandbox.shell.shells import Shells
+
+EXAMPLES = int(os.environ.get("BASCULE_FUZZ_EXAMPLES", "40"))
+ROUND_TIMEOUT = 20.0
+relaxed = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+look_alikes = st.sampled_from(
+    [
+        b"\x1b]7771;",
+        b"\x1b]7771;P\x07",
+        b"\x1b",
+        b"\x07",
+        b"\x1f",
+        b"$ ",
+        b"\x1b]7771;0123456789abcdef;E;0",
+    ]
+)
+noise = st.lists(st.one_of(st.binary(max_size=60), look_alikes), max_size=20).map(b"".join)
+
+
+def with_shells(tmp_path: Path, body: Callable[[Shells], Awaitable[None]]) -> None:
+    async def session() -> None:
+        quick = ShellSettings(working_dir=tmp_path, soft_timeout=5, log_limit=1 << 20)
+        async with asyncio.timeout(ROUND_TIMEOUT), Shells(quick) as shells:
+            await body(shells)
+
+    asyncio.run(session())
+
+
+async def check(shells: Shells, number: int) -> None:
+    """The shell answers right after whatever came before."""
+    answer = await shells.run(CmdRun(f"echo right {number}; (exit {number % 200})", timeout=10))
+    assert (answer.content, answer.exit_code) == (f"right {number}\n", number % 200)
+
+
+def logged(shells: Shells, answer: CmdOutput) -> bytes:
+    return shells.get("").log.read(answer.metadata.log_start, answer.metadata.log_end)
+
+
+@pytest.mark.slow
+@relaxed
+@given(
+    outputs=st.lists(noise, min_size=1, max_size=6), reads=st.lists(st.integers(1, 40), min_size=1)
+)
+def test_random_output_in_reads_of_random_size_is_exact(
+    tmp_path: Path, outputs: list[bytes], reads: list[int]
+) -> None:
+    async def body(shells: Shells) -> None:
+        for number, output in enumerate(outputs):
+            file = tmp_path / f"noise{number}"
+            file.write_bytes(output)
+            answer = await shells.run(CmdRun(f"cat {file}; (exit {number})", output_limit=0))
+            assert (logged(shells, answer), answer.exit_code) == (output, number)
+            await check(shells, number)
+
+    sizes = itertools.cycle(reads)
+    with pytest.MonkeyPatch.context() as patch:
+        read = os.read
+        patch.setattr(os, "read", lambda fd, most: read(fd, min(most, next(sizes))))
+        with_shells(tmp_path, body)
+
+
+@pytest.mark.slow
+@relaxed
+@given(
+    st.lists(
+        st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=40), max_size=8
+    )
+)
+def test_random_text_as_a_command_is_always_answered(tmp_path: Path, commands: list[str]) -> None:
+    async def body(shells: Shells) -> None:
+        for number, text in enumerate(commands):
+            answer = await shells.run(CmdRun(f"cd {tmp_path}; : {text}", timeout=2))
+            if answer.metadata.state == "running":  # such as `cat` reading the terminal
+                await shells.get("").interrupt(kill=True)
+                while shells.get("").is_running:
+                    await shells.run(CmdRun("", timeout=5))
+            await shells.run(
+                CmdRun("exec >/dev/tty 2>&1; set +euvxn; trap - DEBUG ERR; PROMPT_COMMAND=")
+            )
+            await check(shells, number)
+
+    with_shells(tmp_path, body)
+
+
+moves = st.sampled_from(["interrupt", "kill", "kill -9 shell", "cancel", "exit", "type", "wait"])
+
+
+@pytest.mark.slow
+@relaxed
+@given(st.lists(st.tuples(moves, st.floats(0, 0.02)), min_size=1, max_size=10))
+def test_random_kills_leave_a_shell_that_answers_right(
+    tmp_path: Path, plan: list[tuple[str, float]]
+) -> None:
+    async def body(shells: Shells) -> None:
+        for number, (move, delay) in enumerate(plan):
+            word = f"whole{number}"
+            command = f"read -t 0.{number % 3 + 1} x; echo {word}; seq 1 3000; exec 3<&0"
+            task = asyncio.create_task(shells.run(CmdRun(command, output_limit=0, timeout=10)))
+            await asyncio.sleep(delay)
+            await disturb(shells, move, task)
+            answer = (await asyncio.gather(task, return_exceptions=True))[0]
+            if isinstance(answer, CmdOutput) and answer.exit_code == 0 and word in answer.content:
+                expected = f"{word}\n" + "".join(f"{n}\n" for n in range(1, 3001))
+                assert answer.content.replace("exit\n", "") == expected
+            await check(shells, number)
+
+    with_shells(tmp_path, body)
+
+
+async def disturb(shells: Shells, move: str, task: asyncio.Task[CmdOutput]) -> None:
+    shell = shells.open("main")
+    match move:
+        case "interrupt" | "kill":
+            await shell.interrupt(kill=move == "kill")
+        case "kill -9 shell":
+            await shells.run(CmdRun("pkill -9 -P $PPID -x bash", is_static=True, timeout=5))
+        case "cancel":
+            task.cancel()
+        case "type":
+            await shell.run(CmdRun("typed text", is_input=True, timeout=5))
+        case _:
+            pass
