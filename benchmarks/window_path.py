@@ -19,7 +19,7 @@ from bascule.core.identity import new_id
 from bascule.hub import Hub, HubSettings
 from bascule.runtime import LocalRuntime, VSCodeRuntime
 from bascule.sandbox.settings import SandboxSettings
-from bascule.sandbox.shell_settings import ShellSettings
+from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
 
 ADMIN = "a-token-for-benchmarks"

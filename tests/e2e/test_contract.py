@@ -13,7 +13,7 @@ from bascule.core.actions import VscodeCommand
 from bascule.runtime import Verbs
 from bascule.runtime.vscode import VSCodeRuntime
 from bascule.sandbox.settings import SandboxSettings
-from bascule.sandbox.shell_settings import ShellSettings
+from bascule.sandbox.shell.settings import ShellSettings
 from tests.contracts.runtime import Make, RuntimeSuite
 
 from .rig import EditorWindow, Rig

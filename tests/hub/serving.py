@@ -14,7 +14,7 @@ from bascule.hub import Hub, HubSettings
 from bascule.hub.identity import Scope
 from bascule.link.http import HttpClient
 from bascule.sandbox.settings import SandboxSettings
-from bascule.sandbox.shell_settings import ShellSettings
+from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow, Journal
 from bascule.wire import from_json, to_json
 

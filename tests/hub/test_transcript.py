@@ -15,7 +15,7 @@ from bascule.core.windows import WindowId
 from bascule.hub import Identity
 from bascule.link.socketio import Handler
 from bascule.sandbox.settings import SandboxSettings
-from bascule.sandbox.shell_settings import ShellSettings
+from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
 
 from .serving import Place

@@ -9,7 +9,7 @@ from typing import Final
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from bascule.sandbox.listener import Connection
+from bascule.sandbox.server.listener import Connection
 
 from .replies import App
 from .settings import HubSettings

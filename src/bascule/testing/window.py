@@ -29,7 +29,7 @@ from bascule.core.observations import Observation
 from bascule.link.http import HttpClient
 from bascule.link.socketio import SocketClient
 from bascule.sandbox.executor import Sandbox
-from bascule.sandbox.inflight import InFlight
+from bascule.sandbox.server.inflight import InFlight
 from bascule.sandbox.settings import SandboxSettings
 from bascule.wire import (
     decode_action,
