@@ -1,5 +1,6 @@
 /** A shell as the user sees it: a terminal they can read, type into and close. */
 import * as vscode from "vscode";
+import { Display } from "./display";
 import type { BashShell, Shown } from "./shell";
 
 const PROMPT = "\x1b[32m$\x1b[0m ";
@@ -12,6 +13,9 @@ export class ShellTerminal implements vscode.Pseudoterminal {
   private readonly writing = new vscode.EventEmitter<string>();
   private readonly closing = new vscode.EventEmitter<number | undefined>();
   private readonly decoder = new TextDecoder();
+  private readonly display = new Display((data) =>
+    this.write(this.withReturns(this.decoder.decode(data, { stream: true }))),
+  );
   private readonly listening;
   private unseen: string[] | undefined = [];
   private line = "";
@@ -83,8 +87,9 @@ export class ShellTerminal implements vscode.Pseudoterminal {
     if (what.is === "command") {
       if (what.who === "agent") this.write(`${what.text.replaceAll("\n", "\r\n")}\r\n`);
     } else if (what.is === "output") {
-      this.write(this.withReturns(this.decoder.decode(what.data, { stream: true })));
+      this.display.add(what.data);
     } else {
+      this.display.flush();
       const status = what.status ? `\x1b[2m[${what.status}]\x1b[0m ` : "";
       this.write(`${this.atLineStart ? "" : "\r\n"}${status}${PROMPT}${this.line}`);
     }
