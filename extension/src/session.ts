@@ -56,7 +56,7 @@ export class Session implements Disposable {
     const token = await this.storedToken(hub);
     if (token && this.connection?.state.is !== "refused") return this.connect(hub, token);
     const code = await vscode.window.showInputBox({
-      prompt: "Pairing code that the hub shows (`bascule pair`)",
+      prompt: "Pairing code from the hub",
       ignoreFocusOut: true,
     });
     if (code) await this.pairWith(hub, code);
