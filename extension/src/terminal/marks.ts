@@ -1,7 +1,7 @@
 /**
  * What we say to bash, and how we know its answer: rules only, no I/O.
  *
- * The same protocol as the sandbox's (src/bascule/sandbox/marks.py has the whole reasoning). Bash
+ * The same protocol as the sandbox's (src/bascule/sandbox/shell/marks.py has the whole reasoning). Bash
  * reads commands from a channel of its own, a FIFO on its descriptor 0, while what it runs has the
  * terminal. For each command two lines are written: one prints the start mark, evaluates the text
  * with the terminal as input and prints the end mark; the other prints the end mark once more, for

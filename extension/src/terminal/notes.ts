@@ -1,6 +1,6 @@
 /**
  * What an answer says around a command's output. The same texts as the sandbox's
- * (src/bascule/sandbox/notes.py): agents are trained on their openings.
+ * (src/bascule/sandbox/shell/notes.py): agents are trained on their openings.
  */
 const NEXT =
   "It is still running. Send an empty command to read on, send its input or a key (C-c, C-z, " +
