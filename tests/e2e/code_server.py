@@ -51,7 +51,7 @@ SETTINGS: dict[str, Any] = {
     "workbench.startupEditor": "none",
     "bascule.autoConnect": True,
     "bascule.consent": {"*": "allow"},
-    "bascule.allowedCommands": ["workbench.action.*", "undo", "redo"],
+    "bascule.allowedCommands": ["workbench.action.*", "undo", "bascule.stop"],
 }
 """What every window has unless it says otherwise: no questions, no network, nothing by itself."""
 

@@ -19,7 +19,7 @@ from bascule.core.actions import (
     Symbols,
     VscodeCommand,
 )
-from bascule.core.errors import ConsentDenied, EditConflict, PathOutsideRoots
+from bascule.core.errors import ActionCancelled, ConsentDenied, EditConflict, PathOutsideRoots
 from bascule.core.observations import (
     Diagnosed,
     DiffShown,
@@ -29,6 +29,7 @@ from bascule.core.observations import (
     UserAnswered,
 )
 from bascule.runtime.vscode import VSCodeRuntime
+from tests.contracts.runtime import Seen
 
 from .rig import EditorWindow, Rig
 
@@ -57,6 +58,36 @@ async def test_a_command_is_seen_in_a_terminal(runtime: VSCodeRuntime, see: See)
         await expect(page.locator(".terminal-tab, .single-terminal-tab").first).to_be_visible()
 
     await see(look)
+
+
+async def test_what_the_user_types_into_an_idle_terminal_runs_and_the_agent_waits_for_it(
+    runtime: VSCodeRuntime, vscode_window: EditorWindow, see: See
+) -> None:
+    folder = vscode_window.folder
+    await runtime.run("mkfifo begun gate; word=shared")
+
+    async def type_command(page: Page) -> None:
+        await page.locator(".terminal-wrapper.active .xterm").click()
+        await page.keyboard.type("echo $word > begun; read line < gate; word=$line")
+        await page.keyboard.press("Enter")
+
+    await see(type_command)
+    assert await asyncio.to_thread((folder / "begun").read_text) == "shared\n"
+    waiting = asyncio.create_task(runtime.run("echo $word"))
+    await asyncio.to_thread((folder / "gate").write_text, "changed\n")
+    assert (await waiting).content == "changed\n"
+
+
+async def test_stopping_ends_everything_at_once(rig: Rig, runtime: VSCodeRuntime) -> None:
+    seen = Seen()
+    running = asyncio.create_task(runtime.run("echo up; sleep 600", on_progress=seen))
+    await seen.wait_for(b"up")
+    async with VSCodeRuntime(rig.url, await rig.agent_token(), window=runtime.window.id) as another:
+        stopping = asyncio.create_task(another.act(VscodeCommand("bascule.stop")))
+        with pytest.raises(ActionCancelled):
+            await running
+        await stopping
+    assert (await runtime.run("echo usable")).content == "usable\n"
 
 
 async def test_what_the_user_has_not_saved_is_read_and_never_trampled(
