@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bascule.core.actions import VscodeCommand
 from bascule.runtime.vscode import VSCodeRuntime
 
 from .rig import EditorWindow, Rig
@@ -37,10 +38,11 @@ def vscode_window(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> EditorW
 
 @pytest.fixture
 async def runtime(rig: Rig, vscode_window: EditorWindow) -> AsyncIterator[VSCodeRuntime]:
-    """The shared window, for an agent of its own."""
+    """The shared window, for an agent of its own, whose terminals are closed afterwards."""
     token = await rig.agent_token()
     async with VSCodeRuntime(rig.url, token, window=vscode_window.id) as runtime:
         yield runtime
+        await runtime.act(VscodeCommand("workbench.action.terminal.killAll"))
 
 
 @pytest.hookimpl(wrapper=True)

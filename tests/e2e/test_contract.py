@@ -59,7 +59,8 @@ class TestInAWindow(RuntimeSuite):
         self.window = vscode_window
         yield vscode_window.folder
         for entry in vscode_window.folder.iterdir():
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            is_directory = entry.is_dir() and not entry.is_symlink()
+            shutil.rmtree(entry) if is_directory else entry.unlink()
 
     @pytest.fixture
     def make(self, rig: Rig, vscode_window: EditorWindow, request: pytest.FixtureRequest) -> Make:
