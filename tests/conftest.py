@@ -37,6 +37,11 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
         ("io.BufferedReader.read", "sandbox/shell/bash.py", name)
         for name in ("environment", "is_other_shell")
     ),
+    # Once per endpoint, FastAPI looks where it was written, for the message of an error.
+    *(
+        (call, "fastapi/routing.py", "_extract_endpoint_context")
+        for call in ("os.stat", "io.BufferedReader.read", "io.TextIOWrapper.read")
+    ),
     # /dev/null, for the child's output.
     ("os.open", "runtime/child.py", "start"),
     # A frame is small beside the socket's buffer, and the keeper always reads.

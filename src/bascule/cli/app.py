@@ -16,6 +16,8 @@ COMMANDS: Mapping[str, str] = {
     "up": "Start a sandbox with an address and a key, and a prompt in it.",
     "exec": "Run one command in a sandbox and exit with its status.",
     "shell": "Type commands into a sandbox's shell.",
+    "serve": "Run the hub where VS Code windows and agents meet.",
+    "token": "Show the hub's first token, or make others.",
     "schema": "Print the JSON Schema of every action and observation.",
     "doctor": "Check this machine and say what is missing and how to get it.",
 }

@@ -12,6 +12,7 @@ from typing import Self
 
 from .actions import Action, CmdRun
 from .observations import CmdOutput, Observation
+from .windows import Window, WindowId
 
 MANDATORY_CAPABILITIES: frozenset[str] = frozenset(
     {"run", "read", "write", "edit", "mkdir", "rmdir", "rm", "list", "glob", "grep", "interrupt"}
@@ -181,3 +182,34 @@ class Runtime(Closable):
     async def __aenter__(self) -> Self:
         await self.connect()
         return self
+
+
+class WindowLink(Closable):
+    """The way from a runtime to the windows of a hub: in its process, or over the network.
+
+    A window does an action id once. So after a loss (`WindowGone`, `HubUnreachable`) the same
+    action may be given again: it is done if it was not, and else answered with what was seen.
+    """
+
+    @abstractmethod
+    async def connect(self) -> None:
+        """Reach the hub. Raises `HubUnreachable`, `AccessDenied` or `VersionMismatch`."""
+
+    @abstractmethod
+    async def windows(self) -> Sequence[Window]:
+        """Every window the hub knows and this link may see."""
+
+    @abstractmethod
+    async def act(
+        self, window_id: WindowId, action: Action, *, on_progress: OnProgress | None = None
+    ) -> Observation:
+        """Have the window do `action` and return what was seen.
+
+        Raises `LinkError`s as they happen and never sends again by itself. Cancelling ends the
+        action in the window and returns once it has ended there. `on_progress` may miss pieces
+        when its reader is slow or the link was lost meanwhile; their offsets tell.
+        """
+
+    @abstractmethod
+    async def returned(self, window_id: WindowId) -> None:
+        """Wait, however long it takes, until the window takes actions (again)."""

@@ -17,14 +17,21 @@
         EditNoMatch         edit.no_match           EditAmbiguous       edit.ambiguous
         EditInvalid         edit.invalid            NoEditHistory       edit.no_history
         InvalidArchive      archive.invalid         InvalidRequest      request.invalid
+        NoWindow            window.none             NoSuchWindow        window.not_found
+        AmbiguousWindow     window.ambiguous        WindowTaken         window.taken
+        InvalidNonce        nonce.invalid           InvalidPairing      pair.invalid
+        VersionMismatch     version.mismatch
       ExecutionError      the work could not be finished; the sandbox or machine said no
         PermissionRefused   path.permission         StorageFailed       file.storage
         EditConflict        edit.conflict           SandboxDied         sandbox.died
         SandboxStartFailed  sandbox.start_failed    InternalError       internal
         MissingTool         machine.missing_tool    ActionCancelled     action.cancelled
-        ActionTimedOut      action.timed_out
+        ActionTimedOut      action.timed_out        ConsentDenied       consent.denied
+        UntrustedWorkspace  workspace.untrusted
       LinkError           two ends lost each other; trying again may help
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
+        HubUnreachable      hub.unreachable         WindowGone          window.gone
+        WindowUnhealthy     window.unhealthy        OutcomeUnknown      outcome.unknown
 
 Every class has a `code`, stable across versions; over the wire an error is
 `{code, message, detail}` and `bascule.wire.errors` turns the code back into the class.
@@ -226,6 +233,51 @@ class InvalidArchive(UsageError):
     code = "archive.invalid"
 
 
+# Windows --------------------------------------------------------------------------------
+
+
+class NoWindow(UsageError):
+    """No window is connected to the hub, or none answers to the selector."""
+
+    code = "window.none"
+
+
+class NoSuchWindow(UsageError):
+    """The hub knows no window by this id."""
+
+    code = "window.not_found"
+
+
+class AmbiguousWindow(UsageError):
+    """Several windows answer to the selector; acting in any of them could be the wrong one."""
+
+    code = "window.ambiguous"
+
+
+class WindowTaken(UsageError):
+    """The window id belongs to somebody with another key."""
+
+    code = "window.taken"
+
+
+class InvalidNonce(UsageError):
+    """The nonce was used, is too old, or was given to another socket."""
+
+    code = "nonce.invalid"
+
+
+class InvalidPairing(UsageError):
+    """The pairing code is wrong, used or too old, or too many wrong ones came lately."""
+
+    code = "pair.invalid"
+
+
+class VersionMismatch(UsageError):
+    """The two ends speak different versions of the protocol; one of them needs an update."""
+
+    code = "version.mismatch"
+
+
 # The work could not be finished ---------------------------------------------------------
 
 
@@ -259,6 +311,18 @@ class ActionTimedOut(ExecutionError):
     code = "action.timed_out"
 
 
+class ConsentDenied(ExecutionError):
+    """The user of the window refused the action, or did not answer in time."""
+
+    code = "consent.denied"
+
+
+class UntrustedWorkspace(ExecutionError):
+    """The user has not trusted the window's workspace; nothing is done in it."""
+
+    code = "workspace.untrusted"
+
+
 class SandboxDied(ExecutionError):
     """The sandbox ended while it was needed."""
 
@@ -290,6 +354,30 @@ class SandboxUnreachable(LinkError):
     """The action server does not answer; it may be gone, starting or paused."""
 
     code = "sandbox.unreachable"
+
+
+class HubUnreachable(LinkError):
+    """The hub does not answer, or is stopping."""
+
+    code = "hub.unreachable"
+
+
+class WindowGone(LinkError):
+    """The window is not connected. It does an action id once, so the same may be sent again."""
+
+    code = "window.gone"
+
+
+class WindowUnhealthy(LinkError):
+    """The window is connected, but its editor does not answer."""
+
+    code = "window.unhealthy"
+
+
+class OutcomeUnknown(LinkError):
+    """The action was begun and nobody can tell how it ended; it is not done a second time."""
+
+    code = "outcome.unknown"
 
 
 class RemoteError(LinkError):

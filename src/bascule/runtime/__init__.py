@@ -1,4 +1,4 @@
-"""Ways to get an action done: here, in a child process, or in a sandbox far away.
+"""Ways to get an action done: here, in a child process, in a sandbox far away or in VS Code.
 
 async with LocalRuntime("project") as runtime:
     seen = await runtime.run("make test")
@@ -9,5 +9,6 @@ from .local import LocalRuntime
 from .remote import RemoteRuntime
 from .sync import SyncRuntime
 from .verbs import Verbs
+from .vscode import VSCodeRuntime
 
-__all__ = ["LocalRuntime", "RemoteRuntime", "SyncRuntime", "Verbs"]
+__all__ = ["LocalRuntime", "RemoteRuntime", "SyncRuntime", "VSCodeRuntime", "Verbs"]

@@ -1,0 +1,48 @@
+import js from "@eslint/js";
+import ts from "typescript-eslint";
+
+const inward = (files, ...forbidden) => ({
+    files,
+    rules: {
+        "no-restricted-imports": [
+            "error",
+            { patterns: forbidden.map((group) => ({ group: [group] })) },
+        ],
+    },
+});
+
+export default ts.config(
+    { ignores: ["dist", "node_modules", "src/protocol/events.ts"] },
+    js.configs.recommended,
+    ...ts.configs.strictTypeChecked,
+    {
+        languageOptions: {
+            parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname },
+        },
+        rules: {
+            "@typescript-eslint/restrict-template-expressions": [
+                "error",
+                { allowNumber: true, allowBoolean: true },
+            ],
+            "@typescript-eslint/no-confusing-void-expression": "off",
+            "@typescript-eslint/no-unnecessary-condition": [
+                "error",
+                { allowConstantLoopConditions: true },
+            ],
+            eqeqeq: "error",
+        },
+    },
+    { files: ["*.mjs"], ...ts.configs.disableTypeChecked },
+    // Imports point inward: views, actions, terminal > hub > protocol > common.
+    inward(["src/hub/**"], "vscode", "**/actions/*", "**/terminal/*", "**/views/*"),
+    inward(
+        ["src/protocol/**"],
+        "vscode",
+        "**/actions/*",
+        "**/terminal/*",
+        "**/views/*",
+        "**/hub/*",
+    ),
+    inward(["src/common/**"], "vscode", "../**"),
+    inward(["src/terminal/**"], "**/actions/*", "**/views/*"),
+);

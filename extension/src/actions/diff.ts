@@ -1,0 +1,77 @@
+/** Unified diffs without context, in time that grows with the change rather than the file. */
+
+/** Lines on either side past which a change is shown as one: matching them takes quadratic time. */
+const MAX_MATCHED = 2000;
+
+type Change = readonly [oldStart: number, oldEnd: number, newStart: number, newEnd: number];
+
+/** Empty when nothing changed. */
+export function unifiedDiff(before: string, after: string, shown: string): string {
+  if (before === after) return "";
+  const old = splitLines(before);
+  const fresh = splitLines(after);
+  let start = 0;
+  while (start < old.length && start < fresh.length && old[start] === fresh[start]) start += 1;
+  let end = 0;
+  while (
+    end < old.length - start &&
+    end < fresh.length - start &&
+    old[old.length - 1 - end] === fresh[fresh.length - 1 - end]
+  )
+    end += 1;
+  const a = old.slice(start, old.length - end);
+  const b = fresh.slice(start, fresh.length - end);
+  const hunks = changes(a, b).map(([i1, i2, j1, j2]) =>
+    [
+      `@@ -${span(start, i1, i2)} +${span(start, j1, j2)} @@\n`,
+      ...a.slice(i1, i2).map((line) => marked("-", line)),
+      ...b.slice(j1, j2).map((line) => marked("+", line)),
+    ].join(""),
+  );
+  return `--- ${shown}\n+++ ${shown}\n${hunks.join("")}`.replace(/\n$/, "");
+}
+
+function changes(a: string[], b: string[]): Change[] {
+  if (Math.max(a.length, b.length) > MAX_MATCHED || !a.length || !b.length)
+    return [[0, a.length, 0, b.length]];
+  const found: Change[] = [];
+  let [i, j] = [0, 0];
+  for (const [x, y] of [...matches(a, b), [a.length, b.length] as const]) {
+    if (x > i || y > j) found.push([i, x, j, y]);
+    [i, j] = [x + 1, y + 1];
+  }
+  return found;
+}
+
+/** Pairs of equal lines of a longest common subsequence, in order. */
+function matches(a: string[], b: string[]): (readonly [number, number])[] {
+  const width = b.length + 1;
+  const longest = new Uint16Array((a.length + 1) * width);
+  const at = (i: number, j: number): number => longest[i * width + j] ?? 0;
+  for (let i = a.length - 1; i >= 0; i -= 1)
+    for (let j = b.length - 1; j >= 0; j -= 1)
+      longest[i * width + j] =
+        a[i] === b[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
+  const pairs: (readonly [number, number])[] = [];
+  for (let i = 0, j = 0; i < a.length && j < b.length;) {
+    if (a[i] === b[j]) pairs.push([i++, j++]);
+    else if (at(i + 1, j) >= at(i, j + 1)) i += 1;
+    else j += 1;
+  }
+  return pairs;
+}
+
+/** `line,count`; of no lines at all, the line before them. */
+function span(above: number, start: number, end: number): string {
+  const count = end - start;
+  const line = above + start + (count > 0 ? 1 : 0);
+  return count === 1 ? `${line}` : `${line},${count}`;
+}
+
+function marked(sign: string, line: string): string {
+  return line.endsWith("\n") ? sign + line : `${sign}${line}\n\\ No newline at end of file\n`;
+}
+
+function splitLines(text: string): string[] {
+  return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+}

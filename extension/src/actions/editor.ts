@@ -1,0 +1,352 @@
+/**
+ * The editor agents use: view, create, str_replace, insert, undo_edit.
+ *
+ * A failure is not an `error` here but an observation whose content starts with `ERROR:`, because
+ * that is how agents' clients tell it; its code is in `error_id`.
+ */
+import { stat } from "node:fs/promises";
+import * as path from "node:path";
+import { Failure } from "../common/failure";
+import { seen, type ArgsOf, type Seen } from "../protocol";
+import { unifiedDiff } from "./diff";
+import type { Documents } from "./documents";
+import { insertLines, replaceOnce, type Edited } from "./edits";
+import type { Files } from "./files";
+import { countLines, sliceLines, unixLines } from "./lines";
+import type { Place, Places } from "./places";
+import { decode } from "./textfile";
+import { showDirectory, showFile, showSnippet } from "./view";
+
+const EDIT_LIMIT = 10 << 20;
+const HISTORY_DEPTH = 10;
+const COMMANDS = "view, create, str_replace, insert, undo_edit";
+const DOCUMENTS = new Set([".docx", ".xlsx", ".pptx", ".pdf", ".mp3", ".wav", ".m4a", ".flac"]);
+const REVIEW =
+  "Review the changes and make sure they are as expected. Edit the file again if necessary.";
+
+type Edit = ArgsOf<"edit">;
+
+interface Done {
+  content: string;
+  existed: boolean;
+  diff?: string;
+  /** Of the failure, when it is one. */
+  code?: string;
+}
+
+interface Opened {
+  place: Place;
+  data: Buffer;
+  /** With plain newlines where the whole file has CR LF. */
+  text: string;
+  asText: (given: string) => string;
+}
+
+export class Editor {
+  /** What files held before they were edited, newest last. */
+  private readonly history = new Map<string, Buffer[]>();
+
+  constructor(
+    private readonly places: Places,
+    private readonly documents: Documents,
+    private readonly files: Files,
+  ) {}
+
+  /** `old_content` and `new_content` repeat the request, as clients expect; `diff` has what changed. */
+  async edit(args: Edit, cwd: string): Promise<Seen<"edit">> {
+    if (args.impl_source === "llm_based_edit")
+      throw new Failure("capability.missing", "Edits by 'llm_based_edit' are made by the client");
+    const done = await this.do(args, cwd).catch(async (error: unknown): Promise<Done> => {
+      if (!(error instanceof Failure)) throw error;
+      const existed = await this.exists(args.path, cwd);
+      return {
+        content: `ERROR:
+${error.message}`,
+        existed,
+        code: error.code,
+      };
+    });
+    return seen("edit", done.content, {
+      path: this.shown(args.path, cwd),
+      prev_exist: done.existed,
+      old_content: args.old_str ?? null,
+      new_content: args.new_str ?? null,
+      impl_source: "oh_aci",
+      diff: done.diff ?? "",
+      error_id: done.code ?? "",
+    });
+  }
+
+  /** What `view` of `edit` shows, as the answer to a `read`. */
+  async view(args: ArgsOf<"read">, cwd: string): Promise<Seen<"read">> {
+    const path = this.shown(args.path, cwd);
+    const extras = { path, impl_source: "oh_aci" } as const;
+    try {
+      return seen("read", await this.show(args.path, args.view_range, cwd), extras);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      return seen("read", `ERROR:\n${error.message}`, { ...extras, error_id: error.code });
+    }
+  }
+
+  private async do(args: Edit, cwd: string): Promise<Done> {
+    switch (args.command) {
+      case "view":
+        return { content: await this.show(args.path, args.view_range, cwd), existed: true };
+      case "create":
+        return this.create(args, cwd);
+      case "str_replace":
+        return this.replace(args, cwd);
+      case "insert":
+        return this.insert(args, cwd);
+      case "undo_edit":
+        return this.undo(args, cwd);
+      default:
+        throw new Failure(
+          "edit.invalid",
+          `Unrecognized command '${args.command ?? ""}'. Known are: ${COMMANDS}`,
+        );
+    }
+  }
+
+  private async create(args: Edit, cwd: string): Promise<Done> {
+    const text = required(args.file_text, "file_text", args);
+    ensureNoDocument(args.path);
+    const place = await this.places.find(args.path, cwd);
+    const { shown } = place;
+    await this.documents
+      .turn(place, () => this.documents.create(place, text))
+      .catch((error: unknown) => {
+        if (!(error instanceof Failure) || error.code !== "path.exists") throw error;
+        throw new Failure(
+          "path.exists",
+          `${invalidPath(shown)} File already exists at: ${shown}.` +
+            " `create` overwrites nothing; change it with `str_replace` or `insert`.",
+        );
+      });
+    return {
+      content: `File created successfully at: ${shown}`,
+      existed: false,
+      diff: unifiedDiff("", text, shown),
+    };
+  }
+
+  private async replace(args: Edit, cwd: string): Promise<Done> {
+    const old = required(args.old_str, "old_str", args);
+    if (old === args.new_str)
+      throw new Failure(
+        "edit.invalid",
+        "No replacement was performed. `new_str` and `old_str` must be different.",
+      );
+    return this.change(args, cwd, ({ text, asText, place }) =>
+      replaceOnce(text, asText(old), asText(args.new_str ?? ""), place.shown),
+    );
+  }
+
+  private async insert(args: Edit, cwd: string): Promise<Done> {
+    const given = required(args.insert_line, "insert_line", args);
+    const line = Number(given);
+    if (!Number.isInteger(line))
+      throw new Failure(
+        "edit.invalid",
+        `Invalid \`insert_line\` parameter: '${given}' is no number`,
+      );
+    const fresh = required(args.new_str, "new_str", args);
+    return this.change(args, cwd, ({ text, asText }) => insertLines(text, line, asText(fresh)));
+  }
+
+  private async change(args: Edit, cwd: string, rule: (file: Opened) => Edited): Promise<Done> {
+    return this.opened(args.path, cwd, async (file) => {
+      const { place, data, text } = file;
+      const edited = rule(file);
+      await this.documents.replace(place, data, edited.content);
+      const before = this.history.get(place.real) ?? [];
+      this.history.set(place.real, [...before, data].slice(-HISTORY_DEPTH));
+      const snippet = showSnippet(edited.content, edited.line, edited.lines, place.shown);
+      return {
+        content: `The file ${place.shown} has been edited. ${snippet}${REVIEW}`,
+        existed: true,
+        diff: unifiedDiff(text, edited.content, place.shown),
+      };
+    });
+  }
+
+  private async undo(args: Edit, cwd: string): Promise<Done> {
+    return this.opened(args.path, cwd, async ({ place, data, text }) => {
+      const { shown } = place;
+      const versions = this.history.get(place.real) ?? [];
+      const last = versions.at(-1);
+      if (!last) throw new Failure("edit.no_history", `No edit history found for ${shown}.`);
+      const before = decode(last, shown).content;
+      await this.documents.replace(place, data, before);
+      this.history.set(place.real, versions.slice(0, -1));
+      const view = showFile(unixLines(before), shown, { whole: before });
+      return {
+        content: `Last edit to ${shown} undone successfully. ${view}`,
+        existed: true,
+        diff: unifiedDiff(text, unixLines(before), shown),
+      };
+    });
+  }
+
+  /** A text file to edit, while no other action edits it. */
+  private async opened(
+    given: string,
+    cwd: string,
+    work: (file: Opened) => Promise<Done>,
+  ): Promise<Done> {
+    const place = await this.existing(given, cwd);
+    const { shown } = place;
+    return this.documents.turn(place, async () => {
+      this.documents.ensureSaved(place);
+      const data = await this.documents.load(place);
+      if (!data) throw missing(shown);
+      if (data.length > EDIT_LIMIT)
+        throw new Failure(
+          "file.too_large",
+          `${shown} has ${data.length.toLocaleString("en")} bytes, past the limit of ` +
+            `${EDIT_LIMIT.toLocaleString("en")}. Change it with a program in the shell`,
+        );
+      const { content, format } = readable(data, shown);
+      const asText = (text: string): string => (format.crlf ? unixLines(text) : text);
+      return work({ place, data, text: asText(content), asText });
+    });
+  }
+
+  private async existing(given: string, cwd: string): Promise<Place> {
+    const place = await this.places.find(given, cwd, { toRead: true });
+    const { shown } = place;
+    const there = await stat(place.real).catch(() => undefined);
+    if (!there) throw missing(shown);
+    if (there.isDirectory())
+      throw new Failure(
+        "path.is_directory",
+        `${invalidPath(shown)} The path ${shown} is a directory, which only \`view\` shows.`,
+      );
+    ensureNoDocument(shown);
+    return place;
+  }
+
+  private async show(
+    given: string,
+    range: readonly number[] | null | undefined,
+    cwd: string,
+  ): Promise<string> {
+    const { shown, real } = await this.places.find(given, cwd, { toRead: true });
+    if (
+      await stat(real).then(
+        (there) => there.isDirectory(),
+        () => false,
+      )
+    ) {
+      if (range?.length)
+        throw new Failure("edit.invalid", "`view_range` is for files; a directory is viewed whole");
+      return showDirectory(real, shown);
+    }
+    const place = await this.existing(given, cwd);
+    const text = unixLines(
+      await this.files.text(place).catch((error: unknown) => {
+        throw error instanceof Failure && error.code === "file.binary" ? notText(shown) : error;
+      }),
+    );
+    return range?.length ? viewLines(text, range, shown) : showFile(text, shown, { whole: text });
+  }
+
+  private shown(given: string, cwd: string): string {
+    try {
+      return this.places.absolute(given, cwd);
+    } catch {
+      return given;
+    }
+  }
+
+  private async exists(given: string, cwd: string): Promise<boolean> {
+    try {
+      await stat((await this.places.find(given, cwd)).real);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+}
+
+function viewLines(text: string, range: readonly number[], shown: string): string {
+  const [first, last] = asRange(range);
+  const found = sliceLines(text, first - 1, last);
+  if (!found)
+    throw new Failure(
+      "file.invalid_range",
+      `${invalidRange(range)} ${shown} has lines [1, ${countLines(text)}];` +
+        ` the first element \`${first}\` should be one of them.`,
+    );
+  const view = showFile(found.replace(/\n$/, ""), shown, { first });
+  const end = first + countLines(found) - 1;
+  return end < last ? `${view}\nNOTE: the file ends with line ${end}.\n` : view;
+}
+
+function asRange(range: readonly number[]): [number, number] {
+  const [first, last] = range;
+  if (range.length !== 2 || first === undefined || last === undefined)
+    throw new Failure(
+      "file.invalid_range",
+      `${invalidRange(range)} It should be a list of two integers.`,
+    );
+  if (first < 1)
+    throw new Failure(
+      "file.invalid_range",
+      `${invalidRange(range)} Its first element should be 1 or more.`,
+    );
+  if (last !== -1 && last < first)
+    throw new Failure(
+      "file.invalid_range",
+      `${invalidRange(range)} Its second element \`${last}\` should be greater than or` +
+        ` equal to the first element \`${first}\`, or -1 for the end.`,
+    );
+  return [first, last];
+}
+
+function readable(data: Buffer, shown: string): ReturnType<typeof decode> {
+  try {
+    return decode(data, shown);
+  } catch {
+    throw notText(shown);
+  }
+}
+
+function notText(shown: string): Failure {
+  return new Failure("file.binary", `${shown} is not text and cannot be viewed or edited here`);
+}
+
+function missing(shown: string): Failure {
+  return new Failure(
+    "path.not_found",
+    `${invalidPath(shown)} The path ${shown} does not exist.` +
+      " Look for it with `view` on a directory, or make it with `create`.",
+  );
+}
+
+function invalidPath(shown: string): string {
+  return `Invalid \`path\` parameter: ${shown}.`;
+}
+
+function invalidRange(range: readonly number[]): string {
+  return `Invalid \`view_range\` parameter: [${range.join(", ")}].`;
+}
+
+function ensureNoDocument(shown: string): void {
+  if (DOCUMENTS.has(path.extname(shown).toLowerCase()))
+    throw new Failure(
+      "capability.missing",
+      `${shown} is a document or recording, and those are not turned into text here.` +
+        " Use a program in the shell (`pdftotext`, `pandoc`, …)",
+    );
+}
+
+function required<T>(value: T | null | undefined, name: string, args: Edit): T {
+  if (value === null || value === undefined)
+    throw new Failure(
+      "edit.invalid",
+      `Parameter \`${name}\` is required for command: ${args.command ?? ""}.`,
+    );
+  return value;
+}

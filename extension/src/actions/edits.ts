@@ -1,0 +1,99 @@
+/** The rules of an edit: text in, text out. The wording of refusals is what agents look for. */
+import { Failure } from "../common/failure";
+import { countLines, countNewlines, skipLines, unixLines } from "./lines";
+
+const MAX_QUOTED = 1000;
+const MAX_LINES_NAMED = 100;
+
+/** A text after an edit, and where in it to look. */
+export interface Edited {
+  content: string;
+  /** The first line that changed, from 1. */
+  line: number;
+  /** How many lines hold the new text. */
+  lines: number;
+}
+
+/**
+ * Replaces the only occurrence of `old`. Line ends and the white space around both strings are
+ * looked past when the text does not occur as given: agents get those wrong most often.
+ */
+export function replaceOnce(text: string, old: string, fresh: string, shown: string): Edited {
+  for (const [wanted, instead] of readings(text, old, fresh)) {
+    const at = text.indexOf(wanted);
+    if (at < 0) continue;
+    if (occursAgain(text, wanted, at))
+      throw new Failure(
+        "edit.ambiguous",
+        `No replacement was performed. Multiple occurrences of old_str \`${quoted(old)}\`` +
+          ` in lines ${linesOf(text, wanted)}. Please ensure it is unique.`,
+      );
+    return {
+      content: text.slice(0, at) + instead + text.slice(at + wanted.length),
+      line: countNewlines(text, at) + 1,
+      lines: countNewlines(instead) + 1,
+    };
+  }
+  throw new Failure(
+    "edit.no_match",
+    `No replacement was performed, old_str \`${quoted(old)}\` did not appear verbatim in ${shown}.`,
+  );
+}
+
+/** Puts the lines of `fresh` after `line`, 0 being the top. */
+export function insertLines(text: string, line: number, fresh: string): Edited {
+  const there = countLines(text);
+  if (line < 0 || line > there)
+    throw new Failure(
+      "edit.invalid",
+      `Invalid \`insert_line\` parameter: ${line}. It should be within the range of allowed values: [0, ${there}]`,
+    );
+  const at = skipLines(text, line);
+  const before = text.slice(0, at);
+  const inserted = !before || before.endsWith("\n") ? `${fresh}\n` : `\n${fresh}`;
+  return {
+    content: before + inserted + text.slice(at),
+    line: line + 1,
+    lines: countNewlines(fresh) + 1,
+  };
+}
+
+function* readings(text: string, old: string, fresh: string): Iterable<[string, string]> {
+  yield [old, fresh];
+  if (old.includes("\r\n")) yield [unixLines(old), unixLines(fresh)];
+  else if (old.includes("\n") && text.includes("\r\n"))
+    yield [old.replaceAll("\n", "\r\n"), unixLines(fresh).replaceAll("\n", "\r\n")];
+  if (old.trim()) yield [old.trim(), fresh.trim()];
+}
+
+function occursAgain(text: string, wanted: string, at: number): boolean {
+  return wanted ? text.includes(wanted, at + wanted.length) : text !== "";
+}
+
+/** The lines on which `wanted` begins, as a list; a long one is cut. */
+function linesOf(text: string, wanted: string): string {
+  const named: number[] = [];
+  let [line, last] = [1, 0];
+  for (const at of positions(text, wanted)) {
+    line += countNewlines(text.slice(last, at));
+    last = at;
+    if (named.at(-1) === line) continue;
+    if (named.length === MAX_LINES_NAMED) return `[${named.join(", ")}, …]`;
+    named.push(line);
+  }
+  return `[${named.join(", ")}]`;
+}
+
+function* positions(text: string, wanted: string): Iterable<number> {
+  for (let at = text.indexOf(wanted); at >= 0 && at <= text.length;) {
+    yield at;
+    // An empty text occurs everywhere; once a line is enough.
+    const next = wanted ? at + wanted.length : text.indexOf("\n", at) + 1 || text.length + 1;
+    if (next > text.length) return;
+    at = text.indexOf(wanted, next);
+  }
+}
+
+function quoted(text: string): string {
+  return text.length <= MAX_QUOTED ? text : `${text.slice(0, MAX_QUOTED)}…`;
+}

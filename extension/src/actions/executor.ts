@@ -1,0 +1,124 @@
+/** Every kind of action this window can do. */
+import { Failure } from "../common/failure";
+import { within } from "../common/deadline";
+import type { ApprovalAnswered, Asked } from "../hub/contract";
+import type { OnProgress, Worker } from "../hub/courier";
+import { seen, type ActionKind, type ActionOf, type Seen } from "../protocol";
+import type { Shells } from "../terminal/shells";
+import type { Consent } from "./consent";
+import type { Editor } from "./editor";
+import type { Files } from "./files";
+import type { Language } from "./language";
+import type { Search } from "./search";
+import type { WindowActions } from "./window";
+
+export interface Parts {
+  shells: Shells;
+  files: Files;
+  editor: Editor;
+  search: Search;
+  language: Language;
+  window: WindowActions;
+  consent: Consent;
+  canRun: boolean;
+}
+
+interface Context {
+  agent: string;
+  cwd: string;
+  timeout: number | undefined;
+  onProgress: OnProgress;
+  signal: AbortSignal;
+}
+
+type Handlers = {
+  [K in ActionKind]?: (args: ActionOf<K>["args"], context: Context) => Promise<Seen>;
+};
+
+/** A time-out of these is the end of waiting for them, not a failure. */
+const TIMES_ITSELF = new Set(["run", "glob", "grep"]);
+
+export class Executor implements Worker {
+  private readonly handlers: Handlers;
+
+  constructor(private readonly parts: Parts) {
+    const { shells, files, editor, search, language, window, canRun } = parts;
+    this.handlers = {
+      read: (args, { cwd }) =>
+        args.impl_source === "oh_aci" ? editor.view(args, cwd) : files.read(args, cwd),
+      write: (args, { cwd }) => files.write(args, cwd),
+      edit: (args, { cwd }) => editor.edit(args, cwd),
+      mkdir: (args, { cwd }) => files.makeDir(args, cwd),
+      rmdir: (args, { cwd }) => files.removeDir(args, cwd),
+      rm: (args, { cwd }) => files.remove(args, cwd),
+      list: (args, { cwd }) => files.list(args, cwd),
+      glob: (args, { cwd, timeout }) => search.glob(args, cwd, timeout),
+      grep: (args, { cwd, timeout }) => search.grep(args, cwd, timeout),
+      diagnostics: (args, { cwd }) => language.diagnostics(args, cwd),
+      symbols: (args, { cwd }) => language.symbols(args, cwd),
+      selection: () => Promise.resolve(language.selection()),
+      open_file: (args, { cwd }) => window.openFile(args, cwd),
+      show_diff: (args, { cwd }) => window.showDiff(args, cwd),
+      ask_user: (args, { signal }) => window.askUser(args, signal),
+      vscode_command: (args) => window.command(args),
+    };
+    if (!canRun) return;
+    this.handlers.run = (args, { agent, timeout, onProgress, signal }) =>
+      shells.run(
+        agent,
+        { ...args, timeout },
+        (shell, { offset, data }) => onProgress(shell, offset, data),
+        signal,
+      );
+    this.handlers.interrupt = (args, { agent }) => shells.interrupt(agent, args);
+  }
+
+  get capabilities(): string[] {
+    return Object.keys(this.handlers).sort();
+  }
+
+  async admit(action: Asked, signal: AbortSignal): Promise<void> {
+    if (this.handlers[action.action] && confirmation(action) === "confirmed")
+      await this.parts.consent.admit(action, signal);
+  }
+
+  async perform(action: Asked, onProgress: OnProgress, signal: AbortSignal): Promise<Seen> {
+    const confirmed = confirmation(action);
+    if (confirmed === "rejected")
+      return seen("user_rejected", "The user refused this action; it was not done", {});
+    if (confirmed !== "confirmed") return seen("null", "", {});
+    const kind = action.action;
+    const handler = this.handlers[kind] as
+      ((args: unknown, context: Context) => Promise<Seen>) | undefined;
+    if (!handler) throw this.notSupported(kind);
+    const timeout = action.timeout ?? undefined;
+    const cwd = this.parts.shells.cwd(action.agent);
+    const work = handler(action.args, { agent: action.agent, cwd, timeout, onProgress, signal });
+    if (timeout === undefined || TIMES_ITSELF.has(kind)) return work;
+    return within(work, timeout * 1000, () => outOfTime(kind, timeout));
+  }
+
+  approval(answered: ApprovalAnswered): void {
+    this.parts.consent.answered(answered);
+  }
+
+  private notSupported(kind: string): Failure {
+    return new Failure(
+      "capability.missing",
+      `'${kind}' actions are not available in this window; it can do: ${this.capabilities.join(", ")}`,
+      { kind },
+    );
+  }
+}
+
+function confirmation(action: Asked): string {
+  const { confirmation_state: state } = action.args as { confirmation_state?: string };
+  return state ?? "confirmed";
+}
+
+function outOfTime(kind: string, seconds: number): Failure {
+  return new Failure(
+    "action.timed_out",
+    `The ${kind} action did not finish within ${seconds} seconds; what it had begun may still take effect`,
+  );
+}

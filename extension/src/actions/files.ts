@@ -1,0 +1,217 @@
+/** Reading, writing and removing files, and listing directories. */
+import type { Dirent } from "node:fs";
+import { lstat, mkdir, readdir, readFile, rm, rmdir, stat, unlink } from "node:fs/promises";
+import * as path from "node:path";
+import { Failure } from "../common/failure";
+import { seen, type ArgsOf, type DirEntry, type Seen } from "../protocol";
+import type { Documents } from "./documents";
+import { countLines, endWithNewline, skipLines, sliceLines } from "./lines";
+import { asFailure, naming, type Place, type Places } from "./places";
+import { decode } from "./textfile";
+
+/** Bytes that one `read` returns at most, and the largest file of which lines are replaced. */
+export const READ_LIMIT = 32 << 20;
+
+const MEDIA: Record<string, string> = {
+  ".png": "image/png",
+  ".jpg": "image/jpeg",
+  ".jpeg": "image/jpeg",
+  ".bmp": "image/bmp",
+  ".gif": "image/gif",
+  ".pdf": "application/pdf",
+  ".mp4": "video/mp4",
+  ".webm": "video/webm",
+  ".ogg": "video/ogg",
+};
+
+/**
+ * Files beside the extension. Reads go to the disk, which is where the editor would have to fetch
+ * them too, except for text the user has not saved: that is what is read then. Writes go through
+ * the editor's buffers.
+ */
+export class Files {
+  constructor(
+    private readonly places: Places,
+    private readonly documents: Documents,
+  ) {}
+
+  async read(args: ArgsOf<"read">, cwd: string): Promise<Seen<"read">> {
+    const { start = 0, end = -1 } = args;
+    ensureRange(start, end);
+    const place = await this.places.find(args.path, cwd, { toRead: true });
+    const media = MEDIA[path.extname(args.path).toLowerCase()];
+    const content = media
+      ? `data:${media};base64,${(await bytes(place, "Copy it out instead")).toString("base64")}`
+      : sliceLines(await this.text(place), start, end);
+    return seen("read", content, { path: place.shown, impl_source: "default" });
+  }
+
+  /** What the file says, unsaved changes included. */
+  async text(place: Place): Promise<string> {
+    const unsaved = this.documents.unsaved(place.real);
+    if (unsaved !== undefined) return unsaved;
+    const advice = "Look at parts of it with a program in the shell";
+    return decode(await bytes(place, advice), place.shown).content;
+  }
+
+  async write(args: ArgsOf<"write">, cwd: string): Promise<Seen<"write">> {
+    const { start = 0, end = -1 } = args;
+    ensureRange(start, end);
+    const place = await this.places.find(args.path, cwd);
+    const content = endWithNewline(args.content);
+    await this.documents.turn(place, async () => {
+      this.documents.ensureSaved(place);
+      const data = await this.documents.load(place);
+      if (!data) return this.documents.create(place, content);
+      if (start === 0 && end === -1) return this.documents.replace(place, data, content);
+      const old = decode(data, place.shown).content;
+      return this.documents.replace(place, data, withLines(old, content, start, end, place.shown));
+    });
+    return seen("write", "", { path: place.shown });
+  }
+
+  async makeDir(args: ArgsOf<"mkdir">, cwd: string): Promise<Seen<"mkdir">> {
+    const { shown, real } = await this.places.find(args.path, cwd);
+    const there = await stat(real).catch(() => undefined);
+    if (there && !there.isDirectory())
+      throw new Failure("path.exists", `${args.path} exists, or leads through a file`);
+    const first = await naming(shown, () => mkdir(real, { recursive: true }));
+    return seen("mkdir", "", { path: shown, created: first !== undefined });
+  }
+
+  /** A link to a directory is not a directory: it is left alone, with what it leads to. */
+  async removeDir(args: ArgsOf<"rmdir">, cwd: string): Promise<Seen<"rmdir">> {
+    const { shown, real } = await this.places.find(args.path, cwd, { follow: false });
+    return naming(shown, async () => {
+      const there = await lstat(real);
+      if (!there.isDirectory())
+        throw new Failure("path.not_directory", `${shown} is not a directory; remove it as a file`);
+      if (args.recursive) await rm(real, { recursive: true });
+      else await rmdir(real);
+      return seen("rmdir", "", { path: shown });
+    });
+  }
+
+  async remove(args: ArgsOf<"rm">, cwd: string): Promise<Seen<"rm">> {
+    const place = await this.places.find(args.path, cwd, { follow: false });
+    const { shown, real } = place;
+    return this.documents.turn(place, () =>
+      naming(shown, async () => {
+        if ((await lstat(real)).isDirectory())
+          throw new Failure("path.is_directory", `${shown} is a directory; remove it as one`);
+        this.documents.ensureSaved(place);
+        await unlink(real);
+        return seen("rm", "", { path: shown });
+      }),
+    );
+  }
+
+  /** With a `depth` past 1, what a directory holds follows right after it. */
+  async list(args: ArgsOf<"list">, cwd: string): Promise<Seen<"list">> {
+    const { depth = 1, limit = 1000, include_hidden: hidden = true } = args;
+    if (depth < 1 || limit < 1)
+      throw new Failure("file.invalid_range", "`depth` and `limit` of a listing are 1 or more");
+    const { shown, real } = await this.places.find(args.path ?? ".", cwd);
+    const entries: DirEntry[] = [];
+    await naming(shown, async () => {
+      for await (const entry of walk(real, "", depth, hidden))
+        if (entries.push(entry) > limit) break;
+    });
+    const truncated = entries.length > limit;
+    entries.length = Math.min(entries.length, limit);
+    const lines = entries.map((entry) => entry.path + (entry.type === "directory" ? "/" : ""));
+    if (truncated) lines.push(`(only the first ${limit} entries; list a directory inside)`);
+    return seen("list", lines.join("\n"), { path: shown, entries, truncated });
+  }
+}
+
+export async function bytes(place: Place, advice: string): Promise<Buffer> {
+  return naming(place.shown, async () => {
+    const there = await stat(place.real);
+    if (there.isDirectory())
+      throw new Failure(
+        "path.is_directory",
+        `Path is a directory: ${place.shown}. This works on files only`,
+      );
+    if (!there.isFile())
+      throw new Failure("path.invalid", `${place.shown} is a pipe, socket or device, not a file`);
+    if (there.size > READ_LIMIT)
+      throw new Failure(
+        "file.too_large",
+        `${place.shown} has ${there.size.toLocaleString("en")} bytes, past the limit of ` +
+          `${READ_LIMIT.toLocaleString("en")}. ${advice}`,
+      );
+    return readFile(place.real);
+  });
+}
+
+function withLines(
+  old: string,
+  content: string,
+  start: number,
+  end: number,
+  shown: string,
+): string {
+  const there = countLines(old);
+  if (start > there)
+    throw new Failure(
+      "file.invalid_range",
+      `${shown} has ${there} lines; none can be written after line ${start}`,
+    );
+  const first = skipLines(old, start);
+  const after = end === -1 ? "" : old.slice(skipLines(old, end - start, first));
+  return endWithNewline(old.slice(0, first)) + content + after;
+}
+
+function ensureRange(start: number, end: number): void {
+  if (start < 0 || end < -1 || (end !== -1 && end < start))
+    throw new Failure(
+      "file.invalid_range",
+      `Lines ${start} to ${end} are no range: \`start\` counts from 0, \`end\` is the first line` +
+        " left out, or -1 for all that follow",
+    );
+}
+
+async function* walk(
+  directory: string,
+  prefix: string,
+  depth: number,
+  hidden: boolean,
+): AsyncIterable<DirEntry> {
+  const found = (await readdir(directory, { withFileTypes: true })).filter(
+    (entry) => hidden || !entry.name.startsWith("."),
+  );
+  found.sort(directoriesFirst);
+  for (const entry of found) {
+    const full = path.join(directory, entry.name);
+    const info = await lstat(full).catch(() => undefined);
+    if (!info) continue; // gone meanwhile
+    yield {
+      path: prefix + entry.name,
+      type: kindOf(entry),
+      size: info.size,
+      modified: info.mtimeMs / 1000,
+    };
+    if (entry.isDirectory() && depth > 1) {
+      try {
+        yield* walk(full, `${prefix}${entry.name}/`, depth - 1, hidden);
+      } catch (error) {
+        if (!["path.permission", "path.not_found"].includes(asFailure(error, full).code))
+          throw error;
+      }
+    }
+  }
+}
+
+function kindOf(entry: Dirent): "file" | "directory" | "link" | "other" {
+  if (entry.isFile()) return "file";
+  if (entry.isDirectory()) return "directory";
+  return entry.isSymbolicLink() ? "link" : "other";
+}
+
+function directoriesFirst(a: Dirent, b: Dirent): number {
+  if (a.isDirectory() !== b.isDirectory()) return a.isDirectory() ? -1 : 1;
+  const [x, y] = [a.name.toLowerCase(), b.name.toLowerCase()];
+  if (x !== y) return x < y ? -1 : 1;
+  return a.name < b.name ? -1 : 1;
+}

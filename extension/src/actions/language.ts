@@ -1,0 +1,153 @@
+/** What the editor knows of the code: problems, symbols, and what the user has selected. */
+import * as vscode from "vscode";
+import { seen, type ArgsOf, type Seen } from "../protocol";
+import { naming, type Places } from "./places";
+
+const SEVERITIES = ["error", "warning", "information", "hint"] as const;
+/** Milliseconds a language has for saying something of a file that was just opened. */
+const FIRST_WORD_MS = 3000;
+
+export class Language {
+  constructor(private readonly places: Places) {}
+
+  async diagnostics(args: ArgsOf<"diagnostics">, cwd: string): Promise<Seen<"diagnostics">> {
+    const { limit = 200, severity = "hint" } = args;
+    const least = SEVERITIES.indexOf(severity);
+    const found = args.path
+      ? await this.problemsOf(args.path, cwd)
+      : vscode.languages.getDiagnostics();
+    const all = found
+      .filter(([uri]) => uri.scheme === "file")
+      .flatMap(([uri, problems]) => problems.map((problem) => describe(uri, problem)))
+      .filter((item) => SEVERITIES.indexOf(item.severity) <= least);
+    const items = all.slice(0, limit);
+    const lines = items.map(
+      (item) => `${item.path}:${item.line}:${item.column}: ${item.severity}: ${item.message}`,
+    );
+    const content = lines.length ? lines.join("\n") : "No problems";
+    return seen("diagnostics", content, { items, truncated: all.length > limit });
+  }
+
+  async symbols(args: ArgsOf<"symbols">, cwd: string): Promise<Seen<"symbols">> {
+    const { limit = 200, query = "" } = args;
+    const all = args.path ? await this.symbolsOf(args.path, query, cwd) : await symbolsNamed(query);
+    const items = all.slice(0, limit);
+    const lines = items.map((item) => `${item.path}:${item.line}: ${item.kind} ${item.name}`);
+    const content = lines.length ? lines.join("\n") : "No symbols";
+    return seen("symbols", content, { items, truncated: all.length > limit });
+  }
+
+  /** Lines and columns count from 1. */
+  selection(): Seen<"selection"> {
+    const editor = vscode.window.activeTextEditor;
+    if (!editor) return seen("selection", "", { path: null });
+    const { start, end } = editor.selection;
+    return seen("selection", editor.document.getText(editor.selection), {
+      path: editor.document.uri.scheme === "file" ? editor.document.uri.fsPath : null,
+      start_line: start.line + 1,
+      start_column: start.character + 1,
+      end_line: end.line + 1,
+      end_column: end.character + 1,
+    });
+  }
+
+  private async problemsOf(
+    given: string,
+    cwd: string,
+  ): Promise<[vscode.Uri, readonly vscode.Diagnostic[]][]> {
+    const { shown, real } = await this.places.find(given, cwd);
+    const uri = vscode.Uri.file(real);
+    const known = vscode.workspace.textDocuments.some((each) => each.uri.fsPath === real);
+    await naming(shown, async () => vscode.workspace.openTextDocument(uri));
+    if (!known) await firstWord(uri);
+    return [[uri, vscode.languages.getDiagnostics(uri)]];
+  }
+
+  private async symbolsOf(given: string, query: string, cwd: string): Promise<SymbolItem[]> {
+    const { shown, real } = await this.places.find(given, cwd);
+    const uri = vscode.Uri.file(real);
+    await naming(shown, async () => vscode.workspace.openTextDocument(uri));
+    const found = await vscode.commands.executeCommand<
+      (vscode.DocumentSymbol | vscode.SymbolInformation)[] | undefined
+    >("vscode.executeDocumentSymbolProvider", uri);
+    const wanted = query.toLowerCase();
+    return (found ?? [])
+      .flatMap((symbol) => flatten(symbol, real, ""))
+      .filter((item) => item.name.toLowerCase().includes(wanted));
+  }
+}
+
+interface ProblemItem {
+  [name: string]: unknown;
+  path: string;
+  line: number;
+  column: number;
+  severity: (typeof SEVERITIES)[number];
+  message: string;
+}
+
+interface SymbolItem {
+  [name: string]: unknown;
+  name: string;
+  kind: string;
+  path: string;
+  line: number;
+}
+
+function describe(uri: vscode.Uri, problem: vscode.Diagnostic): ProblemItem {
+  const { start, end } = problem.range;
+  const code = typeof problem.code === "object" ? problem.code.value : problem.code;
+  return {
+    path: uri.fsPath,
+    line: start.line + 1,
+    column: start.character + 1,
+    end_line: end.line + 1,
+    end_column: end.character + 1,
+    severity: SEVERITIES[problem.severity],
+    message: problem.message,
+    source: problem.source ?? "",
+    code: code === undefined ? "" : String(code),
+  };
+}
+
+async function symbolsNamed(query: string): Promise<SymbolItem[]> {
+  const found = await vscode.commands.executeCommand<vscode.SymbolInformation[] | undefined>(
+    "vscode.executeWorkspaceSymbolProvider",
+    query,
+  );
+  return (found ?? []).flatMap((symbol) => flatten(symbol, symbol.location.uri.fsPath, ""));
+}
+
+function flatten(
+  symbol: vscode.DocumentSymbol | vscode.SymbolInformation,
+  path: string,
+  container: string,
+): SymbolItem[] {
+  const within = "location" in symbol ? symbol.containerName : container;
+  const { start } = "location" in symbol ? symbol.location.range : symbol.selectionRange;
+  const item: SymbolItem = {
+    name: symbol.name,
+    kind: vscode.SymbolKind[symbol.kind].toLowerCase(),
+    container: within,
+    path,
+    line: start.line + 1,
+    column: start.character + 1,
+  };
+  const inside = "children" in symbol ? symbol.children : [];
+  return [item, ...inside.flatMap((child) => flatten(child, path, symbol.name))];
+}
+
+/** Until a language has looked at a file that was just opened, or seems to have nothing to say. */
+async function firstWord(uri: vscode.Uri): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const listening = vscode.languages.onDidChangeDiagnostics(({ uris }) => {
+      if (uris.some((each) => each.toString() === uri.toString())) done();
+    });
+    const timer = setTimeout(() => done(), FIRST_WORD_MS);
+    const done = (): void => {
+      clearTimeout(timer);
+      listening.dispose();
+      resolve();
+    };
+  });
+}

@@ -1,0 +1,48 @@
+/** Where lines begin. A line ends after its newline, and only there. */
+
+/** The position after `count` newlines from `start` on; the end when there are fewer. */
+export function skipLines(text: string, count: number, start = 0): number {
+  let at = start;
+  for (let left = count; left > 0; left -= 1) {
+    const newline = text.indexOf("\n", at);
+    if (newline < 0) return text.length;
+    at = newline + 1;
+  }
+  return at;
+}
+
+/** Lines `start` up to but not including `end`, 0-based; -1 is the end of the text. */
+export function sliceLines(text: string, start: number, end: number): string {
+  const first = skipLines(text, start);
+  return end < 0
+    ? text.slice(first)
+    : text.slice(first, skipLines(text, Math.max(end - start, 0), first));
+}
+
+/** A last line without a newline counts. */
+export function countLines(text: string): number {
+  return countNewlines(text) + (text && !text.endsWith("\n") ? 1 : 0);
+}
+
+export function countNewlines(text: string, end = text.length): number {
+  let count = 0;
+  for (let at = text.indexOf("\n"); at >= 0 && at < end; at = text.indexOf("\n", at + 1))
+    count += 1;
+  return count;
+}
+
+export function unixLines(text: string): string {
+  return text.includes("\r") ? text.replaceAll("\r\n", "\n") : text;
+}
+
+/** Every line ends in CR LF. A mixture is not this. */
+export function isCrlf(text: string): boolean {
+  if (!text.includes("\r\n")) return false;
+  return !/(^|[^\r])\n/.test(text);
+}
+
+/** Text that is not empty, and its last line complete. */
+export function endWithNewline(text: string): string {
+  if (!text || text.endsWith("\n")) return text;
+  return text + (isCrlf(text) ? "\r\n" : "\n");
+}

@@ -1,0 +1,312 @@
+/** Finding files by name and lines by content, with the ripgrep that VS Code brings. */
+import { spawn } from "node:child_process";
+import * as fs from "node:fs";
+import { stat } from "node:fs/promises";
+import * as path from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { Failure } from "../common/failure";
+import { seen, type ArgsOf, type GrepMatch, type Seen } from "../protocol";
+import { compileGlob } from "./globs";
+import { naming, type Places } from "./places";
+
+const TIMEOUT = 30;
+/** So much of its time a search takes; the rest is for telling what was found. */
+const PART_FOR_SEARCHING = 0.9;
+const MAX_TEXT = 1000;
+const BEFORE = 200;
+
+/** Text the user has not saved, by file. */
+export type Unsaved = () => ReadonlyMap<string, string>;
+
+export class Search {
+  constructor(
+    private readonly places: Places,
+    private readonly unsaved: Unsaved,
+    private readonly ripgrep: string | undefined,
+  ) {}
+
+  /** Files whose path below `path` fits, newest first; `*.py` is that directory alone, `**` any depth. */
+  async glob(args: ArgsOf<"glob">, cwd: string, timeout?: number): Promise<Seen<"glob">> {
+    const limit = ensureLimit(args.limit ?? 100);
+    const fits = compileGlob(args.pattern);
+    const { shown, real } = await this.places.find(args.path ?? ".", cwd);
+    await ensureDirectory(real, shown);
+    const found: { path: string; modified: number }[] = [];
+    const child = this.child(
+      ["--files", "--null", ...rules(args.include_ignored ?? false), "./"],
+      real,
+      timeout,
+    );
+    for await (const piece of pieces(child.stdout, "\0")) {
+      const file = piece.replace(/^\.\//, "");
+      if (fits(file)) found.push({ path: file, modified: modified(path.join(real, file)) });
+    }
+    const { late } = await child.end();
+    found.sort((a, b) => b.modified - a.modified || (a.path < b.path ? -1 : 1));
+    const paths = found.slice(0, limit).map((each) => joined(shown, each.path));
+    const note = late ? LATE : found.length > limit ? limited(limit, "files") : "";
+    const lines = paths.length ? paths : [`No files fit '${args.pattern}' in ${shown}`];
+    return seen("glob", lines.join("\n") + note, {
+      path: shown,
+      pattern: args.pattern,
+      paths,
+      truncated: note !== "",
+    });
+  }
+
+  /** Lines in files below `path`, or in `path` itself, file by file in the order of names. */
+  async grep(args: ArgsOf<"grep">, cwd: string, timeout?: number): Promise<Seen<"grep">> {
+    const limit = ensureLimit(args.limit ?? 100);
+    ensureLinePattern(args.pattern);
+    const fits = compileGlob(args.include ?? "");
+    const { shown, real } = await this.places.find(args.path ?? ".", cwd);
+    const isFile = (await naming(shown, () => stat(real))).isFile();
+    const wanted = (file: string): boolean =>
+      isFile || !args.include || fits(args.include.includes("/") ? file : path.basename(file));
+    const { hits, late } = await this.hits({ args, real, isFile, limit, wanted, timeout });
+    const matches = hits
+      .slice(0, limit)
+      .map((hit): GrepMatch => ({ ...hit, path: isFile ? shown : joined(shown, hit.path) }));
+    const note = late ? LATE : hits.length > limit ? limited(limit, "lines") : "";
+    const lines = matches.map((match) => `${match.path}:${match.line}:${match.text}`);
+    const none = `No lines match '${args.pattern}' in ${shown}`;
+    return seen("grep", (lines.length ? lines.join("\n") : none) + note, {
+      path: shown,
+      pattern: args.pattern,
+      matches,
+      truncated: note !== "",
+    });
+  }
+
+  private async hits(request: Request): Promise<{ hits: GrepMatch[]; late: boolean }> {
+    try {
+      return await this.search(request, []);
+    } catch (error) {
+      if (!(error instanceof Failure) || error.code !== "search.invalid_pattern") throw error;
+      // The other engine knows expressions that the first does not, such as look-ahead.
+      return this.search(request, ["--pcre2"]).catch(() => Promise.reject(error));
+    }
+  }
+
+  private async search(
+    request: Request,
+    engine: string[],
+  ): Promise<{ hits: GrepMatch[]; late: boolean }> {
+    const { args, real, isFile, limit, wanted, timeout } = request;
+    const options = [...engine, "--json", "--crlf", "--sort=path", `--max-count=${limit + 1}`];
+    options.push(...rules(args.include_ignored ?? false));
+    if (args.ignore_case) options.push("--ignore-case");
+    if (args.literal) options.push("--fixed-strings");
+    options.push("--regexp", args.pattern, "--");
+    const cwd = isFile ? path.dirname(real) : real;
+    const target = isFile ? `./${path.basename(real)}` : "./";
+    const unsaved = this.unsavedBelow(cwd, isFile ? path.basename(real) : undefined);
+    const child = this.child([...options, target], cwd, timeout);
+    const hits: GrepMatch[] = [];
+    for await (const hit of matchesOf(child.stdout)) {
+      if (unsaved.has(hit.path) || !wanted(hit.path)) continue;
+      hits.push(hit);
+      if (hits.length > limit && !unsaved.size) break;
+    }
+    const { late, complaint } = await child.end();
+    if (complaint)
+      throw new Failure(
+        "search.invalid_pattern",
+        `'${args.pattern}' is not a regular expression: ${complaint}`,
+      );
+    for (const [file, text] of unsaved) {
+      if (!wanted(file)) continue;
+      const buffer = this.child([...options, "-"], cwd, timeout, text);
+      for await (const hit of matchesOf(buffer.stdout)) hits.push({ ...hit, path: file });
+      await buffer.end();
+    }
+    if (unsaved.size) hits.sort((a, b) => compare(a.path, b.path) || a.line - b.line);
+    return { hits, late };
+  }
+
+  private unsavedBelow(directory: string, only?: string): Map<string, string> {
+    const found = new Map<string, string>();
+    for (const [file, text] of this.unsaved()) {
+      const relative = path.relative(directory, file);
+      if (relative.startsWith("..") || (only !== undefined && relative !== only)) continue;
+      found.set(relative, text);
+    }
+    return found;
+  }
+
+  private child(
+    options: string[],
+    cwd: string,
+    timeout: number | undefined,
+    input?: string,
+  ): Child {
+    if (!this.ripgrep)
+      throw new Failure(
+        "machine.missing_tool",
+        "Searching needs ripgrep (`rg`), which this VS Code does not bring; install it",
+      );
+    const ms = (timeout ?? TIMEOUT) * 1000 * PART_FOR_SEARCHING;
+    return new Child(this.ripgrep, options, cwd, ms, input);
+  }
+}
+
+/** The program that VS Code brings, or the machine's. */
+export function findRipgrep(appRoot: string): string | undefined {
+  const name = process.platform === "win32" ? "rg.exe" : "rg";
+  const here = `${process.platform}-${process.arch}`;
+  const inside = ["node_modules", "node_modules.asar.unpacked"].flatMap((modules) => [
+    path.join(appRoot, modules, "@vscode/ripgrep/bin", name),
+    path.join(appRoot, modules, "@vscode/ripgrep-universal/bin", here, name),
+  ]);
+  const onPath = (process.env.PATH ?? "")
+    .split(path.delimiter)
+    .map((directory) => path.join(directory, name));
+  return [...inside, ...onPath].find((file) => fs.existsSync(file));
+}
+
+interface Request {
+  args: ArgsOf<"grep">;
+  real: string;
+  isFile: boolean;
+  limit: number;
+  wanted: (file: string) => boolean;
+  timeout: number | undefined;
+}
+
+/** A search program with an end: by itself, by its time, or when enough was found. */
+class Child {
+  readonly stdout: Readable;
+  private readonly process;
+  private readonly timer: NodeJS.Timeout;
+  private readonly closed: Promise<number | null>;
+  private late = false;
+  private complaint = "";
+
+  constructor(program: string, options: string[], cwd: string, ms: number, input?: string) {
+    this.process = spawn(program, options, {
+      cwd,
+      stdio: [input === undefined ? "ignore" : "pipe", "pipe", "pipe"],
+    });
+    const { stdout, stderr, stdin } = this.process;
+    if (!stdout || !stderr) throw new Failure("internal", "the search has no output");
+    this.stdout = stdout;
+    stderr.setEncoding("utf8").on("data", (text: string) => {
+      if (this.complaint.length < 4096) this.complaint += text;
+    });
+    this.closed = new Promise((resolve, reject) => {
+      this.process.on("error", reject).on("close", resolve);
+    });
+    this.timer = setTimeout(() => {
+      this.late = true;
+      this.process.kill("SIGKILL");
+    }, ms);
+    stdin?.on("error", () => undefined).end(input);
+  }
+
+  async end(): Promise<{ late: boolean; complaint: string }> {
+    if (this.process.exitCode === null) this.stdout.destroy();
+    const status = await this.closed.finally(() => clearTimeout(this.timer));
+    return { late: this.late, complaint: status === 2 ? this.complaint.trim() || "refused" : "" };
+  }
+}
+
+async function* pieces(stream: Readable, separator: string): AsyncIterable<string> {
+  let rest = "";
+  for await (const chunk of stream.setEncoding("utf8") as AsyncIterable<string>) {
+    const parts = (rest + chunk).split(separator);
+    rest = parts.pop() ?? "";
+    yield* parts;
+  }
+}
+
+interface Message {
+  type: string;
+  data: {
+    path: Bytes;
+    lines: Bytes;
+    line_number: number;
+    submatches: { start: number }[];
+    binary_offset: number | null;
+  };
+}
+
+type Bytes = { text: string } | { bytes: string };
+
+/** Of a file that turns out to be binary, nothing. */
+async function* matchesOf(stream: Readable): AsyncIterable<GrepMatch> {
+  let held: GrepMatch[] = [];
+  for await (const line of createInterface({ input: stream, crlfDelay: Infinity })) {
+    const { type, data } = JSON.parse(line) as Message;
+    if (type === "begin") held = [];
+    else if (type === "match") held.push(matchOf(data));
+    else if (type === "end" && data.binary_offset === null) yield* held;
+  }
+}
+
+function matchOf(data: Message["data"]): GrepMatch {
+  const line = raw(data.lines)
+    .toString("utf8")
+    .replace(/\r?\n$/, "");
+  const first = data.submatches[0]?.start ?? 0;
+  const at = raw(data.lines).subarray(0, first).toString("utf8").length;
+  const file = raw(data.path).toString("utf8").replace(/^\.\//, "");
+  return { path: file, line: data.line_number, text: excerpt(line, at) };
+}
+
+/** Of a long line, the part around what was found. */
+function excerpt(line: string, at: number): string {
+  if (line.length <= MAX_TEXT) return line;
+  const start = Math.max(0, Math.min(at - BEFORE, line.length - MAX_TEXT));
+  const end = start + MAX_TEXT;
+  return `${start ? "…" : ""}${line.slice(start, end)}${end < line.length ? "…" : ""}`;
+}
+
+function raw(value: Bytes): Buffer {
+  return "bytes" in value ? Buffer.from(value.bytes, "base64") : Buffer.from(value.text);
+}
+
+function rules(includeIgnored: boolean): string[] {
+  const all = ["--no-config", "--no-messages", "--hidden", "--no-require-git"];
+  all.push("--no-ignore-global", "--no-ignore-exclude", "--no-ignore-dot");
+  all.push(...[".git", ".hg", ".svn"].map((name) => `--glob=!${name}`));
+  return includeIgnored ? [...all, "--no-ignore"] : all;
+}
+
+async function ensureDirectory(real: string, shown: string): Promise<void> {
+  if (!(await naming(shown, () => stat(real))).isDirectory())
+    throw new Failure("path.not_directory", `${shown} is not a directory, or leads through a file`);
+}
+
+function ensureLimit(limit: number): number {
+  if (limit < 1) throw new Failure("file.invalid_range", "`limit` of a search is 1 or more");
+  return limit;
+}
+
+function ensureLinePattern(pattern: string): void {
+  if (!pattern)
+    throw new Failure("search.invalid_pattern", "The pattern is empty, and would fit every line");
+  if (/[\n\0]/.test(pattern))
+    throw new Failure(
+      "search.invalid_pattern",
+      "Patterns fit within a line: a newline or NUL in them never does",
+    );
+}
+
+function modified(file: string): number {
+  return fs.lstatSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
+function joined(shown: string, file: string): string {
+  return `${shown.replace(/\/+$/, "")}/${file}`;
+}
+
+function compare(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
+const LATE = "\n(out of time: there may be more; narrow the search or give it longer)";
+
+function limited(limit: number, what: string): string {
+  return `\n(only the first ${limit} ${what}; narrow the search or raise \`limit\`)`;
+}

@@ -1,0 +1,133 @@
+/** Bytes to text and back, exactly: encoding, byte order mark and line ends stay what they were. */
+import { Failure } from "../common/failure";
+import { isCrlf, unixLines } from "./lines";
+
+/** Bytes at the start of a file by which text is told from binary. */
+export const SAMPLE = 8192;
+
+type Encoding = "utf-8" | "utf-16le" | "utf-16be" | "windows-1252" | "latin1";
+
+const MARKS: readonly (readonly [Buffer, Encoding])[] = [
+  [Buffer.from([0xef, 0xbb, 0xbf]), "utf-8"],
+  [Buffer.from([0xff, 0xfe]), "utf-16le"],
+  [Buffer.from([0xfe, 0xff]), "utf-16be"],
+];
+/** What VS Code calls them. */
+const NAMES: Record<Encoding, string> = {
+  "utf-8": "utf8",
+  "utf-16le": "utf16le",
+  "utf-16be": "utf16be",
+  "windows-1252": "windows1252",
+  latin1: "iso88591",
+};
+/** One control byte in so many, and what is not UTF-8 is not text either. */
+const TOO_MANY = 50;
+/** The five bytes windows-1252 leaves undefined. */
+const UNDEFINED_1252 = /[\x81\x8d\x8f\x90\x9d]/;
+
+export class TextFormat {
+  constructor(
+    readonly encoding: Encoding = "utf-8",
+    readonly mark: Buffer = Buffer.alloc(0),
+    readonly crlf = false,
+  ) {}
+
+  /** The name VS Code opens such a file by. */
+  get editorEncoding(): string {
+    return this.encoding === "utf-8" && this.mark.length ? "utf8bom" : NAMES[this.encoding];
+  }
+
+  encode(text: string, shown: string): Buffer {
+    const written = this.crlf ? unixLines(text).replaceAll("\n", "\r\n") : text;
+    return Buffer.concat([this.mark, this.bytes(written, shown)]);
+  }
+
+  private bytes(text: string, shown: string): Buffer {
+    if (this.encoding === "utf-8") return Buffer.from(text, "utf8");
+    if (this.encoding === "utf-16le") return Buffer.from(text, "utf16le");
+    if (this.encoding === "utf-16be") return Buffer.from(text, "utf16le").swap16();
+    const codes = this.encoding === "latin1" ? LATIN1 : codes1252();
+    const bytes = Array.from(text, (char) => {
+      const code = codes.get(char);
+      if (code !== undefined) return code;
+      throw new Failure(
+        "file.undecodable",
+        `${shown} is kept in ${this.encoding}, which has no '${char}'. Convert the file first (\`iconv\`), or write it whole`,
+      );
+    });
+    return Buffer.from(bytes);
+  }
+}
+
+export interface Text {
+  content: string;
+  format: TextFormat;
+}
+
+/** Fails with `file.binary` for what is not text. Encoding the result again gives the same bytes. */
+export function decode(data: Buffer, shown: string): Text {
+  for (const [mark, encoding] of MARKS) {
+    if (!data.subarray(0, mark.length).equals(mark)) continue;
+    const content = strictly(data.subarray(mark.length), encoding);
+    if (content !== undefined)
+      return { content, format: new TextFormat(encoding, mark, isCrlf(content)) };
+  }
+  const sample = data.subarray(0, SAMPLE);
+  if (sample.includes(0)) throw binary(shown);
+  const content = strictly(data, "utf-8");
+  if (content !== undefined)
+    return { content, format: new TextFormat("utf-8", undefined, isCrlf(content)) };
+  if (hasManyControls(sample)) throw binary(shown);
+  const latin = data.toString("latin1");
+  const encoding = UNDEFINED_1252.test(latin) ? "latin1" : "windows-1252";
+  const legacy = encoding === "latin1" ? latin : from1252(latin);
+  return { content: legacy, format: new TextFormat(encoding, undefined, isCrlf(legacy)) };
+}
+
+/**
+ * Whether the editor's buffer can hold this text as it is: it gives all lines one ending and takes
+ * a lone CR for one.
+ */
+export function fitsBuffer(text: Text): boolean {
+  const { content } = text;
+  if (!content.includes("\r")) return true;
+  return isCrlf(content) && !/\r(?!\n)/.test(content);
+}
+
+function strictly(data: Buffer, encoding: Encoding): string | undefined {
+  try {
+    return new TextDecoder(encoding, { fatal: true, ignoreBOM: true }).decode(data);
+  } catch {
+    return undefined;
+  }
+}
+
+function binary(shown: string): Failure {
+  return new Failure("file.binary", "ERROR_BINARY_FILE", { path: shown });
+}
+
+function hasManyControls(sample: Buffer): boolean {
+  let controls = 0;
+  for (const byte of sample)
+    if (
+      byte < 7 ||
+      byte === 0x0b ||
+      (byte >= 0x0e && byte < 0x20 && byte !== 0x1b) ||
+      byte === 0x7f
+    )
+      controls += 1;
+  return controls * TOO_MANY > sample.length;
+}
+
+const LATIN1 = new Map(Array.from({ length: 256 }, (_, code) => [String.fromCharCode(code), code]));
+
+/** What 0x80 to 0x9f stand for; Node's own decoder takes them for Latin-1 in some versions. */
+const C1 = "€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ";
+
+function from1252(latin: string): string {
+  return latin.replace(/[\x80-\x9f]/g, (char) => C1.charAt(char.charCodeAt(0) - 0x80));
+}
+
+function codes1252(): Map<string, number> {
+  return new Map([...LATIN1].map(([char, code]) => [from1252(char), code]));
+}

@@ -1,0 +1,107 @@
+/** What an agent can ask of the window itself: show, compare, ask, run a command. */
+import * as vscode from "vscode";
+import { Failure, messageOf } from "../common/failure";
+import { seen, type ArgsOf, type ExtrasOf, type Seen } from "../protocol";
+import { naming, type Places } from "./places";
+import type { Texts } from "./texts";
+
+export class WindowActions {
+  constructor(
+    private readonly places: Places,
+    private readonly texts: Texts,
+    private readonly allowedCommands: () => string[],
+  ) {}
+
+  async openFile(args: ArgsOf<"open_file">, cwd: string): Promise<Seen<"open_file">> {
+    const { shown, real } = await this.places.find(args.path, cwd);
+    const line = Math.max(0, (args.line ?? 1) - 1);
+    const position = new vscode.Position(line, Math.max(0, (args.column ?? 1) - 1));
+    await naming(shown, async () => {
+      const document = await vscode.workspace.openTextDocument(vscode.Uri.file(real));
+      const editor = await vscode.window.showTextDocument(document, {
+        preview: args.preview ?? true,
+        preserveFocus: true,
+      });
+      if (args.line === null || args.line === undefined) return;
+      editor.selection = new vscode.Selection(position, position);
+      editor.revealRange(
+        new vscode.Range(position, position),
+        vscode.TextEditorRevealType.InCenterIfOutsideViewport,
+      );
+    });
+    return seen("open_file", "", { path: shown });
+  }
+
+  async showDiff(args: ArgsOf<"show_diff">, cwd: string): Promise<Seen<"show_diff">> {
+    const { shown, real } = await this.places.find(args.path, cwd);
+    const proposed = this.texts.add(real, args.content);
+    const title = args.title || `${vscode.workspace.asRelativePath(real)} (proposed)`;
+    await vscode.commands.executeCommand("vscode.diff", vscode.Uri.file(real), proposed, title, {
+      preserveFocus: true,
+      preview: true,
+    });
+    return seen("show_diff", "", { path: shown, outcome: "shown" });
+  }
+
+  async askUser(args: ArgsOf<"ask_user">, signal: AbortSignal): Promise<Seen<"ask_user">> {
+    const source = new vscode.CancellationTokenSource();
+    const cancel = (): void => source.cancel();
+    signal.addEventListener("abort", cancel, { once: true });
+    try {
+      const answer = await ask(args, source.token);
+      return seen("ask_user", answer ?? "", {
+        question: args.question,
+        answered: answer !== undefined,
+      });
+    } finally {
+      signal.removeEventListener("abort", cancel);
+      source.dispose();
+    }
+  }
+
+  async command(args: ArgsOf<"vscode_command">): Promise<Seen<"vscode_command">> {
+    if (!this.allowedCommands().some((pattern) => fits(args.command, pattern)))
+      throw new Failure(
+        "consent.denied",
+        `The user has not allowed agents to run the command '${args.command}' (bascule.allowedCommands)`,
+      );
+    let result: unknown;
+    try {
+      result = await vscode.commands.executeCommand(args.command, ...(args.arguments ?? []));
+    } catch (error) {
+      throw new Failure("execution", `The command '${args.command}' failed: ${messageOf(error)}`);
+    }
+    return seen("vscode_command", "", {
+      command: args.command,
+      result: asJson(result) as NonNullable<ExtrasOf<"vscode_command">["result"]>,
+    });
+  }
+}
+
+function ask(
+  args: ArgsOf<"ask_user">,
+  token: vscode.CancellationToken,
+): Thenable<string | undefined> {
+  const { question, options = [], default: first = "" } = args;
+  if (!options.length)
+    return vscode.window.showInputBox(
+      { prompt: question, value: first, ignoreFocusOut: true },
+      token,
+    );
+  const ordered = [...options].sort((a, b) => Number(b === first) - Number(a === first));
+  return vscode.window.showQuickPick(ordered, { title: question, ignoreFocusOut: true }, token);
+}
+
+function fits(command: string, pattern: string): boolean {
+  return pattern.endsWith("*") ? command.startsWith(pattern.slice(0, -1)) : command === pattern;
+}
+
+/** What of a result JSON can say. */
+function asJson(result: unknown): unknown {
+  try {
+    const text = JSON.stringify(result) as string | undefined;
+    return text === undefined ? null : (JSON.parse(text) as unknown);
+  } catch {
+    return null;
+  }
+}

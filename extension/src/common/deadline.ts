@@ -1,0 +1,12 @@
+/** Waits for `promise` no longer than `ms`; then `expired` makes the error. What was begun goes on. */
+export async function within<T>(promise: Promise<T>, ms: number, expired: () => Error): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(expired()), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

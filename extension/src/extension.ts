@@ -1,0 +1,141 @@
+/** Activation: builds the parts, registers commands and views, and connects if the settings say so. */
+import * as path from "node:path";
+import * as vscode from "vscode";
+import { SCHEME, Texts } from "./actions/texts";
+import { buildExecutor, buildShells } from "./build";
+import { messageOf } from "./common/failure";
+import type { Log } from "./common/log";
+import { Courier } from "./hub/courier";
+import { identify } from "./hub/identity";
+import { Journal } from "./hub/journal";
+import { Command, Stored, View } from "./manifest";
+import { Session } from "./session";
+import { setting } from "./settings";
+import { endProcesses } from "./terminal/processes";
+import type { OpenedShell, Shells } from "./terminal/shells";
+import { ShellTerminal } from "./terminal/terminal";
+import { Activity } from "./views/activity";
+import { Spotlight } from "./views/spotlight";
+import { Status } from "./views/status";
+
+export async function activate(context: vscode.ExtensionContext): Promise<void> {
+  const log = vscode.window.createOutputChannel("Bascule", { log: true });
+  context.subscriptions.push(
+    log,
+    vscode.commands.registerCommand(Command.showLog, () => log.show()),
+  );
+  try {
+    await start(context, log);
+  } catch (error) {
+    log.error(error instanceof Error ? error : String(error));
+    const show = "Show Log";
+    void vscode.window
+      .showErrorMessage(`Bascule could not start: ${messageOf(error)}`, show)
+      .then((answer) => answer === show && log.show());
+  }
+}
+
+async function start(context: vscode.ExtensionContext, log: Log): Promise<void> {
+  const { subscriptions } = context;
+  const identity = await identify(
+    {
+      get: (name) => Promise.resolve(context.workspaceState.get(name)),
+      set: async (name, value) => context.workspaceState.update(name, value),
+    },
+    {
+      get: async (name) => context.secrets.get(name),
+      set: async (name, value) => context.secrets.store(name, value),
+    },
+    { id: Stored.windowId, key: Stored.windowKey },
+  );
+  const key = `${identity.window_id}.${identity.host_id}.${process.pid}`;
+  const swept = endProcesses((value) => isLeftBehind(value, identity.window_id));
+  if (swept) log.info(`ended ${swept} processes that an earlier host of this window left behind`);
+
+  const texts = new Texts();
+  const activity = new Activity(texts);
+  const spotlight = new Spotlight(log);
+  const status = new Status();
+  const { shells, canRun } = buildShells(key, log);
+  shells.onOpened.listen((opened) => showTerminal(shells, opened));
+  const executor = buildExecutor({
+    context,
+    shells,
+    canRun,
+    texts,
+    log,
+    connection: () => session.current,
+    onChanged: (change) => {
+      activity.fileChanged(change);
+      if (setting("reveal")) spotlight.show(change);
+    },
+  });
+  const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
+  const courier = new Courier(
+    new Journal(path.join(storage, "journal"), identity.host_id),
+    executor,
+    {
+      began: (action) => {
+        activity.began(action);
+        status.running(activity.running);
+      },
+      ended: (action, observation) => {
+        activity.ended(action, observation);
+        status.running(activity.running);
+      },
+    },
+    log,
+  );
+  const session = new Session(
+    context,
+    identity,
+    courier,
+    executor.capabilities,
+    (state) => status.connection(state),
+    log,
+  );
+
+  subscriptions.push(shells, showTexts(texts), activity, spotlight, status, courier, session);
+  const command = (id: string, run: (...args: never[]) => unknown): void => {
+    subscriptions.push(vscode.commands.registerCommand(id, run));
+  };
+  command(Command.connect, () => session.connectByHand());
+  command(Command.disconnect, () => session.disconnect());
+  command(Command.stop, () => {
+    const stopped = courier.stop();
+    shells.stop();
+    void vscode.window.showInformationMessage(`Bascule: stopped ${stopped} actions.`);
+  });
+  command(Command.forgetConsent, () => context.workspaceState.update(Stored.admitted, undefined));
+  command(Command.showActivity, () => vscode.commands.executeCommand(`${View.activity}.focus`));
+  command(Command.openEntry, (entry: Parameters<Activity["open"]>[0]) => activity.open(entry));
+  command(Command.clearActivity, () => activity.clear());
+  subscriptions.push(
+    vscode.window.registerUriHandler({ handleUri: (uri) => session.openLink(uri) }),
+  );
+  await session.connectBySettings();
+}
+
+function showTexts(texts: Texts): vscode.Disposable {
+  return vscode.workspace.registerTextDocumentContentProvider(SCHEME, texts);
+}
+
+function showTerminal(shells: Shells, opened: OpenedShell): void {
+  const { agent, shell } = opened;
+  const name = shell.name === "main" ? agent : `${agent} · ${shell.name}`;
+  const pty = new ShellTerminal(agent, shell, () => shells.closeShell(opened));
+  const terminal = vscode.window.createTerminal({ name, pty, isTransient: true });
+  terminal.show(true);
+}
+
+/** Of this window, and started by a host that is no more. */
+function isLeftBehind(value: string, windowId: string): boolean {
+  const [window, , pid] = value.split(".");
+  if (window !== windowId) return false;
+  try {
+    process.kill(Number(pid), 0);
+    return false;
+  } catch {
+    return true;
+  }
+}

@@ -1,0 +1,103 @@
+/** What travels between a window and the hub besides events. docs/extension-protocol.md has the meaning. */
+import type { Action, Answer } from "../protocol";
+
+export const PROTOCOL = 1;
+export const NAMESPACE = "/window";
+
+export interface Hello {
+  nonce: string;
+  protocol: number;
+  version: string;
+  limits: { message_bytes: number };
+  heartbeat: number;
+}
+
+export interface Refused {
+  code: string;
+  message: string;
+}
+
+export interface Folder {
+  name: string;
+  path: string;
+}
+
+/** What a window says of itself; the rest of a registration says who it is. */
+export interface WindowDescription {
+  name: string;
+  folders: Folder[];
+  vscode_version: string;
+  extension_version: string;
+  platform: string;
+  app: string;
+  remote: "local" | "ssh" | "wsl" | "container" | "web";
+  capabilities: string[];
+}
+
+export interface WindowIdentity {
+  window_id: string;
+  window_key: string;
+  host_id: string;
+}
+
+/** An action with the name of the asker's token, which the hub puts there. */
+export type Asked = Action & { agent: string; progress?: boolean };
+
+export interface ProgressMessage {
+  cause: string;
+  shell: string;
+  offset: number;
+  data: string;
+}
+
+export type ApprovalAnswer = "once" | "workspace" | "deny";
+
+export interface ApprovalRequested {
+  id: string;
+  cause: string;
+  agent: string;
+  kind: string;
+  summary: string;
+  detail: string;
+  expires: string;
+}
+
+export interface ApprovalAnswered {
+  id: string;
+  answer: ApprovalAnswer;
+  by: string;
+}
+
+export interface Received {
+  received: true;
+}
+
+export interface FromHub {
+  hello: (hello: Hello) => void;
+  refused: (refused: Refused) => void;
+  health: (nothing: unknown, ack: (health: { ok: boolean; milliseconds: number }) => void) => void;
+  oh_event: (action: unknown, ack?: (received: Received) => void) => void;
+  oh_cancel: (what: { id: string }, ack?: (known: { known: boolean }) => void) => void;
+  "approval.answered": (answered: ApprovalAnswered) => void;
+}
+
+export interface ToHub {
+  oh_event: (observation: Answer, ack: (received: Received) => void) => void;
+  oh_progress: (progress: ProgressMessage) => void;
+  "approval.requested": (requested: ApprovalRequested) => void;
+  "approval.answered": (answered: ApprovalAnswered) => void;
+  "window.changed": (changed: Partial<WindowDescription>) => void;
+}
+
+/** An action that is whole enough to be answered, or what is wrong with it. The hub checked its fields. */
+export function asked(message: unknown): Asked | string {
+  const event = message as Record<string, unknown> | null;
+  if (typeof event !== "object" || event === null) return "an action is an object";
+  if (typeof event.id !== "string" || !event.id) return "an action has an id";
+  if (typeof event.action !== "string") return `action ${event.id} does not say its kind`;
+  const args = event.args ?? {};
+  if (typeof args !== "object" || Array.isArray(args))
+    return `the args of ${event.id} are no object`;
+  const agent = typeof event.agent === "string" && event.agent ? event.agent : "an unnamed agent";
+  return { ...event, args, agent } as Asked;
+}

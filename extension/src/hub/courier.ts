@@ -1,0 +1,196 @@
+/** Done once, answered once: takes actions from the hub, has them done, brings observations back. */
+import type { Disposable } from "../common/disposables";
+import { Failure, messageOf } from "../common/failure";
+import type { Log } from "../common/log";
+import { answer, failed, type Answer, type Seen } from "../protocol";
+import { asked, type ApprovalAnswered, type Asked } from "./contract";
+import type { Connection, Receiver } from "./connection";
+import type { Journal } from "./journal";
+import { ProgressBatch } from "./progress";
+
+/** What does actions. */
+export interface Worker {
+  /** May it be done? Rejects with a `Failure` when not. Asked in the order actions came. */
+  admit(action: Asked, signal: AbortSignal): Promise<void>;
+  /** Begins at once; what comes of it is an observation or a `Failure`. */
+  perform(action: Asked, onProgress: OnProgress, signal: AbortSignal): Promise<Seen>;
+  approval(answered: ApprovalAnswered): void;
+}
+
+export type OnProgress = (shell: string, offset: number, data: Buffer) => void;
+
+export interface Watcher {
+  began(action: Asked): void;
+  ended(action: Asked, observation: Answer): void;
+}
+
+const MOST_UNWANTED = 1000;
+
+interface Running {
+  controller: AbortController;
+  done: Promise<void>;
+}
+
+const READS = new Set([
+  "read",
+  "list",
+  "glob",
+  "grep",
+  "diagnostics",
+  "symbols",
+  "selection",
+  "interrupt",
+]);
+
+export class Courier implements Receiver, Disposable {
+  private readonly running = new Map<string, Running>();
+  /** Cancelled before they came; they are not begun any more. */
+  private readonly unwanted = new Set<string>();
+  private turn: Promise<void> = Promise.resolve();
+  private connection: Connection | undefined;
+  private disposed = false;
+
+  constructor(
+    private readonly journal: Journal,
+    private readonly worker: Worker,
+    private readonly watcher: Watcher,
+    private readonly log: Log,
+  ) {}
+
+  attach(connection: Connection | undefined): void {
+    this.connection = connection;
+  }
+
+  action(message: unknown): void {
+    const action = asked(message);
+    if (typeof action === "string") {
+      this.log.warn(`the hub sent what is no action: ${action}`);
+      return;
+    }
+    const known = this.journal.find(action.id);
+    if (known.state === "running") return;
+    if (known.state === "new" && this.unwanted.delete(action.id)) this.skip(action);
+    else if (known.state === "ended") this.send(known.observation);
+    else if (known.state === "lost") this.send(answer(action.id, lost()));
+    else this.begin(action);
+  }
+
+  /** Done once the action does not run any more. False: it never came, and is not begun if it does. */
+  async cancel(id: string): Promise<boolean> {
+    const running = this.running.get(id);
+    running?.controller.abort();
+    await running?.done;
+    if (running || this.journal.find(id).state !== "new") return true;
+    this.unwanted.add(id);
+    const oldest = this.unwanted.values().next().value;
+    if (this.unwanted.size > MOST_UNWANTED && oldest) this.unwanted.delete(oldest);
+    return false;
+  }
+
+  /** Cancels all that runs or waits. */
+  stop(): number {
+    const count = this.running.size;
+    for (const { controller } of this.running.values()) controller.abort();
+    return count;
+  }
+
+  approval(answered: ApprovalAnswered): void {
+    this.worker.approval(answered);
+  }
+
+  ready(): void {
+    for (const observation of this.journal.unacknowledged()) this.send(observation);
+  }
+
+  dispose(): void {
+    this.disposed = true;
+    this.stop();
+    this.journal.close();
+  }
+
+  private begin(action: Asked): void {
+    const controller = new AbortController();
+    this.journal.begin(action.id);
+    this.watcher.began(action);
+    const done = this.perform(action, controller.signal).then((observation) => {
+      this.running.delete(action.id);
+      this.end(observation);
+      this.watcher.ended(action, observation);
+    });
+    this.running.set(action.id, { controller, done });
+  }
+
+  private skip(action: Asked): void {
+    this.journal.begin(action.id);
+    this.end(
+      answer(action.id, failed("action.cancelled", "The action was cancelled before it came")),
+    );
+  }
+
+  /** After the window was closed there is neither journal nor hub; the next host knows it as lost. */
+  private end(observation: Answer): void {
+    if (this.disposed) return;
+    this.journal.end(observation);
+    this.send(observation);
+  }
+
+  private async perform(action: Asked, signal: AbortSignal): Promise<Answer> {
+    const progress = new ProgressBatch(action.id, (message) => this.connection?.progress(message));
+    try {
+      await this.admitted(action, signal);
+      const onProgress: OnProgress = (...piece) => action.progress && progress.add(...piece);
+      const what = await this.worker.perform(action, onProgress, signal);
+      return this.fitting(answer(action.id, what));
+    } catch (error) {
+      return answer(action.id, this.failure(action, error));
+    } finally {
+      progress.flush();
+    }
+  }
+
+  /** Those that change something wait until the one before was admitted, so that order is kept. */
+  private admitted(action: Asked, signal: AbortSignal): Promise<void> {
+    const ask = async (): Promise<void> => {
+      ensureWanted(signal);
+      await this.worker.admit(action, signal);
+      ensureWanted(signal);
+    };
+    if (READS.has(action.action)) return ask();
+    const mine = this.turn.then(ask);
+    this.turn = mine.catch(() => undefined);
+    return mine;
+  }
+
+  private failure(action: Asked, error: unknown): Seen {
+    if (error instanceof Failure) return failed(error.code, error.message);
+    this.log.error(`the ${action.action} action ${action.id} failed unexpectedly`, error);
+    return failed("internal", `The ${action.action} action failed here: ${messageOf(error)}`);
+  }
+
+  private fitting(observation: Answer): Answer {
+    const limit = this.connection?.messageBytes;
+    if (limit === undefined) return observation;
+    const size = Buffer.byteLength(JSON.stringify(observation));
+    if (size <= limit) return observation;
+    const text =
+      `The answer has ${size.toLocaleString("en")} bytes and the hub takes ` +
+      `${limit.toLocaleString("en")}. Ask for less: fewer lines, or a smaller output_limit`;
+    return answer(observation.cause, failed("message.too_large", text));
+  }
+
+  /** Not connected is fine: `ready` sends it from the journal. */
+  private send(observation: Answer): void {
+    this.connection?.send(observation, () => this.journal.acknowledge(observation.cause));
+  }
+}
+
+function ensureWanted(signal: AbortSignal): void {
+  if (signal.aborted) throw new Failure("action.cancelled", "The action was cancelled");
+}
+
+function lost(): Seen {
+  return failed(
+    "outcome.unknown",
+    "The window was reloaded while it did this. It may have been done, in part or whole, and is not done again",
+  );
+}

@@ -1,0 +1,28 @@
+/** Who a window is: an id and a key it keeps, and a host that is new after each reload. */
+import { randomBytes, randomUUID } from "node:crypto";
+import type { WindowIdentity } from "./contract";
+
+export interface Kept {
+  get(name: string): Promise<string | undefined>;
+  set(name: string, value: string): Promise<void>;
+}
+
+/** The id is kept with the workspace, the key (which proves the id) among the secrets. */
+export async function identify(
+  workspace: Kept,
+  secrets: Kept,
+  names: { id: string; key: string },
+): Promise<WindowIdentity> {
+  const window_id = await keep(workspace, names.id, randomUUID);
+  const key = () => randomBytes(32).toString("base64url");
+  const window_key = await keep(secrets, `${names.key}.${window_id}`, key);
+  return { window_id, window_key, host_id: randomUUID() };
+}
+
+async function keep(kept: Kept, name: string, make: () => string): Promise<string> {
+  const known = await kept.get(name);
+  if (known) return known;
+  const made = make();
+  await kept.set(name, made);
+  return made;
+}

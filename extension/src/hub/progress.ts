@@ -1,0 +1,42 @@
+import type { ProgressMessage } from "./contract";
+
+/** Bytes in one message. */
+const MOST = 64 << 10;
+
+/** Gathers pieces of output that come in one go, so that a busy program does not become a flood of messages. */
+export class ProgressBatch {
+  private shell = "";
+  private offset = 0;
+  private pieces: Buffer[] = [];
+  private size = 0;
+  private scheduled: NodeJS.Immediate | undefined;
+
+  constructor(
+    private readonly cause: string,
+    private readonly send: (message: ProgressMessage) => void,
+  ) {}
+
+  add(shell: string, offset: number, data: Buffer): void {
+    for (let at = 0; at < data.length; at += MOST)
+      this.addPiece(shell, offset + at, data.subarray(at, at + MOST));
+  }
+
+  private addPiece(shell: string, offset: number, data: Buffer): void {
+    const follows = shell === this.shell && offset === this.offset + this.size;
+    if (this.size && (!follows || this.size + data.length > MOST)) this.flush();
+    if (!this.size) [this.shell, this.offset] = [shell, offset];
+    this.pieces.push(data);
+    this.size += data.length;
+    this.scheduled ??= setImmediate(() => this.flush());
+  }
+
+  flush(): void {
+    clearImmediate(this.scheduled);
+    this.scheduled = undefined;
+    if (!this.size) return;
+    const data = Buffer.concat(this.pieces).toString("base64");
+    this.pieces = [];
+    this.size = 0;
+    this.send({ cause: this.cause, shell: this.shell, offset: this.offset, data });
+  }
+}

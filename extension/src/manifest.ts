@@ -1,0 +1,51 @@
+/** Every id that package.json and the code share, once. A test holds the two together. */
+export const Command = {
+  connect: "bascule.connect",
+  disconnect: "bascule.disconnect",
+  stop: "bascule.stop",
+  forgetConsent: "bascule.forgetConsent",
+  showLog: "bascule.showLog",
+  showActivity: "bascule.showActivity",
+  openEntry: "bascule.openEntry",
+  clearActivity: "bascule.clearActivity",
+} as const;
+
+export const View = { activity: "bascule.activity" } as const;
+
+/** Settings by their path below `bascule`, with the type of each. All are machine-scoped. */
+export interface Settings {
+  hub: string;
+  autoConnect: boolean;
+  tokenFile: string;
+  consent: Partial<Record<string, "allow" | "ask" | "deny">>;
+  allowOutside: string[];
+  allowedCommands: string[];
+  reveal: boolean;
+  "terminal.softTimeout": number;
+  "terminal.outputLimit": number;
+  "terminal.logLimit": number;
+  "terminal.maxShells": number;
+}
+
+export const SettingNames: readonly (keyof Settings)[] = [
+  "hub",
+  "autoConnect",
+  "tokenFile",
+  "consent",
+  "allowOutside",
+  "allowedCommands",
+  "reveal",
+  "terminal.softTimeout",
+  "terminal.outputLimit",
+  "terminal.logLimit",
+  "terminal.maxShells",
+];
+
+/** Keys of what is kept between sessions. */
+export const Stored = {
+  windowId: "bascule.windowId",
+  windowKey: "bascule.windowKey",
+  token: "bascule.token",
+  hub: "bascule.hub",
+  admitted: "bascule.admitted",
+} as const;

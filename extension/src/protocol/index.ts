@@ -1,0 +1,56 @@
+/** The events of `events.ts` by their kind, and how an observation is made. */
+import { randomUUID } from "node:crypto";
+import type { Action, Observation } from "./events";
+
+export type * from "./events";
+
+export type ActionKind = Action["action"];
+export type ObservationKind = Observation["observation"];
+export type ActionOf<K extends ActionKind> = Extract<Action, { action: K }>;
+export type ArgsOf<K extends ActionKind> = ActionOf<K>["args"];
+export type ObservationOf<K extends ObservationKind> = Extract<Observation, { observation: K }>;
+export type ExtrasOf<K extends ObservationKind> = ObservationOf<K>["extras"];
+
+/** What was seen, before it has an id and a cause. */
+export interface Seen<K extends ObservationKind = ObservationKind> {
+  observation: K;
+  content: string;
+  extras: Record<string, unknown>;
+  success?: boolean;
+}
+
+export function seen<K extends ObservationKind>(
+  observation: K,
+  content: string,
+  extras: ExtrasOf<K>,
+  success?: boolean,
+): Seen<K> {
+  return {
+    observation,
+    content,
+    extras: extras,
+    ...(success === undefined ? {} : { success }),
+  };
+}
+
+export function failed(code: string, message: string): Seen<"error"> {
+  return seen("error", message, { error_id: code });
+}
+
+/** An observation as it travels. */
+export interface Answer extends Seen {
+  id: string;
+  timestamp: string;
+  source: "environment";
+  cause: string;
+}
+
+export function answer(cause: string, what: Seen): Answer {
+  return {
+    id: randomUUID(),
+    timestamp: new Date().toISOString(),
+    source: "environment",
+    cause,
+    ...what,
+  };
+}

@@ -1,0 +1,159 @@
+/** Turns what a shell knows into what its caller is told. */
+import * as fs from "node:fs";
+import * as os from "node:os";
+import * as path from "node:path";
+import { seen, type ArgsOf, type CmdMetadata, type Seen } from "../protocol";
+import type { Execution } from "./execution";
+import type { DiskLog } from "./log";
+import { PROMPT } from "./marks";
+import * as notes from "./notes";
+
+/** Milliseconds the path of the Python interpreter is believed before it is looked up again. */
+const FRESH = 1000;
+
+/** A `run` action as a shell needs it. */
+export type Command = ArgsOf<"run"> & { timeout?: number | undefined };
+
+type State = "done" | "running" | "refused" | "idle";
+
+interface Parts {
+  cwd: string;
+  state: State;
+  exitCode?: number;
+  timedOut?: "" | "soft" | "hard";
+  prefix?: string;
+  suffix?: string;
+}
+
+/** Composes the observations of one shell. Taking an execution's output empties it. */
+export class Answers {
+  private python = { path: "", since: -Infinity, found: null as string | null };
+  private readonly username = os.userInfo().username;
+  private readonly hostname = os.hostname();
+
+  constructor(
+    private readonly shell: string,
+    private readonly log: DiskLog,
+    private readonly softSeconds: number,
+  ) {}
+
+  done(command: Command, execution: Execution, cwd: string, key = ""): Seen<"run"> {
+    return this.compose(command, execution, {
+      cwd,
+      state: "done",
+      exitCode: execution.status,
+      prefix: execution.leftByPrevious,
+      suffix: lastWords(execution, cwd, key),
+    });
+  }
+
+  running(
+    command: Command,
+    execution: Execution,
+    reason: "soft" | "hard",
+    cwd: string,
+  ): Seen<"run"> {
+    const soft = reason === "soft" || command.timeout === undefined;
+    return this.compose(command, execution, {
+      cwd,
+      state: "running",
+      timedOut: reason,
+      prefix: execution.answers > 1 ? notes.PREVIOUS : execution.leftByPrevious,
+      suffix: soft ? notes.noNewOutput(this.softSeconds) : notes.timedOut(command.timeout ?? 0),
+    });
+  }
+
+  refused(command: Command, execution: Execution, cwd: string): Seen<"run"> {
+    return this.compose(command, execution.isWaitedFor ? undefined : execution, {
+      cwd,
+      state: "refused",
+      prefix: notes.PREVIOUS,
+      suffix: notes.refused(command.command),
+    });
+  }
+
+  forAnother(command: Command, cwd: string): Seen<"run"> {
+    return this.compose(command, undefined, { cwd, state: "running", suffix: notes.OTHER_READER });
+  }
+
+  idle(command: Command, text: string, cwd: string): Seen<"run"> {
+    return { ...this.compose(command, undefined, { cwd, state: "idle" }), content: text };
+  }
+
+  private compose(command: Command, execution: Execution | undefined, parts: Parts): Seen<"run"> {
+    let content = "";
+    let [size, leftOut, start, end] = [0, 0, this.log.end, this.log.end];
+    let background = "";
+    if (execution) {
+      const taken = execution.output.take(parts.state === "done");
+      ({ size, leftOut } = taken);
+      content = taken.head;
+      start = execution.logStart;
+      end = execution.logStart = start + size;
+      if (leftOut) content += notes.leftOut(leftOut, this.log.path, start, end) + taken.tail;
+      if (execution.statusUnknown) content = content.replaceAll(PROMPT.toString(), "");
+      background = execution.background;
+      execution.background = "";
+    }
+    const metadata: CmdMetadata = {
+      exit_code: parts.exitCode ?? -1,
+      pid: execution?.backgroundPid ?? -1,
+      username: this.username,
+      hostname: this.hostname,
+      working_dir: parts.cwd,
+      py_interpreter_path: this.interpreter(execution?.path ?? ""),
+      prefix: parts.prefix ?? "",
+      suffix: parts.suffix ?? "",
+      shell: this.shell,
+      state: parts.state,
+      timed_out: parts.timedOut ?? "",
+      new_shell: execution?.newShell ?? false,
+      shell_ended: execution?.shellEnded ?? false,
+      background,
+      output_bytes: size,
+      left_out_bytes: leftOut,
+      log_start: start,
+      log_end: end,
+      log_path: this.log.path,
+      duration: execution?.age() ?? 0,
+    };
+    const extras = { command: command.command, metadata, hidden: command.hidden ?? false };
+    return seen("run", content, extras, metadata.exit_code === 0);
+  }
+
+  /** What `python` is on the shell's PATH; on the last one known while a command runs. */
+  private interpreter(given: string): string | null {
+    const now = performance.now();
+    const wanted = given || this.python.path || "/usr/local/bin:/usr/bin:/bin";
+    if (wanted !== this.python.path || now - this.python.since > FRESH)
+      this.python = {
+        path: wanted,
+        since: now,
+        found: which("python", wanted) ?? which("python3", wanted),
+      };
+    return this.python.found;
+  }
+}
+
+export function which(program: string, searched: string): string | null {
+  for (const directory of searched.split(":")) {
+    const file = path.join(directory || ".", program);
+    try {
+      fs.accessSync(file, fs.constants.X_OK);
+      if (fs.statSync(file).isFile()) return file;
+    } catch {
+      continue;
+    }
+  }
+  return null;
+}
+
+function lastWords(execution: Execution, cwd: string, key: string): string {
+  const typed = execution.userTyped ? notes.USER_TYPED : "";
+  if (execution.replaced) return notes.shellReplaced(cwd) + typed;
+  if (execution.statusUnknown) return notes.statusUnknown() + typed;
+  let suffix = notes.completed(execution.status, key);
+  if (execution.shellEnded) suffix += notes.shellEnded(execution.status, cwd);
+  if (execution.newShell) suffix += notes.NEW_SHELL;
+  return suffix + typed;
+}

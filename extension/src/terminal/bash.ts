@@ -1,0 +1,250 @@
+/** One bash process on a terminal of its own: bytes in and out, signals, its end. */
+import { execFile } from "node:child_process";
+import * as fs from "node:fs";
+import * as net from "node:net";
+import * as path from "node:path";
+import { promisify } from "node:util";
+import { Failure } from "../common/failure";
+
+const run = promisify(execFile);
+const SIGNALS = new Map<number, NodeJS.Signals>([
+  [0x03, "SIGINT"],
+  [0x1a, "SIGTSTP"],
+  [0x1c, "SIGQUIT"],
+]);
+
+const SHELLS = new Set(["bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"]);
+/** A terminal that edits lines holds no more than 4,095 bytes of one. */
+const TYPED_LINE = 4000;
+
+/** The part of VS Code's bundled node-pty that we use. */
+export interface PtyModule {
+  spawn(file: string, args: string[], options: PtyOptions): Pty;
+}
+
+export interface PtyOptions {
+  name: string;
+  cols: number;
+  rows: number;
+  cwd: string;
+  env: Record<string, string>;
+  /** Bytes, not text. */
+  encoding: null;
+}
+
+export interface Pty {
+  readonly pid: number;
+  onData(listener: (data: Buffer) => void): unknown;
+  onExit(listener: (end: { exitCode: number; signal?: number }) => void): unknown;
+  write(data: Buffer): void;
+  resize(columns: number, rows: number): void;
+  kill(signal?: string): void;
+}
+
+export interface BashEvents {
+  output(data: Buffer): void;
+  /** After the last output. More than 128: a signal. */
+  ended(status: number): void;
+}
+
+export interface BashPlace {
+  /** A directory of ours alone, for the command channel. */
+  directory: string;
+  cwd: string;
+  env: Record<string, string>;
+  columns: number;
+  rows: number;
+}
+
+let channels = 0;
+
+export class Bash {
+  isAlive = true;
+
+  private constructor(
+    private readonly pty: Pty,
+    private readonly channel: net.Socket,
+    private readonly fifo: string,
+    events: BashEvents,
+  ) {
+    pty.onData((data) => events.output(data));
+    pty.onExit(({ exitCode, signal }) => {
+      this.isAlive = false;
+      this.close();
+      events.ended(signal ? 128 + signal : exitCode);
+    });
+    // Written to only while bash lives; its end is told by the terminal.
+    channel.on("error", () => undefined);
+  }
+
+  static async start(module: PtyModule, place: BashPlace, events: BashEvents): Promise<Bash> {
+    channels += 1;
+    const fifo = path.join(place.directory, `channel-${process.pid}-${channels}`);
+    try {
+      await run("mkfifo", ["-m", "600", fifo]);
+      // Both ways, or opening would wait for bash, and bash see an end between two lines.
+      const descriptor = fs.openSync(fifo, fs.constants.O_RDWR | fs.constants.O_NONBLOCK);
+      const channel = new net.Socket({ fd: descriptor, readable: false, writable: true });
+      const script = 'exec bash --norc --noprofile --noediting -i <"$0"';
+      const pty = module.spawn("bash", ["-c", script, fifo], {
+        name: "xterm-256color",
+        cols: place.columns,
+        rows: place.rows,
+        cwd: place.cwd,
+        env: place.env,
+        encoding: null,
+      });
+      return new Bash(pty, channel, fifo, events);
+    } catch (error) {
+      fs.rmSync(fifo, { force: true });
+      throw new Failure("sandbox.start_failed", `bash could not be started: ${String(error)}`);
+    }
+  }
+
+  get pid(): number {
+    return this.pty.pid;
+  }
+
+  /** Writes command lines; what the channel does not take at once follows by itself. */
+  tell(lines: string): void {
+    if (this.isAlive) this.channel.write(lines);
+  }
+
+  /** Types into whatever reads the terminal. Long lines are pushed in pieces by the end-of-file key. */
+  type(data: Buffer): void {
+    if (!this.isAlive) return;
+    if (data.length <= TYPED_LINE) return this.pty.write(data);
+    const pieces: Buffer[] = [];
+    let line = 0;
+    for (const byte of data) {
+      if (byte !== 0x0a && line === TYPED_LINE) {
+        pieces.push(Buffer.of(0x04));
+        line = 0;
+      }
+      pieces.push(Buffer.of(byte));
+      line = byte === 0x0a ? 0 : line + 1;
+    }
+    this.pty.write(Buffer.concat(pieces));
+  }
+
+  /**
+   * Presses a control key, `C-c`, if it is still wanted. A key that signals does so directly and
+   * at once: as a byte it would arrive some time later, perhaps in the middle of the next command.
+   * Programs that asked for keys as bytes get the byte.
+   */
+  async press(key: string, isWanted: () => boolean): Promise<void> {
+    const code = key.toUpperCase().charCodeAt(key.length - 1) & 0x1f;
+    const signal = SIGNALS.get(code);
+    const asByte = !signal || !(await this.keysSignal());
+    if (!isWanted() || !this.isAlive) return;
+    if (asByte || !this.signal(signal)) this.type(Buffer.of(code));
+  }
+
+  private async keysSignal(): Promise<boolean> {
+    const terminal = linkOf(`/proc/${this.pid}/fd/255`);
+    const { stdout } = await run("stty", ["-F", terminal, "-a"]).catch(() => ({ stdout: "" }));
+    return !/(^|\s)-isig\b/.test(stdout);
+  }
+
+  /** The process group in the foreground; bash's own when it runs a builtin or nothing. */
+  foreground(): number {
+    return Number(statOf(this.pid)?.[5] ?? -1);
+  }
+
+  /** It reads its command channel: what it evaluates has the terminal in that place. */
+  isListening(): boolean {
+    return linkOf(`/proc/${this.pid}/fd/0`) === this.fifo;
+  }
+
+  /** Signals what is in the foreground; false when nothing could be. */
+  signal(name: NodeJS.Signals): boolean {
+    const group = this.foreground();
+    if (group <= 1) return false;
+    try {
+      process.kill(-group, name);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  kill(): void {
+    if (!this.isAlive) return;
+    try {
+      process.kill(this.pid, "SIGKILL");
+    } catch {
+      // it went by itself
+    }
+  }
+
+  resize(columns: number, rows: number): void {
+    if (this.isAlive) this.pty.resize(columns, rows);
+  }
+
+  directory(): string | undefined {
+    try {
+      return fs.readlinkSync(`/proc/${this.pid}/cwd`);
+    } catch {
+      return undefined;
+    }
+  }
+
+  environment(): Record<string, string> | undefined {
+    const pairs = procList(this.pid, "environ")?.map((pair) => {
+      const at = pair.indexOf("=");
+      return [pair.slice(0, at), pair.slice(at + 1)] as const;
+    });
+    return pairs && Object.fromEntries(pairs);
+  }
+
+  /** `exec` put an interactive shell, as opposed to a program or script, in bash's place. */
+  isOtherShell(): boolean {
+    const [program = "", ...words] = procList(this.pid, "cmdline") ?? [];
+    if (this.hasChannel()) return false;
+    const name = path.basename(program).replace(/^-/, "");
+    return (
+      SHELLS.has(name) &&
+      words.every((word) => word.startsWith("--") || (word.startsWith("-") && !word.includes("c")))
+    );
+  }
+
+  private hasChannel(): boolean {
+    try {
+      const open = fs.readdirSync(`/proc/${this.pid}/fd`);
+      return open.some((fd) => linkOf(`/proc/${this.pid}/fd/${fd}`) === this.fifo);
+    } catch {
+      return true; // gone or not ours to look at: nothing to take over
+    }
+  }
+
+  private close(): void {
+    this.channel.destroy();
+    fs.rmSync(this.fifo, { force: true });
+  }
+}
+
+/** `/proc/PID/stat` from the state on: state, ppid, pgrp, session, tty, tpgid, … */
+function statOf(pid: number): string[] | undefined {
+  try {
+    const text = fs.readFileSync(`/proc/${pid}/stat`, "latin1");
+    return text.slice(text.lastIndexOf(")") + 2).split(" ");
+  } catch {
+    return undefined;
+  }
+}
+
+function procList(pid: number, file: string): string[] | undefined {
+  try {
+    return fs.readFileSync(`/proc/${pid}/${file}`, "utf8").split("\0").slice(0, -1);
+  } catch {
+    return undefined;
+  }
+}
+
+function linkOf(file: string): string {
+  try {
+    return fs.readlinkSync(file);
+  } catch {
+    return "";
+  }
+}

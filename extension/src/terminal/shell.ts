@@ -1,0 +1,623 @@
+/**
+ * A shell on a pseudo-terminal: knows exactly when a command ended and loses none of its output.
+ *
+ * `marks` has the protocol with bash, `bash` the process, `output` what an answer may hold. This
+ * module is the life of commands: one at a time, each an `Execution`, from the line that starts it
+ * to the mark that ends it, through any number of answers.
+ */
+import * as fs from "node:fs";
+import { within } from "../common/deadline";
+import { Emitter } from "../common/events";
+import { Failure } from "../common/failure";
+import type { Log } from "../common/log";
+import type { Seen } from "../protocol";
+import { Answers, type Command } from "./answers";
+import { Bash, type PtyModule } from "./bash";
+import { Execution } from "./execution";
+import { DiskLog } from "./log";
+import {
+  commandLines,
+  findMark,
+  heldBack,
+  initLine,
+  newNonce,
+  PROMPT,
+  repairLine,
+  settleLine,
+  syncLine,
+  unfinishedMark,
+  withoutPrompt,
+  withoutPrompts,
+  type End,
+} from "./marks";
+import * as notes from "./notes";
+import { Output } from "./output";
+
+const KEY = /^C-[A-Za-z\\\]^_@[]$/;
+const BACKGROUND_LIMIT = 64 << 10;
+/** Milliseconds between ever firmer ways to end an abandoned command, and to find bash idle. */
+const PATIENCE = 1000;
+const START_MS = 10_000;
+const EMPTY: Buffer = Buffer.alloc(0);
+
+export interface ShellSettings {
+  /** A directory of ours alone, for channels and logs. */
+  directory: string;
+  workingDir: string;
+  env: Record<string, string>;
+  softSeconds: number;
+  outputLimit: number;
+  logLimit: number;
+}
+
+export interface Piece {
+  offset: number;
+  data: Buffer;
+}
+
+/** What a terminal that shows the shell wants to know. */
+export type Shown =
+  | { is: "command"; text: string; who: "agent" | "user" }
+  | { is: "output"; data: Buffer }
+  | { is: "end"; status: number };
+
+/**
+ * Bash that remembers: directory, variables, functions, options and jobs outlive each command.
+ * Cancelling `run` interrupts the command and leaves the shell usable. When bash itself ends the
+ * next command gets a new one that says it is new. Closing kills what runs in it.
+ */
+export class BashShell {
+  readonly onOutput: Emitter<Piece>;
+  readonly onShown: Emitter<Shown>;
+  private readonly log: DiskLog;
+  private readonly answers: Answers;
+  private env: Record<string, string>;
+  private directory: string;
+  private bash: Bash | undefined;
+  private execution: Execution | undefined;
+  private unread: Execution | undefined;
+  private turn: Promise<void> = Promise.resolve();
+  private sync = "";
+  private syncing: Promise<void> | undefined;
+  private endSyncing: (() => void) | undefined;
+  private status = 0;
+  private options = "";
+  private hadLife = false;
+  private isSettled = false;
+  private needsSettling = false;
+  private rest = EMPTY;
+  private background = EMPTY;
+  private closed = false;
+  private size = { columns: 120, rows: 40 };
+
+  constructor(
+    readonly name: string,
+    private readonly pty: PtyModule,
+    private readonly settings: ShellSettings,
+    logger: Log,
+    logFile: string,
+  ) {
+    this.onOutput = new Emitter((error) => logger.error("a listener failed", error));
+    this.onShown = new Emitter((error) => logger.error("a listener failed", error));
+    this.log = new DiskLog(logFile, settings.logLimit);
+    this.answers = new Answers(name, this.log, settings.softSeconds);
+    this.env = settings.env;
+    this.directory = settings.workingDir;
+  }
+
+  get isRunning(): boolean {
+    return this.execution !== undefined;
+  }
+
+  get cwd(): string {
+    return this.directory;
+  }
+
+  async run(
+    command: Command,
+    signal?: AbortSignal,
+    who: "agent" | "user" = "agent",
+  ): Promise<Seen<"run">> {
+    this.ensureOpen();
+    const text = command.command;
+    if (command.is_input || !text.trim()) return this.goOn(command, signal);
+    if (!this.execution && KEY.test(text)) return this.nothingRuns(command);
+    if (command.queue) return this.inTurn(() => this.runNew(command, signal, who), signal);
+    for (let running = this.execution; running; running = this.execution) {
+      // What the user runs is waited for: the agent cannot know of it, let alone end it.
+      const willEnd = running.abandoned || running.who === "user";
+      if (!willEnd || !(await endsInTime(running, command.timeout)))
+        return this.answers.refused(command, running, this.directory);
+    }
+    return this.runNew(command, signal, who);
+  }
+
+  async interrupt(kill: boolean): Promise<boolean> {
+    const { execution } = this;
+    if (!execution) return false;
+    if (kill) {
+      await this.canBeSignalled(execution);
+      if (!execution.isOver) this.killForeground();
+    } else {
+      await this.press(execution, "C-c");
+    }
+    return true;
+  }
+
+  /** What the user types while a program runs goes to the program. False: nothing runs. */
+  typeAsUser(data: string): boolean {
+    if (!this.execution || !this.bash) return false;
+    this.execution.userTyped = true;
+    this.execution.wasTypedInto = true;
+    if (data === "\x03") {
+      void this.press(this.execution, "C-c");
+      return true;
+    }
+    this.bash.type(Buffer.from(data));
+    return true;
+  }
+
+  resize(columns: number, rows: number): void {
+    this.size = { columns, rows };
+    this.bash?.resize(columns, rows);
+  }
+
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    const { execution, bash } = this;
+    this.execution = this.bash = undefined;
+    execution?.fail(this.closedError());
+    this.endSync();
+    if (bash) {
+      bash.signal("SIGKILL");
+      bash.kill();
+    }
+    this.log.close();
+  }
+
+  // A command's life --------------------------------------------------------------------------
+
+  private async inTurn<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const mine = this.turn.then(async () => {
+      while (this.execution) await this.execution.ended;
+      if (signal?.aborted) throw cancelled();
+      return work();
+    });
+    this.turn = mine.then(
+      () => undefined,
+      () => undefined,
+    );
+    return mine;
+  }
+
+  private async runNew(
+    command: Command,
+    signal: AbortSignal | undefined,
+    who: "agent" | "user",
+    isRetry = false,
+  ): Promise<Seen<"run">> {
+    const nonce = newNonce();
+    const limit = command.output_limit ?? this.settings.outputLimit;
+    const execution = new Execution(command.command, nonce, new Output(limit), isRetry, who);
+    this.execution = execution; // from here on others are refused, also while bash starts
+    let bash: Bash;
+    let lines: string;
+    try {
+      lines = commandLines(command.command, nonce, { status: 0, options: "" }); // checks the text
+      bash = await this.readyBash(execution);
+      if (signal?.aborted) throw cancelled();
+      lines = commandLines(command.command, nonce, { status: this.status, options: this.options });
+    } catch (error) {
+      if ((this.execution as Execution | undefined) === execution) this.execution = undefined;
+      execution.close();
+      throw error;
+    }
+    if (this.unread) {
+      const rest = this.unread.output.take(true);
+      execution.leftByPrevious = notes.leftByPrevious(this.unread.status, rest.head, rest.tail);
+      this.unread = undefined;
+    }
+    execution.logStart = this.log.end;
+    if (!isRetry) this.onShown.fire({ is: "command", text: command.command, who });
+    bash.tell((this.needsSettling ? settleLine() : "") + lines);
+    this.needsSettling = false;
+    this.watchForExec(execution);
+    return this.answer(command, execution, signal, "", who);
+  }
+
+  /** A bash that reads lines; started if there is none. */
+  private async readyBash(execution: Execution): Promise<Bash> {
+    while (!this.bash || this.syncing) {
+      if (this.syncing) await this.syncing;
+      else await this.start(execution);
+      this.ensureOpen();
+    }
+    return this.bash;
+  }
+
+  private async start(execution: Execution): Promise<void> {
+    execution.newShell = this.hadLife;
+    if (!isDirectory(this.directory)) this.directory = this.settings.workingDir;
+    this.rest = this.background = EMPTY;
+    [this.status, this.options, this.isSettled] = [0, "", false];
+    const ended: { status?: number } = {};
+    const bash: Bash = await Bash.start(
+      this.pty,
+      {
+        directory: this.settings.directory,
+        cwd: this.directory,
+        env: { ...this.env, PWD: this.directory },
+        ...this.size,
+      },
+      {
+        output: (data) => this.onData(data),
+        ended: (status) => {
+          ended.status = status;
+          this.onEnd(status);
+        },
+      },
+    );
+    if (this.closed) {
+      bash.kill();
+      throw this.closedError();
+    }
+    this.bash = bash;
+    const nonce = newNonce();
+    this.beginSync(nonce);
+    bash.tell(initLine(nonce));
+    await within(
+      this.syncing ?? Promise.resolve(),
+      START_MS,
+      () =>
+        new Failure("sandbox.start_failed", `bash did not get ready within ${START_MS / 1000} s`),
+    ).catch((error: unknown) => {
+      bash.kill();
+      throw error;
+    });
+    if (ended.status !== undefined)
+      throw new Failure("sandbox.start_failed", `bash ended at once, with status ${ended.status}`);
+    this.hadLife = true;
+    this.isSettled = true;
+  }
+
+  private async goOn(command: Command, signal?: AbortSignal): Promise<Seen<"run">> {
+    const { execution } = this;
+    if (!execution) return this.nothingRuns(command);
+    let key = "";
+    if (command.is_input && command.command) {
+      if (KEY.test(command.command)) {
+        key = command.command;
+        await this.press(execution, key);
+      } else {
+        await execution.begun;
+        const enter = command.command.endsWith("\n") ? "" : "\n";
+        execution.wasTypedInto = true;
+        if (!execution.isOver) this.bash?.type(Buffer.from(command.command + enter));
+      }
+    }
+    if (execution.isWaitedFor) return this.answers.forAnother(command, this.directory);
+    return this.answer(command, execution, signal, key, "agent");
+  }
+
+  private nothingRuns(command: Command): Seen<"run"> {
+    const { unread } = this;
+    if (unread) {
+      this.unread = undefined;
+      return this.answers.done(command, unread, this.directory);
+    }
+    const typed = command.command.trim() !== "";
+    const text = typed ? notes.NOTHING_TO_TYPE_INTO : notes.NOTHING_TO_READ;
+    return this.answers.idle(command, text, this.directory);
+  }
+
+  private async press(execution: Execution, key: string): Promise<void> {
+    await this.canBeSignalled(execution);
+    await this.pressUntilFelt(execution, key, [20, 100, 500]);
+  }
+
+  /**
+   * While bash starts a program, a signal can reach bash alone, and bash just waits for the
+   * program: press again if there is one now.
+   */
+  private async pressUntilFelt(execution: Execution, key: string, again: number[]): Promise<void> {
+    const { bash } = this;
+    if (execution.isOver || !bash) return;
+    const isWanted = (): boolean => !execution.isOver;
+    const atBash = bash.foreground() === bash.pid;
+    await bash.press(key, isWanted);
+    const retry = ([delay, ...others]: number[]): void => {
+      if (delay === undefined) return;
+      execution.later(delay, () => {
+        if (this.bash !== bash) return;
+        if (bash.foreground() !== bash.pid) void bash.press(key, isWanted);
+        else retry(others);
+      });
+    };
+    if (atBash && isWanted()) retry(again);
+  }
+
+  /** A signal that hits bash while it still reads the line would be lost, or the line. */
+  private async canBeSignalled(execution: Execution): Promise<void> {
+    await within(execution.begun, PATIENCE, cancelled).catch(() => undefined);
+    execution.wasSignalled = true;
+  }
+
+  private async answer(
+    command: Command,
+    execution: Execution,
+    signal: AbortSignal | undefined,
+    key: string,
+    who: "agent" | "user",
+  ): Promise<Seen<"run">> {
+    const soft = command.blocking || who === "user" ? undefined : this.settings.softSeconds * 1000;
+    const hard = command.timeout === undefined ? undefined : command.timeout * 1000;
+    execution.answers += 1;
+    const abandon = (): void => {
+      this.abandon(execution);
+      execution.release();
+    };
+    signal?.addEventListener("abort", abandon, { once: true });
+    const reason = await execution.wait(soft, hard).finally(() => {
+      signal?.removeEventListener("abort", abandon);
+    });
+    if (signal?.aborted) {
+      await execution.ended;
+      throw cancelled();
+    }
+    if (reason === "lost") return this.runNew(command, signal, who, true);
+    if (reason === "end" || execution.isOver) {
+      if (this.unread === execution) this.unread = undefined;
+      return this.answers.done(command, execution, this.directory, key);
+    }
+    if (reason === "soft") this.lookForIdleBash(execution);
+    return this.answers.running(command, execution, reason, this.directory);
+  }
+
+  /** Nobody waits any more: end the command, politely first. */
+  private abandon(execution: Execution): void {
+    if (execution.isOver || this.closed) return;
+    execution.abandoned = true;
+    execution.wasSignalled = true;
+    const steps = [
+      () => void this.pressUntilFelt(execution, "C-c", [20, 100, 500]),
+      () => void this.bash?.signal("SIGTERM"),
+      () => this.killForeground(),
+      () => this.bash?.kill(),
+    ];
+    const step = (number: number): void => {
+      if (execution.isOver || !this.bash) return;
+      steps[number]?.();
+      if (number + 1 < steps.length) execution.later(PATIENCE, () => step(number + 1));
+    };
+    if (execution.started) step(0);
+    else execution.whenBegun = () => step(0); // now it would hit bash while it still reads the line
+  }
+
+  private killForeground(): void {
+    const { bash } = this;
+    if (!bash) return;
+    // A builtin runs: only bash itself can be ended.
+    if (bash.foreground() === bash.pid || !bash.signal("SIGKILL")) bash.kill();
+  }
+
+  // What bash says ----------------------------------------------------------------------------
+
+  private onData(chunk: Buffer): void {
+    let data = chunk;
+    if (this.rest.length) {
+      data = Buffer.concat([this.rest, chunk]);
+      this.rest = EMPTY;
+    }
+    if (this.sync) data = this.lookForSync(data);
+    const { execution } = this;
+    if (!execution || execution.isOver) return this.idleOutput(data);
+    const { nonce } = execution;
+    if (!execution.started) {
+      const mark = findMark(data, nonce);
+      if (!mark) {
+        const keep = heldBack(data, nonce);
+        const ready = data.subarray(0, data.length - keep);
+        this.rest = Buffer.concat([data.subarray(data.length - keep), this.rest]);
+        return this.idleOutput(ready);
+      }
+      if (!mark.end) {
+        this.idleOutput(data.subarray(0, mark.before));
+        data = data.subarray(mark.after);
+      }
+      this.startOutput(execution);
+    }
+    this.commandOutput(execution, data);
+  }
+
+  private commandOutput(execution: Execution, data: Buffer): void {
+    const mark = findMark(data, execution.nonce);
+    if (mark?.end) {
+      const shown = data.subarray(0, mark.before);
+      this.emit(execution, mark.atPrompt ? withoutPrompt(shown) : shown);
+      this.finish(execution, mark.end);
+      if (mark.after < data.length) this.onData(data.subarray(mark.after));
+      return;
+    }
+    const keep = heldBack(data, execution.nonce);
+    if (keep) this.rest = Buffer.concat([data.subarray(data.length - keep), this.rest]);
+    this.emit(execution, data.subarray(0, data.length - keep));
+    if (this.rest.subarray(-PROMPT.length).equals(PROMPT))
+      execution.later(PATIENCE / 50, () => this.lookForIdleBash(execution));
+  }
+
+  private startOutput(execution: Execution): void {
+    execution.begin();
+    if (/[vx]/.test(this.options)) this.background = EMPTY; // our own lines as bash echoes them
+    execution.background = this.background.toString("utf8");
+    this.background = EMPTY;
+    execution.logStart = this.log.end;
+  }
+
+  private emit(execution: Execution, data: Buffer): void {
+    if (!data.length) return;
+    execution.add(data);
+    this.record(data);
+  }
+
+  private record(data: Buffer): void {
+    const offset = this.log.end;
+    this.log.append(data);
+    this.onOutput.fire({ offset, data });
+    this.onShown.fire({ is: "output", data });
+  }
+
+  /** Output with no command running: prompts, which are dropped, and background jobs'. */
+  private idleOutput(data: Buffer): void {
+    let ready = data;
+    const keep = unfinishedMark(data);
+    if (keep) {
+      this.rest = Buffer.concat([data.subarray(data.length - keep), this.rest]);
+      ready = data.subarray(0, data.length - keep);
+    }
+    ready = withoutPrompts(ready);
+    if (!ready.length || !this.isSettled) return;
+    this.background = Buffer.concat([this.background, ready]).subarray(-BACKGROUND_LIMIT);
+    this.record(ready);
+  }
+
+  private finish(execution: Execution, end: End): void {
+    [this.status, this.options] = [end.status, end.options];
+    this.directory = end.cwd || this.directory;
+    execution.path = end.path;
+    // A program that did not end well may have left the terminal in modes of its own, and we
+    // cannot look: then bash is told to set them before the next command.
+    this.needsSettling ||=
+      execution.wasSignalled ||
+      execution.wasTypedInto ||
+      end.status > 128 ||
+      /\b(stty|tput|reset)\b/.test(execution.command);
+    if (execution.wasSignalled) this.beginSync();
+    this.endExecution(execution, end.status, end.backgroundPid);
+  }
+
+  private endExecution(execution: Execution, status: number, backgroundPid: number): void {
+    this.execution = undefined;
+    if (!execution.isWaitedFor && !execution.abandoned) this.unread = execution;
+    execution.finish(status, backgroundPid);
+    this.onShown.fire({ is: "end", status: execution.status });
+  }
+
+  private onEnd(status: number): void {
+    this.bash = undefined;
+    this.endSync();
+    const { execution, rest } = this;
+    this.rest = EMPTY;
+    if (this.closed) return;
+    if (execution?.started && rest.length) this.emit(execution, rest);
+    [this.status, this.options] = [0, ""];
+    if (!execution) return;
+    if (!execution.started) {
+      // While bash starts there is nothing to lose; `start` says what went wrong.
+      if (!this.isSettled) return;
+      if (!execution.isRetry) {
+        this.execution = undefined;
+        if (execution.lose()) return; // bash had died before; a new one runs it
+      }
+    }
+    execution.shellEnded = true;
+    this.endExecution(execution, execution.replaced ? 0 : status, -1);
+  }
+
+  /** A shell in bash's place would wait for ever at its prompt: take over its environment and directory. */
+  private watchForExec(execution: Execution): void {
+    if (/\bexec\b/.test(execution.command))
+      for (const ms of [100, 500, 2000]) execution.later(ms, () => this.takeOver(execution));
+  }
+
+  private takeOver(execution: Execution): void {
+    const { bash } = this;
+    if (!bash?.isOtherShell()) return;
+    this.env = bash.environment() ?? this.env;
+    this.directory = bash.directory() ?? this.directory;
+    execution.replaced = true;
+    bash.kill();
+  }
+
+  // When no mark comes ------------------------------------------------------------------------
+
+  /**
+   * A signal we sent may still be on its way and would tear the next command's line apart: that
+   * line waits until bash has answered another one.
+   */
+  private beginSync(nonce?: string): void {
+    this.syncing = new Promise((resolve) => (this.endSyncing = resolve));
+    if (nonce) this.sync = nonce;
+    else this.sendSync(4);
+  }
+
+  private sendSync(tries: number): void {
+    if (!this.syncing || !this.bash) return;
+    if (!tries) return this.bash.kill();
+    const nonce = (this.sync = newNonce());
+    this.bash.tell(syncLine(nonce));
+    setTimeout(() => {
+      if (this.sync === nonce) this.sendSync(tries - 1);
+    }, PATIENCE);
+  }
+
+  private lookForSync(data: Buffer): Buffer {
+    const mark = findMark(data, this.sync);
+    if (mark) {
+      this.endSync();
+      return Buffer.concat([data.subarray(0, mark.before), data.subarray(mark.after)]);
+    }
+    const keep = heldBack(data, this.sync);
+    this.rest = data.subarray(data.length - keep);
+    return data.subarray(0, data.length - keep);
+  }
+
+  private endSync(): void {
+    this.sync = "";
+    this.syncing = undefined;
+    this.endSyncing?.();
+  }
+
+  /**
+   * Bash seems to be at its prompt although no end came: ask it once more. More than one
+   * interrupt can cost the second line too, and this one then tells the end. If still no mark
+   * comes, then its marks are broken.
+   */
+  private lookForIdleBash(execution: Execution): void {
+    const { bash } = this;
+    if (execution.isOver || !bash || bash.foreground() !== bash.pid) return;
+    if (!bash.isListening()) return;
+    bash.tell(syncLine(execution.nonce));
+    execution.later(PATIENCE / 10, () => {
+      if (!bash.isListening()) return;
+      execution.statusUnknown = true;
+      bash.tell(repairLine(execution.nonce));
+      execution.later(PATIENCE, () => bash.kill());
+    });
+  }
+
+  private ensureOpen(): void {
+    if (this.closed) throw this.closedError();
+  }
+
+  private closedError(): Failure {
+    return new Failure(
+      "shell.closed",
+      `the shell '${this.name}' was closed; use another, or make a new one`,
+    );
+  }
+}
+
+async function endsInTime(running: Execution, seconds: number | undefined): Promise<boolean> {
+  if (seconds === undefined) await running.ended;
+  else await within(running.ended, seconds * 1000, cancelled).catch(() => undefined);
+  return running.isOver;
+}
+
+function isDirectory(place: string): boolean {
+  return fs.statSync(place, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+function cancelled(): Failure {
+  return new Failure("action.cancelled", "The command was cancelled and interrupted");
+}

@@ -1,0 +1,202 @@
+/** The shells of a window: one set of names per agent, made on first use, ended together. */
+import * as fs from "node:fs";
+import * as os from "node:os";
+import * as path from "node:path";
+import type { Disposable } from "../common/disposables";
+import { Emitter } from "../common/events";
+import { Failure } from "../common/failure";
+import type { Log } from "../common/log";
+import { seen, type ArgsOf, type Seen } from "../protocol";
+import type { Command } from "./answers";
+import type { PtyModule } from "./bash";
+import { endProcesses, KEY } from "./processes";
+import { BashShell, type Piece, type ShellSettings } from "./shell";
+
+/** The shell used when an action names none. */
+export const DEFAULT = "main";
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+/** Would change how bash behaves, describe another terminal, or are not a program's business. */
+const NOT_INHERITED =
+  /^(BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4]|HISTFILE|TMOUT|MAIL|COLUMNS|LINES|OLDPWD|SHLVL|SHELLOPTS|BASHOPTS|_|ELECTRON_.*|VSCODE_.*|NODE_OPTIONS|BASCULE_.*|SESSION_API_KEY)$/;
+
+export interface ShellLimits {
+  softSeconds: number;
+  outputLimit: number;
+  logLimit: number;
+  maxShells: number;
+}
+
+export interface ShellsSettings {
+  /** Where shells start: the first workspace folder. */
+  workingDir: () => string;
+  limits: () => ShellLimits;
+  /** Marks every process of this host's shells, so that none is left behind. */
+  key: string;
+}
+
+export interface OpenedShell {
+  agent: string;
+  shell: BashShell;
+}
+
+export class Shells implements Disposable {
+  readonly onOpened: Emitter<OpenedShell>;
+  private readonly shells = new Map<string, BashShell>();
+  private readonly directory = fs.mkdtempSync(path.join(os.tmpdir(), "bascule-"));
+  private statics = 0;
+
+  constructor(
+    private readonly pty: PtyModule | undefined,
+    private readonly settings: ShellsSettings,
+    private readonly log: Log,
+  ) {
+    fs.chmodSync(this.directory, 0o700);
+    this.onOpened = new Emitter((error) => log.error("a terminal could not be shown", error));
+  }
+
+  /** What relative paths are relative to: the directory of the agent's default shell. */
+  cwd(agent: string): string {
+    return this.shells.get(key(agent, DEFAULT))?.cwd ?? this.settings.workingDir();
+  }
+
+  /** Logs of shells may be read though they are outside of the workspace. */
+  isLog(file: string): boolean {
+    return path.dirname(file) === this.directory && file.endsWith(".log");
+  }
+
+  async run(
+    agent: string,
+    command: Command,
+    onPiece: (shell: string, piece: Piece) => void,
+    signal: AbortSignal,
+  ): Promise<Seen> {
+    if ((command.output_limit ?? 0) < 0)
+      throw new Failure(
+        "shell.command_invalid",
+        `output_limit is ${command.output_limit ?? 0}; it counts characters, and 0 asks for all`,
+      );
+    if (command.is_static) return this.runStatic(agent, command, signal);
+    const shell = this.open(agent, command.shell || DEFAULT);
+    const listening = shell.onOutput.listen((piece) => onPiece(shell.name, piece));
+    try {
+      return await shell.run(command, signal);
+    } finally {
+      listening.dispose();
+    }
+  }
+
+  async interrupt(agent: string, args: ArgsOf<"interrupt">): Promise<Seen<"interrupt">> {
+    const name = args.shell || DEFAULT;
+    const shell = this.shells.get(key(agent, name));
+    if (!shell)
+      throw new Failure(
+        "shell.not_found",
+        `there is no shell '${name}'; there are: ${this.names(agent) || "none yet"}. ` +
+          "A `run` action makes the shell it names",
+      );
+    const running = await shell.interrupt(args.kill ?? false);
+    const how = args.kill ? "killed" : "interrupted";
+    const content = running ? `${how} in shell '${name}'` : `nothing runs in shell '${name}'`;
+    return seen("interrupt", content, { shell: name, was_running: running });
+  }
+
+  /** Interrupts everything, at once. */
+  stop(): void {
+    for (const shell of this.shells.values()) void shell.interrupt(true);
+  }
+
+  /** Ends a shell whose terminal was closed; its name is free again. */
+  closeShell(opened: OpenedShell): void {
+    this.shells.delete(key(opened.agent, opened.shell.name));
+    opened.shell.close();
+  }
+
+  /** Ends every process any shell started, also those that left their terminal. */
+  dispose(): void {
+    for (const shell of this.shells.values()) shell.close();
+    this.shells.clear();
+    endProcesses((value) => value === this.settings.key);
+    fs.rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  private names(agent: string): string {
+    const prefix = key(agent, "");
+    const keys = [...this.shells.keys()].filter((each) => each.startsWith(prefix));
+    return keys.map((each) => each.slice(prefix.length)).join(", ");
+  }
+
+  private open(agent: string, name: string): BashShell {
+    const known = this.shells.get(key(agent, name));
+    if (known) return known;
+    if (!NAME.test(name))
+      throw new Failure(
+        "shell.invalid_name",
+        `'${name}' cannot name a shell: use up to 64 letters, digits, dots, dashes and ` +
+          "underscores, starting with a letter or digit",
+      );
+    const limit = this.settings.limits().maxShells;
+    if (this.shells.size >= limit)
+      throw new Failure(
+        "shell.too_many",
+        `${this.shells.size} shells are open, which is the limit (bascule.terminal.maxShells)`,
+      );
+    const shell = this.make(agent, name, this.settings.workingDir());
+    this.shells.set(key(agent, name), shell);
+    this.onOpened.fire({ agent, shell });
+    return shell;
+  }
+
+  private make(agent: string, name: string, workingDir: string): BashShell {
+    if (!this.pty || process.platform === "win32")
+      throw new Failure(
+        "capability.missing",
+        "Commands need bash and the terminal library of VS Code, and this window lacks one of them",
+      );
+    const limits = this.settings.limits();
+    const settings: ShellSettings = {
+      ...limits,
+      directory: this.directory,
+      workingDir,
+      env: this.environment(),
+    };
+    const owner = agent.replace(/[^A-Za-z0-9._-]/g, "_").slice(0, 64);
+    const file = path.join(this.directory, `${owner}-${name}.log`);
+    return new BashShell(name, this.pty, settings, this.log, file);
+  }
+
+  /** In a shell that lasts for this command: one that outlives its time-out is ended. */
+  private async runStatic(agent: string, command: Command, signal: AbortSignal): Promise<Seen> {
+    const cwd = path.resolve(this.cwd(agent), command.cwd ?? "");
+    const there = fs.statSync(cwd, { throwIfNoEntry: false });
+    if (!there) throw new Failure("path.not_found", `the command's cwd does not exist: ${cwd}`);
+    if (!there.isDirectory())
+      throw new Failure("path.not_directory", `the command's cwd is not a directory: ${cwd}`);
+    this.statics += 1;
+    const shell = this.make(agent, `static-${this.statics}`, cwd);
+    try {
+      return await shell.run(command, signal);
+    } finally {
+      shell.close();
+    }
+  }
+
+  private environment(): Record<string, string> {
+    const env: Record<string, string> = {};
+    for (const [name, value] of Object.entries(process.env))
+      if (value !== undefined && !NOT_INHERITED.test(name)) env[name] = value;
+    if (!env.LC_ALL && !env.LC_CTYPE && !env.LANG) env.LANG = "C.UTF-8";
+    return {
+      ...env,
+      TERM: "xterm-256color",
+      PAGER: "cat", // a person's `less` would wait for a key
+      GIT_PAGER: "cat",
+      SHELL: "/bin/bash",
+      [KEY]: this.settings.key,
+    };
+  }
+}
+
+function key(agent: string, name: string): string {
+  return `${agent}\n${name}`;
+}

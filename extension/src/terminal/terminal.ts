@@ -1,0 +1,112 @@
+/** A shell as the user sees it: a terminal they can read, type into and close. */
+import * as vscode from "vscode";
+import { Display } from "./display";
+import type { BashShell, Shown } from "./shell";
+
+const PROMPT = "\x1b[32m$\x1b[0m ";
+
+/**
+ * Shows what a shell does. Typed into while a program runs, it goes to the program; while nothing
+ * runs, it is a line that runs as the user's and that agents wait for.
+ */
+export class ShellTerminal implements vscode.Pseudoterminal {
+  private readonly writing = new vscode.EventEmitter<string>();
+  private readonly closing = new vscode.EventEmitter<number | undefined>();
+  private readonly decoder = new TextDecoder();
+  private readonly display = new Display((data) =>
+    this.write(this.withReturns(this.decoder.decode(data, { stream: true }))),
+  );
+  private readonly listening;
+  private unseen: string[] | undefined = [];
+  private line = "";
+  private afterReturn = false;
+  private atLineStart = true;
+
+  readonly onDidWrite = this.writing.event;
+  readonly onDidClose = this.closing.event;
+
+  constructor(
+    agent: string,
+    private readonly shell: BashShell,
+    private readonly onClosed: () => void,
+  ) {
+    this.listening = shell.onShown.listen((what) => this.show(what));
+    this.write(`\x1b[2m${agent} works in this terminal. You may type into it.\x1b[0m\r\n${PROMPT}`);
+  }
+
+  open(size: vscode.TerminalDimensions | undefined): void {
+    const missed = this.unseen ?? [];
+    this.unseen = undefined;
+    for (const text of missed) this.writing.fire(text);
+    if (size) this.setDimensions(size);
+  }
+
+  setDimensions(size: vscode.TerminalDimensions): void {
+    this.shell.resize(size.columns, size.rows);
+  }
+
+  handleInput(data: string): void {
+    if (this.shell.typeAsUser(data)) return;
+    for (const char of data) this.edit(char);
+  }
+
+  close(): void {
+    this.listening.dispose();
+    this.onClosed();
+  }
+
+  private edit(char: string): void {
+    if (char === "\r") {
+      const command = this.line;
+      this.line = "";
+      this.write("\r\n");
+      if (command.trim()) void this.run(command);
+      else this.write(PROMPT);
+    } else if (char === "\x7f") {
+      if (!this.line) return;
+      this.line = Array.from(this.line).slice(0, -1).join("");
+      this.write("\b \b");
+    } else if (char === "\x03") {
+      this.line = "";
+      this.write(`^C\r\n${PROMPT}`);
+    } else if (char >= " ") {
+      this.line += char;
+      this.write(char);
+    }
+  }
+
+  private async run(command: string): Promise<void> {
+    try {
+      await this.shell.run({ command, queue: true }, undefined, "user");
+    } catch (error) {
+      this.write(`${String(error)}\r\n${PROMPT}`);
+    }
+  }
+
+  private show(what: Shown): void {
+    if (what.is === "command") {
+      if (what.who === "agent") this.write(`${what.text.replaceAll("\n", "\r\n")}\r\n`);
+    } else if (what.is === "output") {
+      this.display.add(what.data);
+    } else {
+      this.display.flush();
+      const status = what.status ? `\x1b[2m[${what.status}]\x1b[0m ` : "";
+      this.write(`${this.atLineStart ? "" : "\r\n"}${status}${PROMPT}${this.line}`);
+    }
+  }
+
+  /** Our terminal adds no carriage return to a newline, so that output is exact; the screen needs one. */
+  private withReturns(text: string): string {
+    const shown = (this.afterReturn ? "\r" : "") + text;
+    const returned = shown.replace(/\r?\n/g, "\r\n");
+    this.afterReturn = text.endsWith("\r");
+    return this.afterReturn ? returned.slice(0, -1) : returned;
+  }
+
+  private write(text: string): void {
+    if (!text) return;
+    this.atLineStart = text.endsWith("\n");
+    if (this.unseen) this.unseen.push(text);
+    else this.writing.fire(text);
+  }
+}

@@ -1,0 +1,109 @@
+/** What agents did in this window, newest first. */
+import * as vscode from "vscode";
+import type { Disposable } from "../common/disposables";
+import { summary } from "../actions/consent";
+import type { Change } from "../actions/documents";
+import type { Texts } from "../actions/texts";
+import type { Asked } from "../hub/contract";
+import type { Answer } from "../protocol";
+import { Command, View } from "../manifest";
+
+const MOST = 500;
+
+interface Entry {
+  action: Asked;
+  began: number;
+  ended?: number;
+  outcome?: string;
+  failed: boolean;
+  file?: { uri: vscode.Uri; before: vscode.Uri };
+}
+
+export class Activity implements vscode.TreeDataProvider<Entry>, Disposable {
+  private readonly changing = new vscode.EventEmitter<undefined>();
+  private readonly view: vscode.TreeView<Entry>;
+  private entries: Entry[] = [];
+  private redraw: NodeJS.Timeout | undefined;
+
+  readonly onDidChangeTreeData = this.changing.event;
+
+  constructor(private readonly texts: Texts) {
+    this.view = vscode.window.createTreeView(View.activity, { treeDataProvider: this });
+  }
+
+  get running(): number {
+    return this.entries.filter((entry) => entry.ended === undefined).length;
+  }
+
+  began(action: Asked): void {
+    this.entries.unshift({ action, began: Date.now(), failed: false });
+    this.entries.length = Math.min(this.entries.length, MOST);
+    this.changed();
+  }
+
+  ended(action: Asked, observation: Answer): void {
+    const entry = this.entries.find((each) => each.action.id === action.id);
+    if (!entry) return;
+    entry.ended = Date.now();
+    entry.failed = observation.observation === "error" || observation.success === false;
+    entry.outcome = observation.content.slice(0, 2000);
+    this.changed();
+  }
+
+  /** A file changed while the newest action on it was done. */
+  fileChanged(change: Change): void {
+    const entry = this.entries.find(
+      ({ action, ended }) => ended === undefined && ["write", "edit"].includes(action.action),
+    );
+    if (entry)
+      entry.file = { uri: change.uri, before: this.texts.add(change.uri.path, change.before) };
+  }
+
+  clear(): void {
+    this.entries = this.entries.filter((entry) => entry.ended === undefined);
+    this.changed();
+  }
+
+  async open(entry: Entry): Promise<void> {
+    if (!entry.file) return;
+    const title = `${vscode.workspace.asRelativePath(entry.file.uri)} (${entry.action.agent})`;
+    await vscode.commands.executeCommand("vscode.diff", entry.file.before, entry.file.uri, title);
+  }
+
+  getChildren(parent?: Entry): Entry[] {
+    return parent ? [] : this.entries;
+  }
+
+  getTreeItem(entry: Entry): vscode.TreeItem {
+    const item = new vscode.TreeItem(summary(entry.action, vscode.workspace.asRelativePath));
+    item.description = `${entry.action.agent} · ${took(entry)}`;
+    item.tooltip = entry.outcome ?? "";
+    item.iconPath = new vscode.ThemeIcon(
+      entry.ended === undefined ? "sync~spin" : entry.failed ? "error" : "check",
+    );
+    if (entry.file)
+      item.command = { command: Command.openEntry, title: "Show This Change", arguments: [entry] };
+    return item;
+  }
+
+  dispose(): void {
+    clearTimeout(this.redraw);
+    this.view.dispose();
+    this.changing.dispose();
+  }
+
+  /** Drawn at most a few times a second, however busy agents are. */
+  private changed(): void {
+    this.redraw ??= setTimeout(() => {
+      this.redraw = undefined;
+      this.changing.fire(undefined);
+    }, 200);
+  }
+}
+
+function took(entry: Entry): string {
+  const at = new Date(entry.began).toLocaleTimeString();
+  if (entry.ended === undefined) return at;
+  const ms = entry.ended - entry.began;
+  return `${at} · ${ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`}`;
+}

@@ -1,0 +1,58 @@
+/** Shows the user what an agent has just changed, and marks it for a moment. */
+import * as vscode from "vscode";
+import type { Disposable } from "../common/disposables";
+import type { Log } from "../common/log";
+import type { Change } from "../actions/documents";
+
+const MARK_MS = 2500;
+
+/** Only the newest change is shown: an agent may be faster than the editor. */
+export class Spotlight implements Disposable {
+  private readonly mark = vscode.window.createTextEditorDecorationType({
+    isWholeLine: true,
+    backgroundColor: new vscode.ThemeColor("diffEditor.insertedLineBackground"),
+    overviewRulerColor: new vscode.ThemeColor("editorOverviewRuler.addedForeground"),
+  });
+  private next: Change | undefined;
+  private showing = false;
+  private fade: NodeJS.Timeout | undefined;
+
+  constructor(private readonly log: Log) {}
+
+  show(change: Change): void {
+    this.next = change;
+    if (!this.showing) void this.showAll();
+  }
+
+  dispose(): void {
+    clearTimeout(this.fade);
+    this.mark.dispose();
+  }
+
+  private async showAll(): Promise<void> {
+    this.showing = true;
+    try {
+      for (let change = this.next; change; change = this.next) {
+        this.next = undefined;
+        await this.reveal(change);
+      }
+    } catch (error) {
+      this.log.warn("a change could not be shown", error);
+    } finally {
+      this.showing = false;
+    }
+  }
+
+  private async reveal({ uri, range }: Change): Promise<void> {
+    const document = await vscode.workspace.openTextDocument(uri);
+    const editor = await vscode.window.showTextDocument(document, {
+      preserveFocus: true,
+      preview: true,
+    });
+    if (!range) return;
+    editor.revealRange(range, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+    editor.setDecorations(this.mark, [range]);
+    clearTimeout(this.fade);
+    this.fade = setTimeout(() => editor.setDecorations(this.mark, []), MARK_MS);
+  }
+}

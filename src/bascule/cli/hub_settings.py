@@ -1,0 +1,99 @@
+"""The hub's settings: a file, the environment and flags, each over the one before.
+
+Every setting has one name: `public_url` in `bascule.toml`, BASCULE_PUBLIC_URL, `--public-url`.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from bascule.core.errors import InvalidSetting
+from bascule.hub.settings import HubSettings
+
+DEFAULT_FILE: Final = Path("bascule.toml")
+
+
+def _listed(value: object) -> object:
+    """In a variable a list is written with commas."""
+    return [word for word in value.split(",") if word] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Bytes = Annotated[int, Field(ge=1024)]
+
+
+class HubFile(BaseModel):
+    """What `bascule.toml` may say; docs/hub.md explains each."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8300
+    public_url: Annotated[str, Field(pattern=r"^(https?://[^/\s]+/?)?$")] = ""
+    state_dir: Path | None = None
+    allowed_hosts: Names = ()
+    allowed_origins: Names = ()
+    max_body: Bytes = 32 << 20
+    message_bytes: Bytes = 32 << 20
+    heartbeat: Seconds = 3.0
+    probe_timeout: Seconds = 3.0
+    forget_after: Seconds = 300.0
+    stop_grace: Seconds = 5.0
+    log_format: Literal["text", "json"] = "text"
+
+    def state(self) -> Path:
+        """The directory for tokens and window keys: the user's own unless one is named."""
+        return (self.state_dir or _default_state_dir()).expanduser().absolute()
+
+    def settings(self, admin_token: str) -> HubSettings:
+        values = self.model_dump(exclude={"log_format", "state_dir"})
+        return HubSettings(admin_token=admin_token, state_dir=self.state(), **values)
+
+
+def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> HubFile:
+    """Read them all. Raises `InvalidSetting` that names the setting and where it came from."""
+    origins: dict[str, str] = {}
+    values: dict[str, Any] = {}
+
+    def take(found: Mapping[str, object], origin: str) -> None:
+        for name, value in found.items():
+            values[name] = value
+            origins[name] = origin
+
+    path = file or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+    if path is not None:
+        take(_in_file(path), str(path))
+    for name in HubFile.model_fields:
+        variable = f"BASCULE_{name.upper()}"
+        if variable in environment:
+            take({name: environment[variable]}, variable)
+    for name, value in flags.items():
+        if value is not None:
+            take({name: value}, f"--{name.replace('_', '-')}")
+    try:
+        return HubFile.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        raise InvalidSetting(f"{origins.get(name, name)}: {name}: {first['msg']}") from None
+
+
+def _in_file(path: Path) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise InvalidSetting(f"{path} cannot be read: {error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidSetting(f"{path} is not TOML: {error}") from error
+
+
+def _default_state_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base) / "bascule"

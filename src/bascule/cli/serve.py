@@ -1,0 +1,74 @@
+"""`bascule serve`: the hub."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .logs import configure_logging
+
+if TYPE_CHECKING:
+    from bascule.hub import Hub
+
+
+def serve(
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port to listen on (8300); 0 takes a free one."),
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on (127.0.0.1).")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Settings file; by default bascule.toml, if it is here.")
+    ] = None,
+    public_url: Annotated[
+        str | None, typer.Option(help="The address that people and windows use.")
+    ] = None,
+    state_dir: Annotated[
+        Path | None, typer.Option(help="Where tokens and window keys are kept.")
+    ] = None,
+    log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
+) -> int:
+    """Run the hub where VS Code windows and agents meet, until SIGINT or SIGTERM.
+
+    Settings come from the file, BASCULE_* variables and flags, each over the one before. The
+    first token is made on the first start; `bascule token` shows it, BASCULE_TOKEN overrides it.
+    """
+    import uvloop
+
+    from bascule.hub import serve as serve_hub
+    from bascule.hub.tokens import admin_token
+
+    from .hub_settings import load
+    from .jsonlogs import use_json
+
+    flags = {
+        "port": port,
+        "host": host,
+        "public_url": public_url,
+        "state_dir": state_dir,
+        "log_format": log_format,
+    }
+    settings = load(config, os.environ, flags)
+    configure_logging("info")
+    logging.getLogger("uvicorn.error").addFilter(_is_worth_telling)
+    if settings.log_format == "json":
+        use_json()
+    token = os.environ.get("BASCULE_TOKEN") or admin_token(settings.state())
+    uvloop.run(serve_hub(settings.settings(token), on_started=_introduce))
+    return 0
+
+
+def _is_worth_telling(record: logging.LogRecord) -> bool:
+    """uvicorn calls every refused socket an error of ours; strangers could fill the log with it."""
+    return "without completing handshake" not in record.getMessage()
+
+
+def _introduce(hub: Hub) -> None:
+    """The address alone on stdout, for programs that start us; the token is not shown."""
+    print(hub.url, flush=True)  # noqa: T201
+    print("`bascule token` shows the token for it", file=sys.stderr)  # noqa: T201

@@ -1,0 +1,80 @@
+"""`bascule token`: show the hub's first token, or make others."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bascule.core.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from bascule.hub.identity import Scope
+
+
+def token(
+    create: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Make a token of this name and show it.")
+    ] = None,
+    scope: Annotated[str, typer.Option(help="What it may do: agent, window or admin.")] = "agent",
+    owner: Annotated[str, typer.Option(help="Whose windows it sees.")] = "admin",
+    days: Annotated[float | None, typer.Option(min=0, help="Days until it expires.")] = None,
+    revoke: Annotated[
+        str | None, typer.Option(metavar="NAME", help="End the token of this name.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="The hub's settings file.")] = None,
+    state_dir: Annotated[Path | None, typer.Option(help="The hub's state directory.")] = None,
+) -> int:
+    """Show the admin token of the hub on this machine; with --create, make another token.
+
+    Give agents and windows tokens of their own: the name is what users see when asked whether
+    an agent may act. A token is shown once; the hub keeps only its hash.
+    """
+    from bascule.hub.tokens import admin_token
+
+    from .hub_settings import load
+
+    state = load(config, os.environ, {"state_dir": state_dir}).state()
+    admin = os.environ.get("BASCULE_TOKEN") or admin_token(state)
+    if revoke is not None:
+        asyncio.run(_revoke(state, revoke))
+    elif create is not None:
+        lifetime = None if days is None else days * 86400
+        made = asyncio.run(_create(state, create, _scope(scope), owner=owner, lifetime=lifetime))
+        typer.echo(made)
+    else:
+        typer.echo(admin)
+    return 0
+
+
+async def _create(
+    state: Path, name: str, scope: Scope, *, owner: str, lifetime: float | None
+) -> str:
+    from bascule.hub.sqlite import DATABASE, SqliteStore
+    from bascule.hub.tokens import Tokens
+
+    async with SqliteStore(state / DATABASE) as store:
+        await store.open()
+        return await Tokens(store, "").create(name, scope, owner=owner, lifetime=lifetime)
+
+
+async def _revoke(state: Path, name: str) -> None:
+    from bascule.hub.sqlite import DATABASE, SqliteStore
+
+    async with SqliteStore(state / DATABASE) as store:
+        await store.open()
+        if not await store.remove_token(name):
+            raise InvalidSetting(f"There is no token named {name!r}")
+
+
+def _scope(text: str) -> Scope:
+    if text == "agent":
+        return "agent"
+    if text == "window":
+        return "window"
+    if text == "admin":
+        return "admin"
+    raise InvalidSetting(f"--scope is {text!r}; it can be agent, window or admin")

@@ -1,0 +1,306 @@
+"""The hub's REST calls."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from fastapi import Body, Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+import bascule
+from bascule.core.errors import (
+    AccessDenied,
+    BasculeError,
+    InvalidRequest,
+    OutcomeUnknown,
+)
+from bascule.core.windows import Window, WindowId
+from bascule.link.socketio import PROTOCOL
+from bascule.wire import decode_action, error_to_wire, reply_envelope
+from bascule.wire.windows import encode_window
+
+from .docs_page import docs_page
+from .guard import IDENTITY
+from .identity import Identity
+from .link import HubWindows
+from .messages import (
+    HealthAnswer,
+    MessageAnswer,
+    PairAnswer,
+    PairedAnswer,
+    RegisterAnswer,
+    RegisterBody,
+    StatsAnswer,
+    TokenAnswer,
+    TokenBody,
+    TokenReport,
+)
+from .metrics import CONTENT_TYPE, Metrics
+from .once import PairingCodes
+from .registry import Registry
+from .replies import Refused, status_of
+from .settings import HubSettings
+from .sockets import Sockets
+from .store import Store
+from .tokens import Tokens
+
+_MINUTE: Final = 60.0
+_DEFAULT_TIME: Final = 120.0
+"""Seconds an action over HTTP has when it names none."""
+
+
+class Api:
+    """Every REST call of the hub, on one FastAPI application."""
+
+    def __init__(
+        self,
+        settings: HubSettings,
+        *,
+        store: Store,
+        tokens: Tokens,
+        registry: Registry,
+        sockets: Sockets,
+        metrics: Metrics,
+        url: Callable[[], str],
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._tokens = tokens
+        self._registry = registry
+        self._sockets = sockets
+        self._metrics = metrics
+        self._url = url
+        self._codes = PairingCodes(settings.pairing_lifetime)
+        self.app = FastAPI(
+            title="Bascule hub", version=bascule.__version__, docs_url=None, redoc_url=None
+        )
+        self._add_routes()
+        self._add_error_answers()
+
+    def _add_routes(self) -> None:
+        add = self.app.add_api_route
+        agent, admin = [_may("agent", "admin")], [_may("admin")]
+        window = [_may("window", "session", "admin")]
+        vscode = "/api/vscode"
+        add("/health", self.health, response_model=HealthAnswer)
+        add("/metrics", self.metrics, dependencies=agent)
+        add("/docs", self.docs, include_in_schema=False)
+        register = [_may("window", "session")]
+        add(f"{vscode}/register", self.register, methods=["POST"], dependencies=register)
+        add(f"{vscode}/instances", self.instances, dependencies=agent)
+        add(f"{vscode}/instance/{{window_id}}", self.instance, dependencies=agent)
+        add(
+            f"{vscode}/instance/{{window_id}}/actions",
+            self.act,
+            methods=["POST"],
+            dependencies=agent,
+        )
+        add(
+            f"{vscode}/heartbeat/{{window_id}}",
+            self.heartbeat,
+            methods=["POST"],
+            dependencies=window,
+        )
+        add(
+            f"{vscode}/unregister/{{window_id}}",
+            self.unregister,
+            methods=["DELETE"],
+            dependencies=window,
+        )
+        add(f"{vscode}/registry/stats", self.stats, dependencies=agent)
+        add(f"{vscode}/pair", self.pair, methods=["POST"], dependencies=admin)
+        add(f"{vscode}/pair/{{code}}", self.redeem, methods=["POST"])
+        add("/api/tokens", self.list_tokens, dependencies=admin)
+        add("/api/tokens", self.create_token, methods=["POST"], dependencies=admin)
+        add("/api/tokens/{name}", self.revoke_token, methods=["DELETE"], dependencies=admin)
+
+    # The hub itself -----------------------------------------------------------------------
+
+    async def health(self) -> HealthAnswer:
+        """Whether the hub answers, and which version it is. Open to all."""
+        return HealthAnswer(status="ok", version=bascule.__version__, protocol=PROTOCOL)
+
+    async def metrics(self) -> Response:
+        """Counters in Prometheus' text form."""
+        text = await asyncio.to_thread(self._metrics.text)  # it reads /proc
+        return Response(text, media_type=CONTENT_TYPE)
+
+    async def docs(self) -> HTMLResponse:
+        return HTMLResponse(docs_page(self.app.openapi()))
+
+    # Windows ------------------------------------------------------------------------------
+
+    async def register(self, body: RegisterBody, request: Request) -> RegisterAnswer:
+        """A window redeems the nonce of its socket. From then on it gets actions."""
+        registration = body.registration()
+        replaced = await self._sockets.register(_who(request), registration)
+        return RegisterAnswer(
+            connection_id=registration.window.id,
+            message="The window is registered",
+            replaced=replaced,
+        )
+
+    async def instances(self, request: Request) -> list[dict[str, Any]]:
+        """Every window that whoever asks may use."""
+        return [encode_window(each) for each in await self._link(request).windows()]
+
+    async def instance(self, window_id: str, request: Request) -> dict[str, Any]:
+        return encode_window(self._visible(window_id, request))
+
+    async def act(
+        self,
+        window_id: str,
+        request: Request,
+        event: dict[str, Any] = Body(),  # noqa: B008 - FastAPI's way
+    ) -> dict[str, Any]:
+        """Do one action in a window and answer with its observation.
+
+        The same `id` sent again is not done again: it gets the same observation.
+        """
+        action = decode_action(event)
+        time = (action.timeout or _DEFAULT_TIME) + self._settings.action_grace
+        try:
+            async with asyncio.timeout(time):
+                observation = await self._link(request).act(WindowId(window_id), action)
+        except TimeoutError:
+            raise OutcomeUnknown(f"The window did not answer within {time:g} seconds") from None
+        return reply_envelope(event, observation)
+
+    async def heartbeat(self, window_id: str, request: Request) -> MessageAnswer:
+        """Counts as activity. Health is asked over the socket."""
+        self._visible(window_id, request)
+        self._registry.touch(WindowId(window_id))
+        return MessageAnswer(message="Noted")
+
+    async def unregister(self, window_id: str, request: Request) -> MessageAnswer:
+        """A window leaves, or is made to by an admin."""
+        self._visible(window_id, request)
+        await self._sockets.unregister(WindowId(window_id))
+        return MessageAnswer(message="The window is unregistered")
+
+    async def stats(self, request: Request) -> StatsAnswer:
+        windows = await self._link(request).windows()
+        counts: dict[str, int] = {}
+        for window in windows:
+            counts[window.status] = counts.get(window.status, 0) + 1
+        return StatsAnswer(
+            total_instances=len(windows),
+            status_counts=counts,
+            recent_activity=sum(map(_is_recent, windows)),
+            registry_size=len(windows),
+        )
+
+    # Pairing and tokens -------------------------------------------------------------------
+
+    async def pair(self, request: Request) -> PairAnswer:
+        """A short code to type into a window, or a link that does it."""
+        code = self._codes.issue(_who(request).owner)
+        query = urlencode({"hub": self._url(), "code": code.text})
+        return PairAnswer(
+            code=code.text,
+            expires=datetime.fromtimestamp(code.expires, UTC).isoformat(),
+            link=f"vscode://bascule.bascule-vscode/pair?{query}",
+        )
+
+    async def redeem(self, code: str) -> PairedAnswer:
+        """Swap a code for a window's token. Needs no token; wrong codes are counted."""
+        paired = self._codes.redeem(code)
+        name = f"window {secrets.token_hex(4)}"
+        token = await self._tokens.create(name, "window", owner=paired.owner)
+        return PairedAnswer(token=token, hub=self._url())
+
+    async def list_tokens(self) -> list[TokenReport]:
+        rows = await self._store.list_tokens()
+        return [
+            TokenReport(
+                name=row.name,
+                owner=row.owner,
+                scope=row.scope,
+                session_id=row.session_id,
+                expires=row.expires,
+            )
+            for row in rows
+        ]
+
+    async def create_token(self, body: TokenBody, request: Request) -> TokenAnswer:
+        """A new token; it is shown this once."""
+        token = await self._tokens.create(
+            body.name,
+            body.scope,
+            owner=body.owner or _who(request).owner,
+            session_id=body.session_id,
+            lifetime=body.lifetime,
+        )
+        return TokenAnswer(token=token)
+
+    async def revoke_token(self, name: str) -> MessageAnswer:
+        if not await self._tokens.revoke(name):
+            raise Refused(404, InvalidRequest(f"There is no token named {name!r}"))
+        return MessageAnswer(message="The token is revoked")
+
+    # ----------------------------------------------------------------------------------------
+
+    def _link(self, request: Request) -> HubWindows:
+        return HubWindows(self._sockets, self._registry, _who(request))
+
+    def _visible(self, window_id: str, request: Request) -> Window:
+        return self._sockets.ensure_visible(_who(request), WindowId(window_id))
+
+    def _add_error_answers(self) -> None:
+        app = self.app
+
+        @app.exception_handler(BasculeError)
+        async def ours(_request: Request, error: BasculeError) -> JSONResponse:
+            return _answer(error, status_of(error))
+
+        @app.exception_handler(Refused)
+        async def refused(_request: Request, error: Refused) -> JSONResponse:
+            return _answer(error.error, error.status)
+
+        @app.exception_handler(RequestValidationError)
+        async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            return _answer(InvalidRequest(f"{where}: {first['msg']}", field=where), 422)
+
+        @app.exception_handler(HTTPException)
+        async def http(request: Request, error: HTTPException) -> JSONResponse:
+            if isinstance(error.__cause__, Refused):  # raised while the body was read
+                return _answer(error.__cause__.error, error.__cause__.status)
+            what = f"{request.method} {request.url.path}: {error.detail}"
+            return _answer(InvalidRequest(what), error.status_code)
+
+
+def _may(*scopes: str) -> Any:
+    async def ensure(request: Request) -> None:
+        identity = _who(request)
+        if identity.scope not in scopes:
+            raise AccessDenied(
+                f"A token of scope {identity.scope} may not do this; "
+                f"one of scope {' or '.join(scopes)} may"
+            )
+
+    return Depends(ensure)
+
+
+def _who(request: Request) -> Identity:
+    identity: Identity = request.scope[IDENTITY]
+    return identity
+
+
+def _is_recent(window: Window) -> bool:
+    if not window.last_heartbeat:
+        return False
+    age = datetime.now(UTC) - datetime.fromisoformat(window.last_heartbeat)
+    return age.total_seconds() < _MINUTE
+
+
+def _answer(error: BasculeError, status: int) -> JSONResponse:
+    return JSONResponse(error_to_wire(error), status)

@@ -1,0 +1,135 @@
+"""Who may come in: stands before every call and every socket's handshake."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+from urllib.parse import urlsplit
+
+from bascule.core.errors import AccessDenied, InvalidRequest, MessageTooLarge
+
+from .identity import Identity
+from .replies import App, Message, Receive, Refused, Scope, Send, send_error
+from .settings import HubSettings
+from .tokens import Tokens
+
+IDENTITY: Final = "bascule.identity"
+"""Where a request's scope holds the `Identity` of whoever asks."""
+
+OPEN_PATHS: Final = frozenset({"/health", "/docs", "/openapi.json"})
+"""Answered without a token: they tell nothing of anybody."""
+PAIRING: Final = "/api/vscode/pair/"
+"""Below it a pairing code stands in for the token."""
+
+_BODIES: Final = frozenset({b"application/json"})
+_WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared with, never bound
+
+
+class Guard:
+    """Lets a request on only with a token, under a name of this hub, and not from a foreign page.
+
+    A page that made its own name point at this machine sends that name in `Host`; any other
+    foreign page sends its `Origin`. A body that is no JSON or too large ends here as well.
+    """
+
+    def __init__(self, app: App, settings: HubSettings, tokens: Tokens) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._names = Names(settings)
+        self._max_body = settings.max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        try:
+            self._names.ensure_welcome(headers)
+            path: str = scope["path"]
+            if path not in OPEN_PATHS and not path.startswith(PAIRING):
+                scope[IDENTITY] = await self._identify(headers)
+            receive = self._bounded(headers, receive)
+            await self._app(scope, receive, send)
+        except Refused as refused:
+            await send_error(scope, send, refused.error, refused.status)
+
+    async def _identify(self, headers: dict[bytes, bytes]) -> Identity:
+        kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        identity = None
+        if kind.lower() == "bearer" and token:
+            identity = await self._tokens.identify(token.strip())
+        if identity is None:
+            said = "is unknown or has expired" if token else "is missing"
+            raise Refused(401, AccessDenied(f"The token in `Authorization: Bearer` {said}"))
+        return identity
+
+    def _bounded(self, headers: dict[bytes, bytes], receive: Receive) -> Receive:
+        kind = headers.get(b"content-type")
+        if kind is not None and kind.partition(b";")[0].strip().lower() not in _BODIES:
+            raise Refused(
+                415, InvalidRequest(f"A body of type {kind.decode('latin-1')!r} is not taken here")
+            )
+        declared = headers.get(b"content-length")
+        if declared is not None and int(declared) > self._max_body:
+            raise _too_large(self._max_body)
+        return _counted(receive, self._max_body)
+
+
+class Names:
+    """The names this hub goes by, and the pages that may call it."""
+
+    def __init__(self, settings: HubSettings) -> None:
+        public = urlsplit(settings.public_url)
+        named = {*settings.allowed_hosts, settings.host, public.hostname or ""}
+        self._hosts = {name.lower() for name in named}
+        self._is_wild = settings.host in _WILDCARDS
+        self._origins = {origin.lower().rstrip("/") for origin in settings.allowed_origins}
+        if public.netloc:
+            self._origins.add(f"{public.scheme}://{public.netloc}".lower())
+
+    def ensure_welcome(self, headers: dict[bytes, bytes]) -> None:
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        if not self._is_ours(host):
+            raise _forbidden(
+                f"This hub does not answer to the name {host!r}; name it in `allowed_hosts`"
+            )
+        origin = headers.get(b"origin")
+        if origin is not None and not self._may_call(origin.decode("latin-1").lower(), host):
+            raise _forbidden("Pages of other origins may not call this hub")
+
+    def _may_call(self, origin: str, host: str) -> bool:
+        return origin in self._origins or origin in (f"http://{host}", f"https://{host}")
+
+    def _is_ours(self, host: str) -> bool:
+        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        if "*" in self._hosts or name == "localhost" or name in self._hosts - _WILDCARDS:
+            return True
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        # A number is never a name that somebody else made point here.
+        return address.is_loopback or self._is_wild
+
+
+def _counted(receive: Receive, limit: int) -> Receive:
+    taken = 0
+
+    async def counted() -> Message:
+        nonlocal taken
+        message = await receive()
+        if message["type"] == "http.request":
+            taken += len(message.get("body", b""))
+            if taken > limit:
+                raise _too_large(limit)
+        return message
+
+    return counted
+
+
+def _forbidden(message: str) -> Refused:
+    return Refused(403, AccessDenied(message))
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(413, MessageTooLarge(f"The body is larger than {limit} bytes", limit=limit))

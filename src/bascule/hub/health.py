@@ -1,0 +1,109 @@
+"""Whether windows are alive: a question that only a living editor answers, asked in turn."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from bascule.core.contracts import Closable
+
+from .registry import Host, Registry
+from .settings import HubSettings
+
+logger = logging.getLogger(__name__)
+
+OnHost = Callable[[Host], Awaitable[None]]
+
+
+class Health(Closable):
+    """Watches hosts from their registration until they are forgotten.
+
+    `probe` asks a host's editor; `on_change` is awaited when a host becomes unhealthy or healthy
+    again, `on_forgotten` when it has been dead for too long and is no longer in the registry.
+    """
+
+    def __init__(
+        self,
+        settings: HubSettings,
+        registry: Registry,
+        *,
+        probe: Callable[[Host], Awaitable[bool]],
+        on_change: OnHost,
+        on_forgotten: OnHost,
+    ) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._probe = probe
+        self._on_change = on_change
+        self._on_forgotten = on_forgotten
+        self._tasks: dict[Host, asyncio.Task[None]] = {}
+        self._closed = False
+
+    def watch(self, host: Host) -> None:
+        """The host has just registered."""
+        self._replace(host, self._watch)
+
+    def lost(self, host: Host) -> None:
+        """The host's socket is gone; it may come back for a while."""
+        self._replace(host, self._wait_for_return)
+
+    def leave(self, host: Host) -> None:
+        """The host is no longer of interest."""
+        task = self._tasks.pop(host, None)
+        if task is not None:
+            task.cancel()
+
+    async def aclose(self) -> None:
+        self._closed = True  # sockets that break while the hub stops are of no interest
+        tasks = list(self._tasks.values())
+        for host in list(self._tasks):
+            self.leave(host)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _replace(self, host: Host, work: OnHost) -> None:
+        self.leave(host)
+        if not self._closed:
+            self._tasks[host] = asyncio.create_task(_told(work, host))
+
+    async def _watch(self, host: Host) -> None:
+        loop = asyncio.get_running_loop()
+        dead_since = loop.time()
+        while True:
+            was_healthy = host.is_healthy
+            if await self._probe(host):
+                self._registry.answered(host)
+                dead_since = loop.time()
+            else:
+                self._registry.missed(host)
+            if host.is_healthy != was_healthy:
+                logger.info(
+                    "the editor of window %s (host %s) is %s",
+                    host.window_id,
+                    host.id,
+                    "back" if host.is_healthy else "not answering",
+                )
+                await self._on_change(host)
+            if loop.time() - dead_since > self._settings.forget_after:
+                await self._forget(host)
+                return
+            if not (host.is_healthy and host.misses):  # after a first miss it is asked at once
+                await asyncio.sleep(self._settings.heartbeat)
+
+    async def _wait_for_return(self, host: Host) -> None:
+        await asyncio.sleep(self._settings.forget_after)
+        await self._forget(host)
+
+    async def _forget(self, host: Host) -> None:
+        self._registry.forget(host)
+        self._tasks.pop(host, None)
+        logger.info("host %s of window %s is forgotten", host.id, host.window_id)
+        await self._on_forgotten(host)
+
+
+async def _told(work: OnHost, host: Host) -> None:
+    try:
+        await work(host)
+    except Exception:
+        logger.exception("watching a window failed; it is not watched any more")
+        raise

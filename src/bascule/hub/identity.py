@@ -1,0 +1,44 @@
+"""Who somebody is to the hub: what a token stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Scope = Literal["admin", "agent", "window", "session"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+DEFAULT_OWNER = "admin"
+"""Whose the windows and tokens are on a hub that one person uses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRow:
+    """A token as it is kept. The token itself is not: whoever reads the store learns none."""
+
+    hash: str
+    name: str
+    """What people call its holder; stamped on all it does."""
+    owner: str
+    scope: Scope
+    session_id: str | None = None
+    """For scope session: the one it is good for."""
+    expires: float | None = None
+    """Unix time. None: it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who asks."""
+
+    name: str
+    owner: str
+    scope: Scope
+    session_id: str | None = None
+
+    @property
+    def is_admin(self) -> bool:
+        return self.scope == "admin"
+
+    def may_see(self, owner: str) -> bool:
+        return self.is_admin or self.owner == owner

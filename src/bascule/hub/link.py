@@ -1,0 +1,91 @@
+"""The way to windows for whoever is in the hub's own process: no socket, no bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from bascule.core.actions import Action
+from bascule.core.contracts import OnProgress, WindowLink
+from bascule.core.errors import BasculeError, LinkError, UsageError
+from bascule.core.identity import EventId
+from bascule.core.observations import Observation
+from bascule.core.windows import Window, WindowId
+from bascule.wire import decode_observation, decode_progress, encode_action
+
+from .identity import Identity
+from .registry import Registry
+from .sockets import Sockets
+from .switchboard import Asker, Event
+
+
+class _Waiting(Asker):
+    """A caller that waits for one observation."""
+
+    def __init__(self, agent: str, on_progress: OnProgress | None) -> None:
+        self.agent = agent
+        self.answered: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        self._on_progress = on_progress
+
+    async def answer(self, observation: Event) -> None:
+        if not self.answered.done():
+            self.answered.set_result(observation)
+
+    async def progress(self, frame: Event) -> None:
+        if self._on_progress is not None and not self.answered.done():
+            self._on_progress(decode_progress(frame))
+
+    async def fail(self, action_id: EventId | None, error: BasculeError) -> None:  # noqa: ARG002
+        if not self.answered.done():
+            self.answered.set_exception(error)
+            self.answered.exception()  # told to whoever waits, if anybody does
+
+
+class HubWindows(WindowLink):
+    """The windows of a hub in this process, as `identity` may see and use them."""
+
+    def __init__(self, sockets: Sockets, registry: Registry, identity: Identity) -> None:
+        self._sockets = sockets
+        self._registry = registry
+        self._identity = identity
+        self._closed = False
+
+    async def connect(self) -> None:
+        self._ensure_open()
+
+    async def windows(self) -> Sequence[Window]:
+        self._ensure_open()
+        return [each for each in self._registry.windows() if self._identity.may_see(each.owner)]
+
+    async def act(
+        self, window_id: WindowId, action: Action, *, on_progress: OnProgress | None = None
+    ) -> Observation:
+        self._ensure_open()
+        event = encode_action(action)
+        if on_progress is not None:
+            event["progress"] = True
+        waiting = _Waiting(self._identity.name, on_progress)
+        try:
+            await self._sockets.hand_over(waiting, self._identity, window_id, event)
+            return decode_observation(await waiting.answered)
+        except asyncio.CancelledError:
+            await self._sockets.cancel(waiting, action.id)
+            raise
+
+    async def returned(self, window_id: WindowId) -> None:
+        while True:
+            news = self._sockets.next_news()
+            try:
+                self._sockets.ensure_visible(self._identity, window_id)
+                self._registry.speaker(window_id)
+            except (LinkError, UsageError):
+                await news
+            else:
+                return
+
+    async def aclose(self) -> None:
+        self._closed = True
+
+    def _ensure_open(self) -> None:
+        if self._closed:
+            raise UsageError("This link was closed; make another")

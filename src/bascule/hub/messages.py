@@ -1,0 +1,119 @@
+"""The bodies of the hub's REST calls, checked here and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+from uuid import UUID
+
+from pydantic import BaseModel, Field, model_validator
+
+from bascule.core.windows import Folder, Remote, Window, WindowId
+
+from .identity import Scope
+from .sockets import Registration
+
+Text = Annotated[str, Field(max_length=1000)]
+Path = Annotated[str, Field(max_length=4096)]
+
+
+class FolderBody(BaseModel):
+    name: Text = ""
+    path: Path
+
+
+class RegisterBody(BaseModel):
+    """A window introduces itself. Fields of a newer one that nobody here knows are passed over."""
+
+    nonce: Text
+    window_id: UUID
+    window_key: Annotated[str, Field(min_length=32, max_length=200)]
+    host_id: UUID
+    name: Text = ""
+    folders: Annotated[list[FolderBody], Field(max_length=1000)] = []
+    workspace_name: Text = ""
+    workspace_path: Path = ""
+    vscode_version: Text = ""
+    extension_version: Text = ""
+    platform: Text = ""
+    app: Text = ""
+    remote: Remote = "local"
+    capabilities: Annotated[list[Text], Field(max_length=1000)] = []
+
+    @model_validator(mode="after")
+    def _understand_earlier_names(self) -> Self:
+        self.name = self.name or self.workspace_name
+        if not self.folders and self.workspace_path:
+            self.folders = [FolderBody(name=self.name, path=self.workspace_path)]
+        return self
+
+    def registration(self) -> Registration:
+        window = Window(
+            id=WindowId(str(self.window_id)),
+            name=self.name,
+            folders=tuple(Folder(each.name, each.path) for each in self.folders),
+            capabilities=frozenset(self.capabilities),
+            vscode_version=self.vscode_version,
+            extension_version=self.extension_version,
+            platform=self.platform,
+            app=self.app,
+            remote=self.remote,
+        )
+        return Registration(self.nonce, window, self.window_key, str(self.host_id))
+
+
+class RegisterAnswer(BaseModel):
+    connection_id: str
+    message: str
+    replaced: bool
+
+
+class MessageAnswer(BaseModel):
+    message: str
+
+
+class StatsAnswer(BaseModel):
+    total_instances: int
+    status_counts: dict[str, int]
+    recent_activity: int
+    """Windows that showed a sign of life within the last minute."""
+    registry_size: int
+
+
+class PairAnswer(BaseModel):
+    code: str
+    expires: str
+    link: str
+    """Opens VS Code and pairs it."""
+
+
+class PairedAnswer(BaseModel):
+    token: str
+    hub: str
+
+
+class TokenBody(BaseModel):
+    name: Annotated[str, Field(pattern=r"^[\w.@ -]{1,60}$")]
+    scope: Scope
+    owner: Annotated[str, Field(pattern=r"^[\w.@ -]{1,60}$")] = ""
+    """Empty: whoever asks."""
+    session_id: Text | None = None
+    lifetime: Annotated[float | None, Field(gt=0)] = None
+    """Seconds."""
+
+
+class TokenAnswer(BaseModel):
+    token: str
+
+
+class TokenReport(BaseModel):
+    name: str
+    owner: str
+    scope: Scope
+    session_id: str | None
+    expires: float | None
+
+
+class HealthAnswer(BaseModel):
+    status: str
+    version: str
+    protocol: int

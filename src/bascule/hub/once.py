@@ -1,0 +1,106 @@
+"""Secrets that are good once and for a while: nonces of sockets, pairing codes."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from bascule.core.errors import InvalidNonce, InvalidPairing
+
+Clock = Callable[[], float]
+
+_ALPHABET: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+"""Without those that people confuse: I and 1, O and 0."""
+_CODE_LENGTH: Final = 8
+_MOST_CODES: Final = 100
+_MOST_WRONG: Final = 10
+_MINUTE: Final = 60.0
+
+
+class Nonces:
+    """Ties a registration over HTTP to the socket it is for."""
+
+    def __init__(self, lifetime: float, *, clock: Clock = time.monotonic) -> None:
+        self._lifetime = lifetime
+        self._clock = clock
+        self._given: dict[str, tuple[str, float]] = {}
+
+    def issue(self, sid: str) -> str:
+        """A nonce for the socket; one it had before is void."""
+        self.withdraw(sid)
+        nonce = secrets.token_urlsafe(24)
+        self._given[nonce] = sid, self._clock() + self._lifetime
+        return nonce
+
+    def redeem(self, nonce: str) -> str:
+        """The socket the nonce was for. Raises `InvalidNonce`."""
+        sid, expires = self._given.pop(nonce, ("", 0.0))
+        if not sid or self._clock() > expires:
+            raise InvalidNonce(
+                "This nonce was used, is too old, or its socket is gone; connect again for another"
+            )
+        return sid
+
+    def withdraw(self, sid: str) -> None:
+        """The socket is gone, and its nonce with it."""
+        for nonce in [each for each, (owner, _) in self._given.items() if owner == sid]:
+            del self._given[nonce]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A pairing code that somebody was shown."""
+
+    text: str
+    owner: str
+    expires: float
+
+
+class PairingCodes:
+    """Short codes that people carry from the hub to a window.
+
+    Forty bits would not stand long guessing, so wrong codes are counted: ten within a minute and
+    for a minute none is accepted, right or wrong.
+    """
+
+    def __init__(self, lifetime: float, *, clock: Clock = time.time) -> None:
+        self._lifetime = lifetime
+        self._clock = clock
+        self._codes: dict[str, Code] = {}
+        self._wrong: deque[float] = deque(maxlen=_MOST_WRONG)
+        self._closed_until = 0.0
+
+    def issue(self, owner: str) -> Code:
+        now = self._clock()
+        self._codes = {text: code for text, code in self._codes.items() if code.expires > now}
+        if len(self._codes) >= _MOST_CODES:
+            raise InvalidPairing(f"{_MOST_CODES} codes wait to be used; use one or wait")
+        text = "".join(secrets.choice(_ALPHABET) for _ in range(_CODE_LENGTH))
+        code = self._codes[text] = Code(text, owner, now + self._lifetime)
+        return code
+
+    def redeem(self, text: str) -> Code:
+        """The code, which is void from now on. Raises `InvalidPairing`."""
+        now = self._clock()
+        if now < self._closed_until:
+            raise InvalidPairing("Too many wrong codes came; try again in a minute")
+        code = self._codes.pop(_as_shown(text), None)
+        if code is None or code.expires <= now:
+            self._count_wrong(now)
+            raise InvalidPairing("This pairing code is wrong, used or too old; make another")
+        return code
+
+    def _count_wrong(self, now: float) -> None:
+        self._wrong.append(now)
+        if len(self._wrong) == _MOST_WRONG and now - self._wrong[0] < _MINUTE:
+            self._closed_until = now + _MINUTE
+            self._wrong.clear()
+
+
+def _as_shown(text: str) -> str:
+    """Spaces, dashes and lower case are how people type; none of them is in a code."""
+    return text.replace("-", "").replace(" ", "").upper()

@@ -1,0 +1,167 @@
+"""Which windows there are, and which of its hosts speaks for each. Plain data; never awaits."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from bascule.core.errors import NoSuchWindow, WindowGone, WindowUnhealthy
+from bascule.core.identity import now
+from bascule.core.windows import Window, WindowId, WindowStatus
+
+_MISSES: Final = 2
+"""Questions in a row that an editor may leave unanswered before it counts as dead."""
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """One extension host of a window: a reload or a second tab makes another."""
+
+    id: str
+    sid: str
+    """Its socket."""
+    window_id: WindowId
+    owner: str
+    number: int
+    """Counts up with every registration; the newest is the largest."""
+    is_connected: bool = True
+    misses: int = 0
+
+    @property
+    def is_healthy(self) -> bool:
+        return self.is_connected and self.misses < _MISSES
+
+
+@dataclass(slots=True)
+class _Entry:
+    window: Window
+    hosts: dict[str, Host] = field(default_factory=dict)
+
+
+class Registry:
+    """Windows by id, with their hosts. The newest healthy host of a window gets its actions."""
+
+    def __init__(self) -> None:
+        self._entries: dict[WindowId, _Entry] = {}
+        self._by_sid: dict[str, Host] = {}
+        self._numbers = itertools.count()
+
+    def register(self, window: Window, host_id: str, sid: str) -> tuple[Host, Sequence[Host]]:
+        """Take in a window's host. Also returns the hosts it replaces: itself on an earlier
+        socket that nobody has seen break yet, or what the same socket was before."""
+        entry = self._entries.setdefault(window.id, _Entry(window))
+        replaced = [
+            host for host in (entry.hosts.get(host_id), self._by_sid.get(sid)) if host is not None
+        ]
+        for before in replaced:
+            self.forget(before)
+        self._entries[window.id] = entry
+        host = Host(host_id, sid, window.id, window.owner, next(self._numbers))
+        entry.hosts[host_id] = self._by_sid[sid] = host
+        moment = now()
+        first = entry.window.registered_at or moment
+        entry.window = replace(window, registered_at=first, last_heartbeat=moment)
+        return host, replaced
+
+    def change(self, host: Host, window: Window) -> None:
+        """What a window says of itself has changed."""
+        if (entry := self._entries.get(host.window_id)) is not None:
+            entry.window = window
+
+    def host_of(self, sid: str) -> Host | None:
+        return self._by_sid.get(sid)
+
+    def speaker(self, window_id: WindowId) -> Host:
+        """The host that gets the window's actions.
+
+        Raises `NoSuchWindow`, `WindowGone`, or `WindowUnhealthy` when no editor answers.
+        """
+        hosts = self._entry(window_id).hosts.values()
+        connected = [host for host in hosts if host.is_connected]
+        if not connected:
+            raise WindowGone(
+                f"The window {window_id} is not connected", window_id=window_id, sent=False
+            )
+        newest = max(connected, key=lambda host: (host.is_healthy, host.number))
+        if not newest.is_healthy:
+            raise WindowUnhealthy(
+                f"The window {window_id} is connected, but its editor does not answer; "
+                "reload it, or close it and open it again",
+                window_id=window_id,
+                sent=False,
+            )
+        return newest
+
+    def answered(self, host: Host) -> None:
+        """The host's editor answered: it is healthy."""
+        host.misses = 0
+        self.touch(host.window_id)
+
+    def missed(self, host: Host) -> None:
+        """The host's editor did not answer in time."""
+        host.misses += 1
+
+    def touch(self, window_id: WindowId) -> None:
+        """The window showed a sign of life."""
+        entry = self._entry(window_id)
+        entry.window = replace(entry.window, last_heartbeat=now())
+
+    def lost(self, sid: str) -> Host | None:
+        """A socket is gone; the host it was for, if any, is kept for its return."""
+        host = self._by_sid.pop(sid, None)
+        if host is not None:
+            host.is_connected = False
+        return host
+
+    def forget(self, host: Host) -> None:
+        """Drop a host, and its window with the last one."""
+        self._forget_socket(host)
+        entry = self._entries.get(host.window_id)
+        if entry is None or entry.hosts.get(host.id) is not host:
+            return
+        del entry.hosts[host.id]
+        if not entry.hosts:
+            del self._entries[host.window_id]
+
+    def unregister(self, window_id: WindowId) -> Sequence[Host]:
+        """Drop a window; its hosts, so that their sockets can be closed."""
+        hosts = list(self._entry(window_id).hosts.values())
+        for host in hosts:
+            self.forget(host)
+        return hosts
+
+    def window(self, window_id: WindowId) -> Window:
+        """Raises `NoSuchWindow`."""
+        entry = self._entry(window_id)
+        connected = sum(host.is_connected for host in entry.hosts.values())
+        return replace(entry.window, status=_status(entry), hosts=connected)
+
+    def windows(self) -> Sequence[Window]:
+        """All of them, the one registered first at the head."""
+        return [self.window(window_id) for window_id in self._entries]
+
+    def status_counts(self) -> Counter[WindowStatus]:
+        return Counter(_status(entry) for entry in self._entries.values())
+
+    def _forget_socket(self, host: Host | None) -> None:
+        if host is not None and self._by_sid.get(host.sid) is host:
+            del self._by_sid[host.sid]
+            host.is_connected = False
+
+    def _entry(self, window_id: WindowId) -> _Entry:
+        entry = self._entries.get(window_id)
+        if entry is None:
+            raise NoSuchWindow(
+                f"No window {window_id!r} is registered here", window_id=window_id, sent=False
+            )
+        return entry
+
+
+def _status(entry: _Entry) -> WindowStatus:
+    connected = [host for host in entry.hosts.values() if host.is_connected]
+    if not connected:
+        return "gone"
+    return "healthy" if any(host.is_healthy for host in connected) else "unhealthy"

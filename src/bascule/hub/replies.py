@@ -1,0 +1,73 @@
+"""Answers of the hub that are errors: their status, and `{code, message, detail}` as the body."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, Final
+
+from bascule.core.errors import (
+    AccessDenied,
+    BasculeError,
+    EditConflict,
+    HubUnreachable,
+    InvalidAction,
+    InvalidPairing,
+    MessageTooLarge,
+    NoSuchWindow,
+    OutcomeUnknown,
+    UsageError,
+    WindowGone,
+    WindowTaken,
+    WindowUnhealthy,
+)
+from bascule.wire import error_to_wire, to_json
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_STATUS: Final[Mapping[type[BasculeError], int]] = {
+    AccessDenied: 403,
+    InvalidPairing: 403,
+    NoSuchWindow: 404,
+    WindowTaken: 409,
+    EditConflict: 409,
+    MessageTooLarge: 413,
+    InvalidAction: 422,
+    HubUnreachable: 503,
+    WindowGone: 503,
+    WindowUnhealthy: 503,
+    OutcomeUnknown: 504,
+}
+
+
+class Refused(Exception):
+    """Ends a request with an error and a status of its own."""
+
+    def __init__(self, status: int, error: BasculeError) -> None:
+        super().__init__(error.message)
+        self.status = status
+        self.error = error
+
+
+def status_of(error: BasculeError) -> int:
+    """400 for what was asked wrongly, 500 for what could not be finished, some more exactly."""
+    return _STATUS.get(type(error)) or (400 if isinstance(error, UsageError) else 500)
+
+
+async def send_error(
+    scope: Scope, send: Send, error: BasculeError, status: int | None = None
+) -> None:
+    """Answer with an error; a WebSocket's handshake is refused with the same answer."""
+    status = status or status_of(error)
+    body = to_json(error_to_wire(error))
+    headers = [(b"content-type", b"application/json")]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    kind = "http" if scope["type"] == "http" else "websocket.http"
+    if kind == "http":
+        headers.append((b"content-length", str(len(body)).encode()))
+    await send({"type": f"{kind}.response.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.response.body", "body": body})

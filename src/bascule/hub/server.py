@@ -1,0 +1,194 @@
+"""The hub: one process, one port, REST and Socket.IO."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from bascule.core import errors
+from bascule.core.contracts import Closable, WindowLink
+from bascule.core.errors import BasculeError, InvalidSetting, StorageFailed
+
+from .api import Api
+from .guard import Guard
+from .identity import Identity
+from .link import HubWindows
+from .listener import Listener
+from .metrics import Metrics
+from .registry import Registry
+from .replies import App, Receive, Scope, Send
+from .settings import HubSettings
+from .sockets import Sockets
+from .sqlite import DATABASE, SqliteStore
+from .switchboard import Switchboard
+from .tokens import Tokens
+
+logger = logging.getLogger(__name__)
+
+_SOCKETS = "/socket.io"
+
+
+class Hub(Closable):
+    """Where windows and runtimes meet, from `start` until `aclose`.
+
+    Stopping answers everybody who waits with `hub.unreachable`; their windows finish what they
+    do, and keep what they saw for whoever asks again.
+    """
+
+    def __init__(self, settings: HubSettings, *, sock: socket.socket | None = None) -> None:
+        _ensure_token(settings.admin_token)
+        self._settings = settings
+        self._socket = sock
+        self._port = settings.port
+        database = None if settings.state_dir is None else settings.state_dir / DATABASE
+        self._store = SqliteStore(database)
+        self.tokens = Tokens(self._store, settings.admin_token)
+        self._registry = Registry()
+        self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._count)
+        self._sockets = Sockets(
+            settings, self._store, registry=self._registry, switchboard=self._switchboard
+        )
+        self._metrics = Metrics(
+            windows=lambda: {str(k): v for k, v in self._registry.status_counts().items()},
+            runtimes=lambda: self._sockets.runtimes,
+            under_way=lambda: len(self._switchboard),
+            codes=_codes(),
+        )
+        self._api = Api(
+            settings,
+            store=self._store,
+            tokens=self.tokens,
+            registry=self._registry,
+            sockets=self._sockets,
+            metrics=self._metrics,
+            url=lambda: self.url,
+        )
+        app = _join(self._sockets.app, self._api.app)
+        self._listener = Listener(Guard(app, settings, self.tokens), settings)
+        self._closed = False
+
+    @property
+    def url(self) -> str:
+        """The address the hub goes by; known once started."""
+        return self._settings.public_url.rstrip("/") or self.local_url
+
+    @property
+    def local_url(self) -> str:
+        """Where programs on this machine reach it; known once started."""
+        host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(  # noqa: S104
+            self._settings.host, self._settings.host
+        )
+        return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
+
+    def windows(self, identity: Identity) -> WindowLink:
+        """The hub's windows for whoever is in this process and acts as `identity`."""
+        return HubWindows(self._sockets, self._registry, identity)
+
+    async def start(self) -> None:
+        """Listen. Raises `InvalidSetting` when the port or the directory cannot be had."""
+        sock = await asyncio.to_thread(self._prepare)
+        self._socket = sock
+        self._port = sock.getsockname()[1]
+        await self._store.open()
+        await self._listener.start(sock)
+        logger.info("the hub answers at %s", self.url)
+
+    async def aclose(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await self._sockets.aclose()
+        await self._listener.stop()
+        await self._store.aclose()
+        if self._socket is not None:
+            self._socket.close()
+        logger.info("the hub has stopped")
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    def _prepare(self) -> socket.socket:
+        """In a thread: names are looked up, a directory is made."""
+        if self._settings.state_dir is not None:
+            _ensure_directory(self._settings.state_dir)
+        sock = self._socket or _bind(self._settings.host, self._settings.port)
+        sock.setblocking(False)
+        return sock
+
+    def _count(self, kind: str, outcome: str, seconds: float) -> None:
+        self._metrics.ended(kind, outcome, seconds)
+        logger.debug("%s ended with %s after %.3f s", kind, outcome, seconds)
+
+
+async def serve(settings: HubSettings, *, on_started: Callable[[Hub], None] | None = None) -> None:
+    """Run a hub until SIGTERM or SIGINT; then stop in good order."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for number in signals:
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        async with Hub(settings) as hub:
+            if on_started is not None:
+                on_started(hub)
+            await stopped.wait()
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+def _join(sockets: App, api: App) -> App:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        is_socket = scope["path"] == _SOCKETS or scope["path"].startswith(f"{_SOCKETS}/")
+        await (sockets if is_socket else api)(scope, receive, send)
+
+    return app
+
+
+def _codes() -> frozenset[str]:
+    classes = [each for each in vars(errors).values() if isinstance(each, type)]
+    return frozenset(each.code for each in classes if issubclass(each, BasculeError))
+
+
+def _ensure_token(token: str) -> None:
+    if not token:
+        raise InvalidSetting("The hub does not start without an admin token")
+    if not (token.isascii() and token.isprintable()) or token != token.strip():
+        raise InvalidSetting("The admin token has to be printable ASCII without spaces around it")
+
+
+def _ensure_directory(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageFailed(f"The hub cannot keep its state in {path}: {error}") from error
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        info = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, protocol, _, address = info[0]
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+        except BaseException:
+            sock.close()
+            raise
+    except (OSError, OverflowError) as error:
+        raise InvalidSetting(
+            f"The hub cannot listen on {host}:{port}: {error}. Port 0 takes a free one"
+        ) from error
+    return sock

@@ -1,0 +1,47 @@
+"""What a hub is told when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubSettings:
+    """Where the hub listens, whom it answers, and how patient it is. Times are in seconds."""
+
+    admin_token: str = field(repr=False)
+    """The first token, of scope admin. There is no start without."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0: any free one; the hub's `url` tells which."""
+    public_url: str = ""
+    """The address people and windows use, behind every address the hub prints. Empty: its own."""
+    state_dir: Path | None = None
+    """Where tokens and window keys are kept. None: nowhere; they end with the hub."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names of this hub in a `Host` header, besides loopback's, `host` and that of `public_url`;
+    `*`: any."""
+    allowed_origins: tuple[str, ...] = ()
+    """Web pages, besides the hub's own, that may call."""
+    max_body: int = 32 << 20
+    """Bytes of a request's body."""
+    message_bytes: int = 32 << 20
+    """Bytes of a Socket.IO message; told to both ends, a larger frame closes its socket."""
+    heartbeat: float = 3.0
+    """Time between two questions whether a window's editor answers."""
+    probe_timeout: float = 3.0
+    """Time an editor has to answer one."""
+    forget_after: float = 300.0
+    """Time after which a host that is unhealthy or gone is forgotten."""
+    nonce_lifetime: float = 30.0
+    pairing_lifetime: float = 600.0
+    action_grace: float = 150.0
+    """Time an answer over HTTP may take past the action's own time-out; a consent takes 120."""
+    max_under_way: int = 10_000
+    """Actions that wait for their answers at the same time; more are refused."""
+    max_head: int = 64 << 10
+    request_timeout: float = 20.0
+    keep_alive: float = 75.0
+    stop_grace: float = 5.0
+    """Time that answers under way are given when the hub stops."""

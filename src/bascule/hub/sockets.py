@@ -1,0 +1,481 @@
+"""The hub's Socket.IO server: windows on one namespace, runtimes on another."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from uuid import UUID
+
+import socketio
+
+import bascule
+from bascule.core.actions import ACTIONS
+from bascule.core.contracts import Closable
+from bascule.core.errors import (
+    AccessDenied,
+    BasculeError,
+    HubUnreachable,
+    InvalidAction,
+    InvalidNonce,
+    NoSuchWindow,
+    VersionMismatch,
+    WindowGone,
+    WindowTaken,
+    WindowUnhealthy,
+)
+from bascule.core.identity import EventId
+from bascule.core.windows import Window, WindowId
+from bascule.link.socketio import PROTOCOL, SocketJson, ensure_protocol
+from bascule.wire import decode_action, error_to_wire
+from bascule.wire.windows import decode_folders
+
+from .guard import IDENTITY
+from .health import Health
+from .identity import Identity
+from .once import Nonces
+from .registry import Host, Registry
+from .replies import App
+from .settings import HubSettings
+from .store import Store
+from .switchboard import Ask, Asker, Event, Switchboard
+from .tokens import hash_of
+
+logger = logging.getLogger(__name__)
+
+WINDOW: Final = "/window"
+RUNTIME: Final = "/runtime"
+
+_RECEIVED: Final = {"received": True}
+_CANCEL: Final = 10.0
+"""Seconds a window has to end an action."""
+_LAG: Final = 256
+"""Messages a runtime may be behind before it misses progress; answers are never left out."""
+_FLUSH: Final = 1.0
+
+
+class RuntimeSocket(Asker):
+    """A runtime on the other end of a socket."""
+
+    def __init__(self, server: socketio.AsyncServer, sid: str, identity: Identity) -> None:
+        self.agent = identity.name
+        self.identity = identity
+        self._server = server
+        self._sid = sid
+
+    async def answer(self, observation: Event) -> None:
+        await self.tell("oh_event", observation)
+
+    async def progress(self, frame: Event) -> None:
+        if self._lag() < _LAG:
+            await self.tell("oh_progress", frame)
+
+    async def fail(self, action_id: EventId | None, error: BasculeError) -> None:
+        await self.tell("oh_failed", {"cause": action_id, **error_to_wire(error)})
+
+    async def tell(self, event: str, data: object) -> None:
+        await self._server.emit(event, data, to=self._sid, namespace=RUNTIME)
+
+    def _lag(self) -> int:
+        eio_sid = self._server.manager.eio_sid_from_sid(self._sid, RUNTIME)
+        socket = self._server.eio.sockets.get(eio_sid)
+        return 0 if socket is None else int(socket.queue.qsize())
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a window says when it registers, checked."""
+
+    nonce: str
+    window: Window
+    window_key: str
+    host_id: str
+
+
+class Sockets(Closable):
+    """Carries actions to windows and observations back; keeps the registry true to the sockets."""
+
+    def __init__(
+        self,
+        settings: HubSettings,
+        store: Store,
+        *,
+        registry: Registry,
+        switchboard: Switchboard,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._registry = registry
+        self._switchboard = switchboard
+        self._nonces = Nonces(settings.nonce_lifetime)
+        self._windows: dict[str, Identity] = {}
+        self._runtimes: dict[str, RuntimeSocket] = {}
+        self._news: asyncio.Future[None] | None = None
+        self._server = socketio.AsyncServer(
+            async_mode="asgi",
+            namespaces=[WINDOW, RUNTIME],
+            transports=["websocket"],
+            cors_allowed_origins=[],  # the guard has looked at the origin
+            max_http_buffer_size=1 << 40,  # the listener closes what sends larger frames
+            http_compression=False,
+            ping_interval=10,
+            ping_timeout=10,
+            json=SocketJson,
+        )
+        self.health = Health(
+            settings,
+            registry,
+            probe=self._probe,
+            on_change=self._health_changed,
+            on_forgotten=self._forgotten,
+        )
+        self._listen()
+
+    @property
+    def app(self) -> App:
+        app: App = socketio.ASGIApp(self._server, socketio_path="/socket.io")
+        return app
+
+    @property
+    def runtimes(self) -> int:
+        return len(self._runtimes)
+
+    async def aclose(self) -> None:
+        """Answer everybody who waits. The sockets themselves end with the listener."""
+        await self._switchboard.fail_all(HubUnreachable("The hub is stopping", sent=True))
+        queues = [socket.queue.join() for socket in self._server.eio.sockets.values()]
+        if queues:
+            await asyncio.wait([asyncio.ensure_future(each) for each in queues], timeout=_FLUSH)
+        await self.health.aclose()
+        await self._server.shutdown()
+
+    # Asking windows -----------------------------------------------------------------------
+
+    async def hand_over(
+        self, asker: Asker, identity: Identity, window_id: WindowId, event: Mapping[str, Any]
+    ) -> None:
+        """Send an action to the one host that speaks for the window, for `asker` to be answered.
+
+        Raises what is in the way; then nothing was sent.
+        """
+        action_id = ensure_action(event)
+        self.ensure_visible(identity, window_id)
+        host = self._registry.speaker(window_id)
+        ask = Ask(action_id, str(event["action"]), window_id, host, asker)
+        self._switchboard.begin(ask)
+        stamped = {**event, "agent": asker.agent}
+        await self._server.emit(
+            "oh_event", stamped, to=host.sid, namespace=WINDOW, callback=_on_received
+        )
+
+    async def cancel(self, asker: Asker, action_id: EventId) -> bool:
+        """Have the window end an action of this asker; returns once it has. False: no such."""
+        ask = self._switchboard.drop(action_id, asker)
+        if ask is None or not ask.host.is_connected:
+            return False
+        try:
+            answer = await self._server.call(
+                "oh_cancel",
+                {"id": action_id},
+                to=ask.host.sid,
+                namespace=WINDOW,
+                timeout=_CANCEL,
+            )
+        except socketio.exceptions.TimeoutError:
+            return False
+        return isinstance(answer, Mapping) and bool(answer.get("known"))
+
+    def ensure_visible(self, identity: Identity, window_id: WindowId) -> Window:
+        """The window, if this identity may know of it. Raises `NoSuchWindow`."""
+        window = self._registry.window(window_id)
+        if not identity.may_see(window.owner):
+            raise NoSuchWindow(
+                f"No window {window_id!r} is registered here", window_id=window_id, sent=False
+            )
+        return window
+
+    def next_news(self) -> asyncio.Future[None]:
+        """Done at the next change of any window's status."""
+        if self._news is None:
+            self._news = asyncio.get_running_loop().create_future()
+        return asyncio.shield(self._news)
+
+    # Coming and going ---------------------------------------------------------------------
+
+    async def register(self, identity: Identity, asked: Registration) -> bool:
+        """Take in the window behind the nonce's socket. True: its host was here before.
+
+        Raises `InvalidNonce` and `WindowTaken`.
+        """
+        sid = self._nonces.redeem(asked.nonce)
+        if self._windows.get(sid) != identity:
+            raise InvalidNonce("This nonce was given to somebody else")
+        window = replace(asked.window, owner=identity.owner)
+        key_hash = hash_of(asked.window_key)
+        if not await self._store.bind_window(window.id, key_hash, identity.owner):
+            raise WindowTaken(
+                f"The window id {window.id} belongs to another key or owner", window_id=window.id
+            )
+        if sid not in self._windows:
+            raise InvalidNonce("The socket of this nonce is gone; connect again")
+        host, replaced = self._registry.register(window, asked.host_id, sid)
+        for before in replaced:
+            await self._end(before)
+            if before.sid != sid:
+                self._close_transport(before.sid)
+        logger.info("window %s (%s) registered as host %s", window.name, window.id, host.id)
+        self.health.watch(host)
+        await self._announce(host)
+        return bool(replaced)
+
+    async def unregister(self, window_id: WindowId) -> None:
+        for host in self._registry.unregister(window_id):
+            await self._end(host)
+            if host.sid in self._windows:
+                await self._server.disconnect(host.sid, namespace=WINDOW)
+            await self._announce(host)
+
+    async def _end(self, host: Host) -> None:
+        self.health.leave(host)
+        await self._switchboard.fail_host(host, _gone(host))
+
+    async def _announce(self, host: Host) -> None:
+        """Tell runtimes how the host's window is; those that wait for it send again."""
+        try:
+            status = self._registry.window(host.window_id).status
+        except NoSuchWindow:
+            status = "gone"
+        news = {"window_id": host.window_id, "status": status}
+        if self._news is not None:
+            self._news.set_result(None)
+            self._news = None
+        for runtime in list(self._runtimes.values()):
+            if runtime.identity.may_see(host.owner):
+                await runtime.tell("window.status", news)
+
+    async def _forgotten(self, host: Host) -> None:
+        await self._announce(host)
+        if host.sid in self._windows:
+            self._close_transport(host.sid)
+
+    def _close_transport(self, sid: str) -> None:
+        """End the connection without a word: one that lives comes back by itself."""
+        eio_sid = self._server.manager.eio_sid_from_sid(sid, WINDOW)
+        transport = self._server.eio.sockets.get(eio_sid)
+        if transport is not None:
+            # The library's own `disconnect` sends a packet that VS Code's client does not heed;
+            # this ends the writer, and the writer closes the WebSocket.
+            transport.queue.put_nowait(None)
+
+    # Health -------------------------------------------------------------------------------
+
+    async def _probe(self, host: Host) -> bool:
+        try:
+            answer = await self._server.call(
+                "health",
+                {},
+                to=host.sid,
+                namespace=WINDOW,
+                timeout=self._settings.probe_timeout,
+            )
+        except socketio.exceptions.TimeoutError:
+            return False
+        return isinstance(answer, Mapping) and answer.get("ok") is True
+
+    async def _health_changed(self, host: Host) -> None:
+        if not host.is_healthy:
+            error = WindowUnhealthy(
+                f"The editor of the window {host.window_id} stopped answering",
+                window_id=host.window_id,
+                sent=True,
+            )
+            await self._switchboard.fail_host(host, error)
+        await self._announce(host)
+
+    # Events -------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        on = self._server.on
+        on("connect", self._window_connected, namespace=WINDOW)
+        on("disconnect", self._window_lost, namespace=WINDOW)
+        for name in ("oh_event", "oh_user_action"):
+            on(name, self._observation_came, namespace=WINDOW)
+        on("oh_progress", self._progress_came, namespace=WINDOW)
+        on("window.changed", self._window_changed, namespace=WINDOW)
+        for name in ("approval.requested", "approval.answered"):
+            on(name, self._window_asks(name), namespace=WINDOW)
+        on("connect", self._runtime_connected, namespace=RUNTIME)
+        on("disconnect", self._runtime_lost, namespace=RUNTIME)
+        on("oh_event", self._action_came, namespace=RUNTIME)
+        on("oh_cancel", self._cancel_came, namespace=RUNTIME)
+        on("approval.answered", self._approval_answered, namespace=RUNTIME)
+
+    async def _window_connected(self, sid: str, environ: Mapping[str, Any], auth: object) -> None:
+        identity = _identity_in(environ)
+        _ensure_scope(identity, "window", "session")
+        self._windows[sid] = identity
+        self._greet(sid, WINDOW, auth)
+
+    async def _window_lost(self, sid: str, _reason: object) -> None:
+        self._windows.pop(sid, None)
+        self._nonces.withdraw(sid)
+        host = self._registry.lost(sid)
+        if host is None:
+            return
+        logger.info("window %s lost its host %s", host.window_id, host.id)
+        self.health.lost(host)
+        await self._switchboard.fail_host(host, _gone(host))
+        await self._announce(host)
+
+    async def _observation_came(self, sid: str, data: object) -> object:
+        host = self._registry.host_of(sid)
+        if host is not None and isinstance(data, Mapping):
+            await self._switchboard.answer(host.window_id, data)
+        return _RECEIVED
+
+    async def _progress_came(self, sid: str, data: object) -> None:
+        host = self._registry.host_of(sid)
+        if host is not None and isinstance(data, Mapping):
+            await self._switchboard.progress(host.window_id, data)
+
+    async def _window_changed(self, sid: str, data: object) -> None:
+        host = self._registry.host_of(sid)
+        if host is None or not isinstance(data, Mapping):
+            return
+        window = self._registry.window(host.window_id)
+        if isinstance(name := data.get("name"), str):
+            window = replace(window, name=name)
+        if (folders := decode_folders(data.get("folders"))) is not None:
+            window = replace(window, folders=folders)
+        if isinstance(able := data.get("capabilities"), list):
+            window = replace(window, capabilities=frozenset(map(str, able)))
+        self._registry.change(host, window)
+
+    def _window_asks(self, event: str) -> Any:
+        async def relay(sid: str, data: object) -> None:
+            host = self._registry.host_of(sid)
+            if host is None or not isinstance(data, Mapping):
+                return
+            told = {**data, "window_id": host.window_id}
+            for runtime in list(self._runtimes.values()):
+                if runtime.identity.is_admin:
+                    await runtime.tell(event, told)
+
+        return relay
+
+    async def _runtime_connected(self, sid: str, environ: Mapping[str, Any], auth: object) -> None:
+        identity = _identity_in(environ)
+        _ensure_scope(identity, "agent", "admin")
+        self._runtimes[sid] = RuntimeSocket(self._server, sid, identity)
+        self._greet(sid, RUNTIME, auth)
+
+    async def _runtime_lost(self, sid: str, _reason: object) -> None:
+        runtime = self._runtimes.pop(sid, None)
+        if runtime is not None:
+            self._switchboard.leave(runtime)
+
+    async def _action_came(self, sid: str, data: object) -> object:
+        runtime = self._runtimes.get(sid)
+        if runtime is None:  # it left before its message was looked at
+            return None
+        event = data.get("event") if isinstance(data, Mapping) else None
+        try:
+            window_id, event = _addressed(data, event)
+            await self.hand_over(runtime, runtime.identity, window_id, event)
+        except BasculeError as error:
+            cause = event.get("id") if isinstance(event, Mapping) else None
+            await runtime.fail(cause, error)
+        return _RECEIVED
+
+    async def _cancel_came(self, sid: str, data: object) -> object:
+        action_id = data.get("id") if isinstance(data, Mapping) else None
+        runtime = self._runtimes.get(sid)
+        if runtime is None or not isinstance(action_id, str):
+            return {"known": False}
+        return {"known": await self.cancel(runtime, EventId(action_id))}
+
+    async def _approval_answered(self, sid: str, data: object) -> None:
+        runtime = self._runtimes.get(sid)
+        if runtime is None or not runtime.identity.is_admin or not isinstance(data, Mapping):
+            return
+        try:
+            host = self._registry.speaker(WindowId(str(data.get("window_id"))))
+        except BasculeError:
+            return  # the window is gone, and its question with it
+        told = {"id": data.get("id"), "answer": data.get("answer"), "by": runtime.agent}
+        await self._server.emit("approval.answered", told, to=host.sid, namespace=WINDOW)
+
+    # Greeting -----------------------------------------------------------------------------
+
+    def _greet(self, sid: str, namespace: str, auth: object) -> None:
+        # Once this handler has returned the library tells the client that it is connected, and
+        # only after that may we speak: the task's first step comes after that was queued.
+        self._server.start_background_task(self._say_hello, sid, namespace, auth)
+
+    async def _say_hello(self, sid: str, namespace: str, auth: object) -> None:
+        said = auth if isinstance(auth, Mapping) else {}
+        try:
+            ensure_protocol(said.get("protocol"), who=str(said.get("client") or "the client"))
+        except VersionMismatch as error:
+            await self._server.emit("refused", error_to_wire(error), to=sid, namespace=namespace)
+            await self._server.disconnect(sid, namespace=namespace)
+            return
+        hello = {
+            "protocol": PROTOCOL,
+            "version": bascule.__version__,
+            "limits": {"message_bytes": self._settings.message_bytes},
+            "heartbeat": self._settings.heartbeat,
+        }
+        if namespace == WINDOW:
+            hello["nonce"] = self._nonces.issue(sid)
+        await self._server.emit("hello", hello, to=sid, namespace=namespace)
+
+
+def ensure_action(event: Mapping[str, Any]) -> EventId:
+    """The id of an action in the shape that travels. Raises `InvalidAction`.
+
+    A kind that only a newer window knows is let through; the window judges it.
+    """
+    action_id = event.get("id")
+    try:
+        UUID(action_id)
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidAction("An action for a window needs an `id` that is a UUID") from None
+    if not isinstance(event.get("action"), str):
+        raise InvalidAction("An action needs its kind in `action`")
+    if event["action"] in ACTIONS:
+        decode_action(event)
+    return EventId(str(action_id))
+
+
+def _addressed(data: object, event: object) -> tuple[WindowId, Mapping[str, Any]]:
+    window_id = data.get("window_id") if isinstance(data, Mapping) else None
+    if not isinstance(window_id, str) or not isinstance(event, Mapping):
+        raise InvalidAction("`oh_event` carries {window_id, event}, with the action as `event`")
+    return WindowId(window_id), event
+
+
+def _identity_in(environ: Mapping[str, Any]) -> Identity:
+    identity: Identity = environ["asgi.scope"][IDENTITY]
+    return identity
+
+
+def _ensure_scope(identity: Identity, *scopes: str) -> None:
+    if identity.scope not in scopes:
+        error = AccessDenied(
+            f"A token of scope {identity.scope} may not connect here; "
+            f"one of scope {' or '.join(scopes)} may"
+        )
+        raise socketio.exceptions.ConnectionRefusedError(error.message, error_to_wire(error))
+
+
+def _gone(host: Host) -> WindowGone:
+    return WindowGone(
+        f"The window {host.window_id} lost its connection", window_id=host.window_id, sent=True
+    )
+
+
+def _on_received(*_: object) -> None:
+    """The window has the action. Nothing hangs on it: what it does not answer is sent again."""

@@ -1,0 +1,139 @@
+"""Who waits for which action: the answer goes to exactly the one who asked last.
+
+The hub queues nothing. What cannot be handed over fails at once, and whoever asked sends it again
+under the same id; the window does an id once.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bascule.core.errors import BasculeError, InvalidAction, InvalidRequest
+from bascule.core.identity import EventId
+from bascule.core.windows import WindowId
+
+from .registry import Host
+
+Event = Mapping[str, Any]
+OnEnd = Callable[[str, str, float], None]
+"""Told the kind, the outcome and the seconds of every action that ends."""
+
+
+class Asker(ABC):
+    """Whoever waits for an answer: a runtime's socket, or a caller in this process."""
+
+    agent: str
+    """The name of its token."""
+
+    @abstractmethod
+    async def answer(self, observation: Event) -> None: ...
+
+    @abstractmethod
+    async def progress(self, frame: Event) -> None: ...
+
+    @abstractmethod
+    async def fail(self, action_id: EventId, error: BasculeError) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ask:
+    """An action under way."""
+
+    id: EventId
+    kind: str
+    window_id: WindowId
+    host: Host
+    asker: Asker
+    since: float = field(default_factory=time.monotonic)
+
+
+class Switchboard:
+    """Actions under way, by id."""
+
+    def __init__(self, *, limit: int, on_end: OnEnd) -> None:
+        self._asks: dict[EventId, Ask] = {}
+        self._limit = limit
+        self._on_end = on_end
+
+    def __len__(self) -> int:
+        return len(self._asks)
+
+    def begin(self, ask: Ask) -> None:
+        """Wait for the answer to `ask`, from now on in place of whoever asked before.
+
+        Raises `InvalidAction` when the id is under way for somebody else, or in another window:
+        an id is no way to another's answer.
+        """
+        before = self._asks.get(ask.id)
+        if before is not None and not _is_same(before, ask):
+            raise InvalidAction(f"The action {ask.id} is under way for somebody else", id=ask.id)
+        if before is None and len(self._asks) >= self._limit:
+            raise InvalidRequest(f"{self._limit} actions wait for their answers; wait for some")
+        self._asks[ask.id] = ask
+
+    async def answer(self, window_id: WindowId, observation: Event) -> bool:
+        """Hand an observation to whoever waits for it; False if nobody does."""
+        ask = self._find(window_id, observation.get("cause"))
+        if ask is None:
+            return False
+        self._end(ask, _outcome(observation))
+        await ask.asker.answer(observation)
+        return True
+
+    async def progress(self, window_id: WindowId, frame: Event) -> None:
+        ask = self._find(window_id, frame.get("cause"))
+        if ask is not None:
+            await ask.asker.progress(frame)
+
+    async def fail_host(self, host: Host, error: BasculeError) -> None:
+        """What was handed to the host will not be answered by it."""
+        await self._fail([ask for ask in self._asks.values() if ask.host is host], error)
+
+    async def fail_all(self, error: BasculeError) -> None:
+        await self._fail(list(self._asks.values()), error)
+
+    def leave(self, asker: Asker) -> None:
+        """The asker is gone. What it asked for goes on; asking again finds the answer."""
+        for ask in [each for each in self._asks.values() if each.asker is asker]:
+            self._end(ask, "left")
+
+    def drop(self, action_id: EventId, asker: Asker) -> Ask | None:
+        """Nobody wants this answer any more; the ask, if it was this asker's."""
+        ask = self._asks.get(action_id)
+        if ask is None or ask.asker is not asker:
+            return None
+        self._end(ask, "cancelled")
+        return ask
+
+    def _find(self, window_id: WindowId, cause: object) -> Ask | None:
+        ask = self._asks.get(EventId(cause)) if isinstance(cause, str) else None
+        # Another window's answer is nobody's: it would be one window speaking for another.
+        return ask if ask is not None and ask.window_id == window_id else None
+
+    async def _fail(self, asks: list[Ask], error: BasculeError) -> None:
+        for ask in asks:
+            self._end(ask, error.code)
+        for ask in asks:
+            await ask.asker.fail(ask.id, error)
+
+    def _end(self, ask: Ask, outcome: str) -> None:
+        if self._asks.get(ask.id) is ask:
+            del self._asks[ask.id]
+            self._on_end(ask.kind, outcome, time.monotonic() - ask.since)
+
+
+def _is_same(before: Ask, ask: Ask) -> bool:
+    return before.window_id == ask.window_id and before.asker.agent == ask.asker.agent
+
+
+def _outcome(observation: Event) -> str:
+    """The kind of the observation, or the code of the error it tells; only words we may count."""
+    kind = observation.get("observation")
+    if kind == "error":
+        extras = observation.get("extras")
+        kind = extras.get("error_id") if isinstance(extras, Mapping) else None
+    return kind if isinstance(kind, str) and len(kind) < 40 else "error"

@@ -1,0 +1,95 @@
+"""Tokens: making them, keeping their hashes, and telling who a bearer is."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from bascule.core.errors import InvalidSetting, StorageFailed
+
+from .identity import DEFAULT_OWNER, Identity, Scope, TokenRow
+from .store import Store
+
+_ADMIN_FILE: Final = "admin-token"
+
+
+def new_token() -> str:
+    """256 random bits, with a beginning by which scanners for leaked secrets know ours."""
+    return f"bsc_{secrets.token_urlsafe(32)}"
+
+
+def hash_of(secret: str) -> str:
+    """What is kept of a secret. It is random and long, so a plain hash tells nothing."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def admin_token(state_dir: Path) -> str:
+    """The hub's first token, from a file of mode 600; made when it is not there."""
+    path = state_dir / _ADMIN_FILE
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            text = path.read_text().strip()
+            if not text:
+                raise InvalidSetting(f"{path} is empty; remove it to get a new token") from None
+            return text
+        text = new_token()
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        raise StorageFailed(f"The admin token cannot be kept in {path}: {error}") from error
+    return text
+
+
+class Tokens:
+    """Who may come in."""
+
+    def __init__(self, store: Store, admin: str, *, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._admin = hash_of(admin)
+        self._clock = clock
+
+    async def identify(self, token: str) -> Identity | None:
+        """Whose token it is; None for one that is unknown or has expired."""
+        hashed = hash_of(token)
+        if hmac.compare_digest(hashed, self._admin):
+            return Identity(name="admin", owner=DEFAULT_OWNER, scope="admin")
+        row = await self._store.find_token(hashed)
+        if row is None or (row.expires is not None and row.expires <= self._clock()):
+            return None
+        return Identity(name=row.name, owner=row.owner, scope=row.scope, session_id=row.session_id)
+
+    async def create(
+        self,
+        name: str,
+        scope: Scope,
+        *,
+        owner: str = DEFAULT_OWNER,
+        session_id: str | None = None,
+        lifetime: float | None = None,
+    ) -> str:
+        """A new token; this is the only time it is seen."""
+        token = new_token()
+        expires = None if lifetime is None else self._clock() + lifetime
+        row = TokenRow(
+            hash=hash_of(token),
+            name=name,
+            owner=owner,
+            scope=scope,
+            session_id=session_id,
+            expires=expires,
+        )
+        await self._store.add_token(row)
+        return token
+
+    async def revoke(self, name: str) -> bool:
+        """End the token of that name: its next call is refused, sockets it has stay open."""
+        return await self._store.remove_token(name)

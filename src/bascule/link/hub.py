@@ -1,0 +1,201 @@
+"""The way to a hub's windows from another process or machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import bascule
+from bascule.core.actions import Action
+from bascule.core.contracts import OnProgress, WindowLink
+from bascule.core.errors import (
+    BasculeError,
+    HubUnreachable,
+    LinkError,
+    MessageTooLarge,
+    NoSuchWindow,
+    RemoteError,
+    UsageError,
+)
+from bascule.core.identity import EventId
+from bascule.core.observations import Observation
+from bascule.core.windows import Window, WindowId
+from bascule.wire import (
+    decode_observation,
+    decode_progress,
+    encode_action,
+    error_from_wire,
+    from_json,
+    to_json,
+)
+from bascule.wire.windows import decode_window
+
+from .http import HttpClient, target
+
+_QUICK: Final = 30.0
+"""Seconds for questions whose answer is at hand."""
+_CANCEL: Final = 12.0
+"""Seconds in which a window has ended a cancelled action, or is given up on."""
+_ENVELOPE: Final = 1024
+"""Bytes around an action on its way to a window."""
+
+
+class _Waiting:
+    """Somebody who waits for an observation."""
+
+    def __init__(self, on_progress: OnProgress | None) -> None:
+        self.answered: asyncio.Future[Mapping[str, Any]] = (
+            asyncio.get_running_loop().create_future()
+        )
+        self.on_progress = on_progress
+
+    def fail(self, error: BasculeError) -> None:
+        if not self.answered.done():
+            self.answered.set_exception(error)
+            self.answered.exception()  # told to whoever waits, if anybody does
+
+
+class HubLink(WindowLink):
+    """Speaks to the hub at `url`: actions over one socket, questions over HTTP.
+
+    The socket is made again when it breaks; whoever waited is told by `HubUnreachable`.
+    """
+
+    def __init__(self, url: str, token: str, *, client: str = "") -> None:
+        # Not at the head: it costs 0.2 s, and every runtime is imported with this one.
+        from .socketio import SocketClient
+
+        headers = {"Authorization": f"Bearer {token}"}
+        self._http = HttpClient(url, headers=headers, unreachable=HubUnreachable)
+        self._socket = SocketClient(
+            url,
+            token,
+            namespace="/runtime",
+            client=client or f"bascule-python/{bascule.__version__}",
+            handlers={
+                "oh_event": self._observation_came,
+                "oh_progress": self._progress_came,
+                "oh_failed": self._failure_came,
+                "window.status": self._status_came,
+            },
+            on_connected=self._greeted,
+            on_lost=self._lost,
+        )
+        self._waiting: dict[EventId, _Waiting] = {}
+        self._limit = 0
+        self._news: asyncio.Future[None] | None = None
+
+    async def connect(self) -> None:
+        await self._socket.connect()
+
+    async def aclose(self) -> None:
+        for waiting in self._waiting.values():
+            waiting.fail(UsageError("The runtime was closed"))
+        await self._socket.aclose()
+        self._tell_news()
+        await self._http.aclose()
+
+    async def windows(self) -> Sequence[Window]:
+        return [decode_window(each) for each in await self._get("/api/vscode/instances")]
+
+    async def act(
+        self, window_id: WindowId, action: Action, *, on_progress: OnProgress | None = None
+    ) -> Observation:
+        event = encode_action(action)
+        if on_progress is not None:
+            event["progress"] = True
+        self._ensure_fits(event)
+        waiting = self._waiting[action.id] = _Waiting(on_progress)
+        try:
+            await self._socket.emit("oh_event", {"window_id": window_id, "event": event})
+            return decode_observation(await waiting.answered)
+        except asyncio.CancelledError:
+            await self._cancel(window_id, action.id)
+            raise
+        finally:
+            if self._waiting.get(action.id) is waiting:
+                del self._waiting[action.id]
+
+    async def returned(self, window_id: WindowId) -> None:
+        while True:
+            await self._socket.wait_connected()
+            news = self._next_news()
+            with suppress(NoSuchWindow, HubUnreachable):
+                answer = await self._get(target(f"/api/vscode/instance/{window_id}"))
+                if decode_window(answer).status == "healthy":
+                    return
+            await news
+
+    # Events -------------------------------------------------------------------------------
+
+    async def _greeted(self, hello: Mapping[str, Any]) -> None:
+        self._limit = int(hello.get("limits", {}).get("message_bytes", 0))
+        self._tell_news()
+
+    def _lost(self) -> None:
+        error = HubUnreachable(
+            f"The connection to the hub at {self._http.url} broke", url=self._http.url, sent=True
+        )
+        for waiting in self._waiting.values():
+            waiting.fail(error)
+        self._tell_news()
+
+    async def _observation_came(self, data: Mapping[str, Any]) -> object:
+        waiting = self._waiting.get(data.get("cause", ""))
+        if waiting is not None and not waiting.answered.done():
+            waiting.answered.set_result(data)
+        return {"received": True}
+
+    async def _progress_came(self, data: Mapping[str, Any]) -> None:
+        waiting = self._waiting.get(data.get("cause", ""))
+        if waiting is not None and waiting.on_progress is not None:
+            waiting.on_progress(decode_progress(data))
+
+    async def _failure_came(self, data: Mapping[str, Any]) -> None:
+        waiting = self._waiting.get(data.get("cause", ""))
+        if waiting is not None:
+            waiting.fail(error_from_wire(data))
+
+    async def _status_came(self, _data: Mapping[str, Any]) -> None:
+        self._tell_news()
+
+    # --------------------------------------------------------------------------------------
+
+    def _ensure_fits(self, event: Mapping[str, Any]) -> None:
+        size = len(to_json(event)) + _ENVELOPE
+        if self._limit and size > self._limit:
+            raise MessageTooLarge(
+                f"The action has {size} bytes and the hub takes {self._limit}", limit=self._limit
+            )
+
+    async def _cancel(self, window_id: WindowId, action_id: EventId) -> None:
+        """Have the window end the action, and wait until it has."""
+        with suppress(LinkError, UsageError):
+            asked = {"window_id": window_id, "id": action_id}
+            await self._socket.call("oh_cancel", asked, timeout=_CANCEL)
+
+    def _next_news(self) -> asyncio.Future[None]:
+        if self._news is None:
+            self._news = asyncio.get_running_loop().create_future()
+        return asyncio.shield(self._news)
+
+    def _tell_news(self) -> None:
+        if self._news is not None:
+            self._news.set_result(None)
+            self._news = None
+
+    async def _get(self, where: str) -> Any:
+        reply = await self._http.request("GET", where, timeout=_QUICK)
+        if reply.status == 200:
+            return from_json(reply.body)
+        try:
+            said = from_json(reply.body)
+        except BasculeError:
+            said = None
+        if isinstance(said, dict) and "code" in said:
+            raise error_from_wire(said)
+        if reply.status in (502, 503, 504):
+            raise HubUnreachable(f"The hub is not there: HTTP {reply.status}", sent=True)
+        raise RemoteError(f"HTTP {reply.status}", remote_code=f"http.{reply.status}")

@@ -1,0 +1,75 @@
+"""Which window is meant: a rule without I/O."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Sequence
+
+from bascule.core.errors import AmbiguousWindow, NoWindow
+from bascule.core.windows import Window
+
+
+def choose(windows: Sequence[Window], selector: str = "") -> Window:
+    """The one window that answers to `selector`: its id, a path in one of its folders, its name.
+
+    Without a selector, the only one there is. Windows that are gone do not count, and of those
+    that fit, the healthy go first. Raises `NoWindow`, or `AmbiguousWindow` rather than take one
+    of several.
+    """
+    here = [each for each in windows if each.status != "gone"]
+    fitting = _fitting(here, selector) if selector else here
+    fitting = [each for each in fitting if each.status == "healthy"] or fitting
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise AmbiguousWindow(
+            f"{repr(selector) if selector else 'No selector'} fits {len(fitting)} windows: "
+            f"{_names(fitting)}. Name one by its id or folder",
+            windows=[{"id": each.id, "name": each.name} for each in fitting],
+        )
+    raise NoWindow(_nothing(here, selector), selector=selector)
+
+
+def _fitting(windows: Sequence[Window], selector: str) -> Sequence[Window]:
+    by_id = [each for each in windows if each.id == selector]
+    return by_id or _by_folder(windows, selector) or [w for w in windows if w.name == selector]
+
+
+def _by_folder(windows: Sequence[Window], selector: str) -> Sequence[Window]:
+    """Windows one of whose folders is the path, or holds it; the closest folder wins."""
+    if not selector.startswith(("/", "~", ".")) and ":" not in selector[:3]:
+        return ()
+    path = os.path.normpath(selector)
+    best: list[Window] = []
+    length = -1
+    for window in windows:
+        depths = [len(root) for root in _roots(window) if _holds(root, path)]
+        if not depths or max(depths) < length:
+            continue
+        best = [*best, window] if max(depths) == length else [window]
+        length = max(depths)
+    return best
+
+
+def _roots(window: Window) -> Sequence[str]:
+    return [os.path.normpath(folder.path) for folder in window.folders if folder.path]
+
+
+def _holds(root: str, path: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def _names(windows: Sequence[Window]) -> str:
+    return "; ".join(
+        f"{each.name or 'unnamed'} ({each.id}, {', '.join(_roots(each)) or 'no folder'})"
+        for each in windows
+    )
+
+
+def _nothing(here: Sequence[Window], selector: str) -> str:
+    if not here:
+        return (
+            "No VS Code window is connected to the hub; in VS Code run the command "
+            "'Bascule: Connect to a hub'"
+        )
+    return f"No window answers to {selector!r}; there are: {_names(here)}"

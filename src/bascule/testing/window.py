@@ -1,0 +1,266 @@
+"""A VS Code window without VS Code: speaks the window's contract, does actions in a sandbox.
+
+What it says to a hub is what docs/extension-protocol.md says a window says, over a real socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import uuid4
+
+from bascule.core.contracts import Closable, Progress
+from bascule.core.errors import (
+    BasculeError,
+    HubUnreachable,
+    LinkError,
+    MessageTooLarge,
+    OutcomeUnknown,
+    UsageError,
+)
+from bascule.core.identity import EventId
+from bascule.core.observations import Observation
+from bascule.link.http import HttpClient
+from bascule.link.socketio import SocketClient
+from bascule.sandbox.executor import Sandbox
+from bascule.sandbox.server.inflight import InFlight
+from bascule.sandbox.settings import SandboxSettings
+from bascule.wire import (
+    decode_action,
+    encode_observation,
+    encode_progress,
+    error_from_wire,
+    error_observation,
+    from_json,
+    to_json,
+)
+
+_REMEMBERED: Final = 1000
+_PIECE: Final = 64 << 10
+_ACKNOWLEDGE: Final = 10.0
+
+
+@dataclass(slots=True)
+class _Entry:
+    host_id: str
+    observation: Mapping[str, Any] | None = None
+    is_acknowledged: bool = False
+
+
+class Journal:
+    """What a window has begun and seen. It outlives hosts, as the extension's file does: a host
+    that is made with the journal of another is that window after a reload."""
+
+    def __init__(self) -> None:
+        self.window_id = str(uuid4())
+        self.window_key = secrets.token_urlsafe(32)
+        self.begun: OrderedDict[EventId, _Entry] = OrderedDict()
+
+    def begin(self, action_id: EventId, host_id: str) -> None:
+        self.begun[action_id] = _Entry(host_id)
+        while len(self.begun) > _REMEMBERED:
+            self.begun.popitem(last=False)
+
+    def end(self, action_id: EventId, observation: Mapping[str, Any]) -> None:
+        if (entry := self.begun.get(action_id)) is not None:
+            entry.observation = observation
+
+    def acknowledged(self, action_id: EventId) -> None:
+        if (entry := self.begun.get(action_id)) is not None:
+            entry.is_acknowledged = True
+
+    def unsent(self) -> list[Mapping[str, Any]]:
+        return [
+            entry.observation
+            for entry in self.begun.values()
+            if entry.observation is not None and not entry.is_acknowledged
+        ]
+
+
+class FakeWindow(Closable):
+    """A window on a hub, from `connect` to `aclose`; it reconnects as the extension does.
+
+    `editor_is_dead` makes it the zombie that a killed browser leaves behind: the socket lives,
+    nothing that needs the editor answers. `done` lists the ids of the actions that were really
+    done, in the order they were begun.
+    """
+
+    def __init__(
+        self,
+        hub_url: str,
+        token: str,
+        settings: SandboxSettings,
+        *,
+        name: str = "fake",
+        journal: Journal | None = None,
+        protocol_client: str = "bascule-fake/1",
+    ) -> None:
+        self.journal = journal or Journal()
+        self.host_id = str(uuid4())
+        self.name = name
+        self.folder = str(settings.shells.working_dir)
+        self.editor_is_dead = False
+        self.done: list[EventId] = []
+        self.agents: set[str] = set()
+        self._settings = settings
+        self._sandbox: Sandbox
+        self._in_flight = InFlight()
+        self._limit = 0
+        self._http = HttpClient(
+            hub_url,
+            headers={"Authorization": f"Bearer {token}"},
+            unreachable=HubUnreachable,
+        )
+        self._socket = SocketClient(
+            hub_url,
+            token,
+            namespace="/window",
+            client=protocol_client,
+            handlers={
+                "oh_event": self._action_came,
+                "oh_cancel": self._cancel_came,
+                "health": self._asked_for_health,
+            },
+            on_connected=self._register,
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def id(self) -> str:
+        return self.journal.window_id
+
+    @property
+    def is_connected(self) -> bool:
+        return self._socket.is_connected
+
+    async def connect(self) -> None:
+        self._sandbox = await asyncio.to_thread(Sandbox, self._settings)
+        try:
+            await self._socket.connect()
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def wait_connected(self) -> None:
+        await self._socket.wait_connected()
+
+    async def wait_ended(self) -> None:
+        """Wait until the hub has sent this window away; raises what it said."""
+        await self._socket.wait_refused()
+
+    async def aclose(self) -> None:
+        """The host ends, with every process it started; its journal stays."""
+        await self._socket.aclose()
+        await self._http.aclose()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._sandbox.aclose()
+
+    # Registering --------------------------------------------------------------------------
+
+    async def _register(self, hello: Mapping[str, Any]) -> None:
+        self._limit = hello["limits"]["message_bytes"]
+        body = {
+            "nonce": hello["nonce"],
+            "window_id": self.journal.window_id,
+            "window_key": self.journal.window_key,
+            "host_id": self.host_id,
+            "name": self.name,
+            "folders": [{"name": self.name, "path": self.folder}],
+            "vscode_version": "1.0.0",
+            "extension_version": "0.0.0",
+            "platform": "linux",
+            "app": "fake",
+            "remote": "local",
+            "capabilities": sorted(self._sandbox.capabilities),
+        }
+        reply = await self._http.request(
+            "POST",
+            "/api/vscode/register",
+            body=to_json(body),
+            headers={"Content-Type": "application/json"},
+            timeout=10,
+        )
+        if reply.status != 200:
+            raise error_from_wire(from_json(reply.body))
+        for observation in self.journal.unsent():
+            self._start(self._send(observation))
+
+    async def _asked_for_health(self, _data: object = None) -> object:
+        if self.editor_is_dead:
+            await asyncio.Event().wait()
+        started = time.perf_counter()
+        await asyncio.to_thread(os.stat, self.folder)
+        return {"ok": True, "milliseconds": (time.perf_counter() - started) * 1000}
+
+    # Actions ------------------------------------------------------------------------------
+
+    async def _action_came(self, event: Mapping[str, Any]) -> object:
+        """Up to the end of this there is no await: actions are begun in the order they came."""
+        action_id = EventId(event["id"])
+        self.agents.add(event["agent"])
+        known = self.journal.begun.get(action_id)
+        if known is None:
+            self.journal.begin(action_id, self.host_id)
+            self.done.append(action_id)
+            self._start(self._do(action_id, event))
+        elif known.observation is not None:
+            self._start(self._send(known.observation))
+        elif known.host_id != self.host_id:
+            error = OutcomeUnknown("The window was reloaded while it did this")
+            self._answer(action_id, error_observation(error, action_id))
+        return {"received": True}
+
+    async def _do(self, action_id: EventId, event: Mapping[str, Any]) -> None:
+        def on_progress(progress: Progress) -> None:
+            for start in range(0, len(progress.data), _PIECE):
+                piece = progress.data[start : start + _PIECE]
+                frame = encode_progress(Progress(progress.shell, progress.offset + start, piece))
+                self._start(self._emit("oh_progress", {"cause": action_id, **frame}))
+
+        try:
+            action = decode_action(event)
+            watched = on_progress if event.get("progress") else None
+            work = self._sandbox.act(action, on_progress=watched)
+            observation = await self._in_flight.run(action_id, work)
+        except BasculeError as error:
+            observation = error_observation(error, action_id)
+        self._answer(action_id, observation)
+
+    def _answer(self, action_id: EventId, observation: Observation) -> None:
+        event = encode_observation(observation)
+        size = len(to_json(event))
+        if size > self._limit:
+            error = MessageTooLarge(f"The observation has {size} bytes; ask for less of it")
+            event = encode_observation(error_observation(error, action_id))
+        self.journal.end(action_id, event)
+        self._start(self._send(event))
+
+    async def _send(self, observation: Mapping[str, Any]) -> None:
+        """Until it is acknowledged it is sent again after every reconnect."""
+        try:
+            await self._socket.call("oh_event", observation, timeout=_ACKNOWLEDGE)
+        except (LinkError, UsageError):
+            return
+        self.journal.acknowledged(observation["cause"])
+
+    async def _emit(self, event: str, data: object) -> None:
+        try:
+            await self._socket.emit(event, data)
+        except (LinkError, UsageError):
+            return
+
+    async def _cancel_came(self, data: Mapping[str, Any]) -> object:
+        return {"known": await self._in_flight.cancel(EventId(data["id"]))}
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

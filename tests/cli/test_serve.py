@@ -1,0 +1,126 @@
+"""`bascule serve` and `bascule token`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bascule.cli.hub_settings import HubFile, load
+from bascule.core.errors import InvalidSetting
+
+from .processes import BASCULE, environment
+from .processes import bascule as run
+
+
+@contextmanager
+def serving(state: Path, *flags: str, cwd: Path, **env: str) -> Iterator[tuple[str, Any]]:
+    """A hub in a process of its own; its address and process. Ends with a SIGTERM."""
+    process = subprocess.Popen(
+        [*BASCULE, "serve", "--port", "0", "--state-dir", str(state), *flags],
+        cwd=cwd,
+        env=environment(**env),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip(), process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+
+
+def get(url: str, token: str) -> tuple[int, Any]:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+@pytest.mark.slow
+def test_a_hub_serves_with_the_token_that_is_shown(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with serving(state, cwd=tmp_path) as (url, process):
+        shown = run("token", "--state-dir", str(state)).stdout.strip()
+        assert re.fullmatch(r"bsc_[\w-]{43}", shown)
+        assert stat.S_IMODE((state / "admin-token").stat().st_mode) == 0o600
+        assert get(f"{url}/api/vscode/instances", shown) == (200, [])
+        assert get(f"{url}/api/vscode/instances", "wrong")[0] == 401
+        made = run("token", "--create", "helper", "--state-dir", str(state)).stdout.strip()
+        assert get(f"{url}/api/vscode/instances", made) == (200, [])
+        assert get(f"{url}/api/tokens", made)[0] == 403
+        assert run("token", "--revoke", "helper", "--state-dir", str(state)).returncode == 0
+        assert get(f"{url}/api/vscode/instances", made)[0] == 401
+    assert process.returncode == 0
+
+
+@pytest.mark.slow
+def test_the_variable_stands_in_for_the_first_token_and_logs_can_be_json(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    (tmp_path / "bascule.toml").write_text('log_format = "json"\n')
+    with serving(state, cwd=tmp_path, BASCULE_TOKEN="given") as (url, process):
+        assert get(f"{url}/api/vscode/instances", "given") == (200, [])
+        assert not (state / "admin-token").exists()
+        process.send_signal(signal.SIGTERM)
+        said = process.stderr.read()
+    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    assert lines[0]["message"] == f"the hub answers at {url}"
+    assert lines[-1]["message"] == "the hub has stopped"
+
+
+def test_flags_go_over_variables_and_variables_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "hub.toml"
+    file.write_text('port = 1\nhost = "::1"\nheartbeat = 9\nallowed_hosts = ["a"]\n')
+    variables = {"BASCULE_PORT": "2", "BASCULE_HOST": "0.0.0.0", "BASCULE_ALLOWED_ORIGINS": "b,c"}
+    settings = load(file, variables, {"port": 3, "host": None})
+    assert (settings.port, settings.host, settings.heartbeat) == (3, "0.0.0.0", 9)
+    assert (settings.allowed_hosts, settings.allowed_origins) == (("a",), ("b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("prot = 1", r"hub\.toml: prot: Extra inputs"),
+        ("port = 70000", r"hub\.toml: port: "),
+        ("port", r"hub\.toml is not TOML"),
+        ('public_url = "hub.example"', "public_url"),
+        ("heartbeat = 0", "heartbeat"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named_with_its_place(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
+    file = tmp_path / "hub.toml"
+    file.write_text(text)
+    with pytest.raises(InvalidSetting, match=complaint):
+        load(file, {}, {})
+
+
+def test_a_variable_that_cannot_be_is_named() -> None:
+    with pytest.raises(InvalidSetting, match="BASCULE_PORT"):
+        load(Path(os.devnull), {"BASCULE_PORT": "x"}, {})
+
+
+def test_every_setting_is_on_its_page(project: Path) -> None:
+    page = (project / "docs/hub.md").read_text()
+    documented = dict(re.findall(r"^\| `(\w+)` \| (?:`([^`]*)`|[^|]+) \|", page, re.MULTILINE))
+    settings = set(HubFile.model_fields)
+    assert settings <= documented.keys()
+    defaults = {name: str(HubFile.model_fields[name].default) for name in ("host", "port")}
+    assert {name: documented[name] for name in defaults} == defaults

@@ -1,0 +1,57 @@
+"""Fixtures with a real VS Code. Pictures of its windows are kept in `.e2e/` when a test fails."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from bascule.core.actions import VscodeCommand
+from bascule.runtime.vscode import VSCodeRuntime
+
+from .rig import EditorWindow, Rig
+
+_PICTURES = Path(__file__).parents[2] / ".e2e"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.editor)
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    rig = Rig(tmp_path_factory.mktemp("rig"))
+    rig.open()
+    yield rig
+    rig.close()
+
+
+@pytest.fixture(scope="session")
+def vscode_window(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> EditorWindow:
+    """One window for all tests that leave it as it was: the folder is emptied between them."""
+    return rig.wait(rig.open_window(tmp_path_factory.mktemp("shared") / "workspace"))
+
+
+@pytest.fixture
+async def runtime(rig: Rig, vscode_window: EditorWindow) -> AsyncIterator[VSCodeRuntime]:
+    """The shared window, for an agent of its own, whose terminals are closed afterwards."""
+    token = await rig.agent_token()
+    async with VSCodeRuntime(rig.url, token, window=vscode_window.id) as runtime:
+        yield runtime
+        await runtime.act(VscodeCommand("workbench.action.terminal.killAll"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    rig = getattr(item, "funcargs", {}).get("rig")
+    if report.when == "call" and report.failed and isinstance(rig, Rig):
+        _PICTURES.mkdir(exist_ok=True)
+        rig.wait(rig.screenshot(_PICTURES / item.name.replace("/", "_")))
+    return report

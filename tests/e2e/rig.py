@@ -1,0 +1,164 @@
+"""A hub, a VS Code and a browser that outlive a test, on a loop of their own.
+
+Tests run on a loop each; what is started once for many of them lives on the rig's, in a thread.
+`await rig.on(…)` has something done there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from playwright.async_api import Browser, Page, Playwright, async_playwright
+
+from bascule.core.windows import WindowId
+from bascule.hub import Hub, HubSettings, Identity
+from tests.hub.serving import Line
+
+from .code_server import CHROMIUM, CodeServer, build_extension, install_editor
+
+T = TypeVar("T")
+
+_CONNECTED = 60.0
+_ADMIN = Identity(name="rig", owner="admin", scope="admin")
+
+
+@dataclass(slots=True)
+class EditorWindow:
+    """A window of VS Code that is connected to the rig's hub."""
+
+    id: WindowId
+    folder: Path
+    page: Page
+
+
+class Rig:
+    """`open` before, `close` after. The hub's address is `url`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rig", daemon=True)
+        self._server: CodeServer
+        self._playwright: Playwright
+        self.hub: Hub
+        self.line: Line
+        """Between the windows and the hub; it can be cut."""
+        self.browser: Browser
+        self._agents = 0
+
+    @property
+    def url(self) -> str:
+        return self.hub.url
+
+    def open(self, **settings: Any) -> None:
+        home, vsix = install_editor(), build_extension()
+        self._thread.start()
+        self.wait(self._open(home, vsix, settings))
+
+    def close(self) -> None:
+        self.wait(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._submit(work).result()
+
+    async def on(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(self._submit(work))
+
+    def new_name(self) -> str:
+        """Of an agent nobody has seen before: its shells are new."""
+        self._agents += 1
+        return f"agent-{self._agents}"
+
+    async def agent_token(self) -> str:
+        return await self.on(self.hub.tokens.create(self.new_name(), "agent"))
+
+    async def open_window(self, folder: Path, browser: Browser | None = None) -> EditorWindow:
+        """Runs on the rig's loop. Returns once the window is registered and healthy."""
+        folder.mkdir(exist_ok=True)
+        page = await self._server.open(browser or self.browser, folder)
+        return EditorWindow(await self.registered(folder), folder, page)
+
+    async def reload(self, window: EditorWindow) -> None:
+        """Runs on the rig's loop. Returns once the new extension host is registered."""
+        hosts = asyncio.ensure_future(self.status(window.id, "gone"))
+        await asyncio.sleep(0)  # it listens before there is anything to hear
+        await window.page.reload()
+        await hosts
+        await self.registered(window.folder)
+
+    async def registered(self, folder: Path) -> WindowId:
+        """The id of the window of `folder`, once there is one that can act."""
+        link = self.hub.windows(_ADMIN)
+        async with asyncio.timeout(_CONNECTED):
+            while True:
+                news = self.hub._sockets.next_news()
+                for window in await link.windows():
+                    paths = [each.path for each in window.folders]
+                    if paths == [str(folder)] and window.status == "healthy":
+                        return window.id
+                await news
+
+    async def status(self, window_id: WindowId, wanted: str) -> None:
+        """Returns once the hub says that of the window."""
+        link = self.hub.windows(_ADMIN)
+        while True:
+            news = self.hub._sockets.next_news()
+            if any(w.id == window_id and w.status == wanted for w in await link.windows()):
+                return
+            await news
+
+    async def screenshot(self, file: Path) -> None:
+        for number, context in enumerate(self.browser.contexts):
+            for page in context.pages:
+                with suppress(Exception):  # a picture of a failure must not hide the failure
+                    await page.screenshot(path=file.with_name(f"{file.name}-{number}.png"))
+
+    async def launch_browser(self) -> Browser:
+        return await self._playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+
+    async def browser_pid(self, browser: Browser) -> int:
+        session = await browser.new_browser_cdp_session()
+        info = await session.send("SystemInfo.getProcessInfo")
+        return next(int(each["id"]) for each in info["processInfo"] if each["type"] == "browser")
+
+    async def _open(self, home: Path, vsix: Path, settings: dict[str, Any]) -> None:
+        self.hub = Hub(HubSettings(admin_token="an-admin-token-for-the-rig"))
+        await self.hub.start()
+        self.line = Line(int(self.hub.url.rpartition(":")[2]))
+        await self.line.__aenter__()
+        token = self._directory / "token"
+        token.touch(mode=0o600)
+        token.write_text(await self.hub.tokens.create("window", "window"))
+        told = {"bascule.hub": self.line.url, "bascule.tokenFile": str(token), **settings}
+        self._server = CodeServer(home, self._directory / "data", settings=told)
+        self._playwright = await async_playwright().start()
+        installing = asyncio.create_task(self._server.install(vsix))
+        self.browser = await self.launch_browser()
+        await installing
+        await self._server.start()
+
+    async def _close(self) -> None:
+        await self.browser.close()
+        await self._playwright.stop()
+        await self._server.stop()
+        await self.line.__aexit__(None, None, None)
+        await self.hub.aclose()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+    def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)

@@ -1,0 +1,91 @@
+"""The runtime contract in a real window of VS Code, with the same expectations as elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bascule.core.actions import VscodeCommand
+from bascule.runtime import Verbs
+from bascule.runtime.vscode import VSCodeRuntime
+from bascule.sandbox.settings import SandboxSettings
+from bascule.sandbox.shell.settings import ShellSettings
+from tests.contracts.runtime import Make, RuntimeSuite
+
+from .rig import EditorWindow, Rig
+
+MISSING = {
+    "test_bytes_that_are_no_text_are_whole_in_the_log": "log",
+    "test_output_past_the_limit_keeps_head_and_tail_and_the_log_the_rest": "log",
+    "test_a_log_is_searched": "log",
+    "test_what_a_log_no_longer_holds_is_said": "log",
+    "test_a_shell_nobody_made_has_no_log": "log",
+    "test_a_file_goes_in_and_comes_out_as_it_was": "upload and download",
+    "test_a_file_comes_out_under_the_name_given": "download",
+    "test_a_zip_is_a_file_like_any_other": "upload",
+    "test_a_directory_goes_in_and_comes_out_with_all_below_it": "upload and download",
+    "test_what_is_not_there_cannot_come_out": "download",
+    "test_what_is_not_there_cannot_go_in": "upload",
+}
+"""Tests of what a window cannot do, and the capability each would need."""
+
+
+class _InAWindow(VSCodeRuntime):
+    """A runtime for an agent of its own, which closes its terminals when it leaves."""
+
+    def __init__(self, rig: Rig, window: EditorWindow, **keywords: Any) -> None:
+        token = rig.wait(rig.hub.tokens.create(rig.new_name(), "agent"))
+        super().__init__(rig.url, token, window=window.id, **keywords)
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            await self.act(VscodeCommand("workbench.action.terminal.killAll"))
+        await super().aclose()
+
+
+class TestInAWindow(RuntimeSuite):
+    @pytest.fixture(autouse=True)
+    def only_what_a_window_can_do(self, request: pytest.FixtureRequest) -> None:
+        name = request.node.originalname
+        if name in MISSING:
+            pytest.skip(f"a window has no {MISSING[name]}")
+
+    @pytest.fixture
+    def workspace(self, vscode_window: EditorWindow) -> Iterator[Path]:
+        self.window = vscode_window
+        yield vscode_window.folder
+        for entry in vscode_window.folder.iterdir():
+            is_directory = entry.is_dir() and not entry.is_symlink()
+            shutil.rmtree(entry) if is_directory else entry.unlink()
+
+    @pytest.fixture
+    def make(self, rig: Rig, vscode_window: EditorWindow, request: pytest.FixtureRequest) -> Make:
+        self.rig = rig
+
+        def make(settings: SandboxSettings, **keywords: Any) -> Verbs:
+            soft = settings.shells.soft_timeout
+            if soft == ShellSettings().soft_timeout:
+                return _InAWindow(rig, vscode_window, **keywords)
+            hasty: Rig = request.getfixturevalue("hasty_rig")
+            folder = settings.shells.working_dir
+            return _InAWindow(hasty, hasty.wait(hasty.open_window(folder)), **keywords)
+
+        return make
+
+    async def close_the_place(self, runtime: Verbs) -> None:
+        """Reloading ends the extension host; what it started must not outlive it."""
+        await VSCodeRuntime.aclose(runtime)  # type: ignore[arg-type]
+        await self.rig.on(self.rig.reload(self.window))
+
+
+@pytest.fixture(scope="module")
+def hasty_rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A VS Code that answers silence early."""
+    rig = Rig(tmp_path_factory.mktemp("hasty"))
+    rig.open(**{"bascule.terminal.softTimeout": 0.1})
+    yield rig
+    rig.close()

@@ -1,0 +1,47 @@
+"""The extension's generated parts are those of this version."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bascule
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_its_event_types_are_those_of_the_schema(project: Path) -> None:
+    env = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(project / "src")}
+    script = [str(project / "scripts/protocol"), "--check"]
+    done = subprocess.run(script, env=env, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_its_version_is_the_package_s(project: Path) -> None:
+    manifest = json.loads((project / "extension/package.json").read_text())
+    assert manifest["version"] == bascule.__version__
+
+
+def test_every_setting_is_of_the_machine_and_no_workspace_can_change_it(project: Path) -> None:
+    manifest = json.loads((project / "extension/package.json").read_text())
+    settings = manifest["contributes"]["configuration"]["properties"]
+    assert {name for name, each in settings.items() if each["scope"] != "machine"} == set()
+
+
+def test_ids_in_the_manifest_are_those_in_the_code(project: Path) -> None:
+    manifest = json.loads((project / "extension/package.json").read_text())["contributes"]
+    source = (project / "extension/src/manifest.ts").read_text()
+    commands = re.findall(r': "(bascule\.\w+)",', source.split("Command = {")[1].split("}")[0])
+    names = re.findall(r'"([\w.]+)",', source.split("SettingNames")[1].split("]")[1])
+    assert {each["command"] for each in manifest["commands"]} == set(commands)
+    assert set(manifest["configuration"]["properties"]) == {f"bascule.{name}" for name in names}
+
+
+def test_its_lock_file_names_no_place_to_fetch_from(project: Path) -> None:
+    assert '"resolved"' not in (project / "extension/package-lock.json").read_text()

@@ -1,0 +1,171 @@
+"""A hub on a loopback socket, clients for it, and a line that can be cut."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from bascule.hub import Hub, HubSettings
+from bascule.hub.identity import Scope
+from bascule.link.http import HttpClient
+from bascule.sandbox.settings import SandboxSettings
+from bascule.sandbox.shell.settings import ShellSettings
+from bascule.testing.window import FakeWindow, Journal
+from bascule.wire import from_json, to_json
+
+ADMIN = "an-admin-token-for-tests"
+
+
+class Client(HttpClient):
+    """Asks and decodes; the admin's token comes along unless told otherwise."""
+
+    def __init__(self, url: str, *, token: str = ADMIN) -> None:
+        super().__init__(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+
+    async def ask(
+        self,
+        method: str,
+        target: str,
+        value: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any]:
+        body = b"" if value is None else to_json(value)
+        kind = {} if value is None else {"Content-Type": "application/json"}
+        reply = await self.request(
+            method, target, body=body, headers={**kind, **(headers or {})}, timeout=30
+        )
+        is_json = reply.headers.get("content-type") == "application/json"
+        return reply.status, from_json(reply.body) if is_json else reply.body
+
+
+class Place:
+    """A hub with the tokens that tests need; it can be stopped and started again."""
+
+    def __init__(self, state_dir: Path | None = None, **settings: Any) -> None:
+        self._sock = socket.create_server(("127.0.0.1", 0))
+        self.port = self._sock.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.settings = HubSettings(
+            admin_token=ADMIN, port=self.port, state_dir=state_dir, **settings
+        )
+        self.hub = Hub(self.settings, sock=self._sock)
+        self.agent = self.window = ""
+
+    async def __aenter__(self) -> Self:
+        await self.hub.start()
+        self.agent = await self.token("agent", "agent")
+        self.window = await self.token("window", "window")
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.hub.aclose()
+
+    async def token(self, name: str, scope: Scope, **keywords: Any) -> str:
+        return await self.hub.tokens.create(name, scope, **keywords)
+
+    async def stop(self) -> None:
+        await self.hub.aclose()
+
+    async def start(self) -> None:
+        self.hub = Hub(self.settings)
+        await self.hub.start()
+
+    @asynccontextmanager
+    async def fake_window(
+        self,
+        workspace: Path,
+        *,
+        url: str = "",
+        token: str = "",
+        name: str = "fake",
+        journal: Journal | None = None,
+    ) -> AsyncIterator[FakeWindow]:
+        settings = SandboxSettings(shells=ShellSettings(working_dir=workspace))
+        window = FakeWindow(
+            url or self.url, token or self.window, settings, name=name, journal=journal
+        )
+        async with window:
+            await window.connect()
+            yield window
+
+
+class Line:
+    """A TCP relay to a port: can be cut, which breaks what goes over it, and mended."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._is_cut = False
+        self._is_held = asyncio.Event()
+        self._is_held.set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.mend()
+        self._server.close()
+        self.cut()
+        await self._server.wait_closed()
+
+    def cut(self) -> None:
+        """Reset every connection and refuse new ones."""
+        self._is_cut = True
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def mend(self) -> None:
+        self._is_cut = False
+        self._is_held.set()
+
+    def hold(self) -> None:
+        """Let nothing through, and tell nobody: the network as it fails most often."""
+        self._is_held.clear()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_cut:
+            writer.transport.abort()
+            return
+        there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        pair = {writer, back}
+        self._writers |= pair
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._pump(reader, back))
+                tasks.create_task(self._pump(there, writer))
+        finally:
+            self._writers -= pair
+            for each in pair:
+                each.transport.abort()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(1 << 16):
+                await self._is_held.wait()
+                writer.write(data)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        writer.transport.abort()

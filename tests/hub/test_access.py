@@ -1,0 +1,176 @@
+"""Who may come in, and who may not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from bascule.core.errors import AccessDenied, HubUnreachable, VersionMismatch
+from bascule.link.hub import HubLink
+from bascule.link.socketio import SocketClient
+from bascule.wire import from_json
+
+from .serving import ADMIN, Client, Place
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture
+async def place() -> AsyncIterator[Place]:
+    async with Place(message_bytes=MEGABYTE, max_body=MEGABYTE) as place:
+        yield place
+
+
+@pytest.mark.parametrize("path", ["/api/vscode/instances", "/metrics", "/api/tokens", "/nowhere"])
+async def test_every_call_needs_a_token(place: Place, path: str) -> None:
+    async with Client(place.url, token="") as nobody, Client(place.url, token="x") as stranger:
+        for client in (nobody, stranger):
+            status, said = await client.ask("GET", path)
+            assert (status, said["code"]) == (401, "access.denied")
+
+
+async def test_health_and_docs_are_open(place: Place) -> None:
+    async with Client(place.url, token="") as nobody:
+        assert (await nobody.ask("GET", "/health"))[1]["status"] == "ok"
+        status, schema = await nobody.ask("GET", "/openapi.json")
+        assert status == 200
+        assert "/api/vscode/instances" in schema["paths"]
+        status, page = await nobody.ask("GET", "/docs")
+        assert b"/api/vscode/instances" in page
+        assert b"<script" not in page
+
+
+async def test_each_scope_has_its_calls(place: Place) -> None:
+    async with (
+        Client(place.url, token=place.window) as window,
+        Client(place.url, token=place.agent) as agent,
+    ):
+        assert (await agent.ask("GET", "/api/vscode/instances"))[0] == 200
+        assert (await agent.ask("GET", "/metrics"))[0] == 200
+        for client, method, path in (
+            (window, "GET", "/api/vscode/instances"),
+            (window, "POST", "/api/vscode/pair"),
+            (agent, "POST", "/api/vscode/pair"),
+            (agent, "GET", "/api/tokens"),
+        ):
+            status, said = await client.ask(method, path)
+            assert (status, said["code"]) == (403, "access.denied"), path
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}]
+)
+async def test_a_foreign_host_or_origin_is_refused(place: Place, headers: dict[str, str]) -> None:
+    """Host twice would be another matter, so the bare client of aiohttp asks."""
+    bearer = {"Authorization": f"Bearer {ADMIN}"}
+    async with aiohttp.ClientSession(headers={**bearer, **headers}) as session:
+        async with session.get(f"{place.url}/api/vscode/instances") as answer:
+            assert answer.status == 403
+            assert (await answer.json())["code"] == "access.denied"
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await session.ws_connect(f"{place.url}/socket.io/?EIO=4&transport=websocket")
+        assert refused.value.status == 403
+
+
+async def test_the_hubs_own_origin_is_welcome(place: Place) -> None:
+    async with Client(place.url) as client:
+        status, _ = await client.ask("GET", "/api/vscode/instances", headers={"Origin": place.url})
+        assert status == 200
+
+
+async def test_a_socket_without_a_good_token_is_refused_in_its_handshake(place: Place) -> None:
+    for headers in ({}, {"Authorization": "Bearer wrong"}):
+        async with aiohttp.ClientSession(headers=headers) as session:
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await session.ws_connect(f"{place.url}/socket.io/?EIO=4&transport=websocket")
+            assert refused.value.status == 401
+
+
+async def test_the_runtimes_link_says_that_its_token_is_wrong(place: Place) -> None:
+    async with HubLink(place.url, "wrong") as link:
+        with pytest.raises(AccessDenied, match="401"):
+            await link.connect()
+
+
+async def test_a_token_of_another_scope_is_told_which_would_do(place: Place) -> None:
+    async with HubLink(place.url, place.window) as link:
+        with pytest.raises(AccessDenied, match="agent or admin"):
+            await link.connect()
+    admin = SocketClient(place.url, ADMIN, namespace="/window", client="me", handlers={})
+    async with admin:
+        with pytest.raises(AccessDenied, match="window or session"):
+            await admin.connect()
+
+
+async def test_nobody_there_is_said(place: Place) -> None:
+    await place.stop()
+    async with HubLink(place.url, place.agent) as link:
+        with pytest.raises(HubUnreachable, match=place.url):
+            await link.connect()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "advice"), [(2, "update the hub"), (0, "update bascule-vscode/9")]
+)
+async def test_another_version_of_the_protocol_is_told_who_has_to_change(
+    place: Place, protocol: int, advice: str
+) -> None:
+    client = SocketClient(
+        place.url,
+        place.window,
+        namespace="/window",
+        client="bascule-vscode/9",
+        handlers={},
+        protocol=protocol,
+    )
+    async with client:
+        with pytest.raises(VersionMismatch, match=advice):
+            await client.connect()
+
+
+# Sizes ------------------------------------------------------------------------------------
+
+
+async def test_a_body_past_the_limit_is_refused_declared_or_not(place: Place) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield b" " * MEGABYTE
+
+    kind = {"Content-Type": "application/json"}
+    path = "/api/vscode/instance/x/actions"
+    async with Client(place.url) as client:
+        for body in (b" " * 2 * MEGABYTE, chunks()):
+            reply = await client.request("POST", path, body=body, headers=kind, timeout=20)
+            assert reply.status == 413
+            assert from_json(reply.body)["code"] == "message.too_large"
+
+
+async def test_a_body_that_is_no_json_is_refused(place: Place) -> None:
+    async with Client(place.url) as client:
+        for kind, status in (("text/plain", 415), ("application/json", 422)):
+            reply = await client.request(
+                "POST", "/api/vscode/register", body=b"hi", headers={"Content-Type": kind}
+            )
+            assert reply.status in (status, 403)
+
+
+@pytest.mark.slow
+async def test_a_frame_past_the_limit_closes_its_socket_and_no_other(
+    place: Place, tmp_path: Path
+) -> None:
+    async with place.fake_window(tmp_path) as window:
+        huge = SocketClient(place.url, place.agent, namespace="/runtime", client="me", handlers={})
+        lost = asyncio.Event()
+        huge._on_lost = lost.set
+        async with huge, HubLink(place.url, place.agent) as other:
+            await other.connect()
+            await huge.connect()
+            await huge.emit("oh_event", {"window_id": "x", "event": "x" * 100 * MEGABYTE})
+            await asyncio.wait_for(lost.wait(), 30)
+            assert len(await other.windows()) == 1
+            assert window.is_connected
+            assert other._socket.is_connected

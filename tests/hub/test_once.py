@@ -1,0 +1,105 @@
+"""Secrets that are good once: nonces and pairing codes."""
+
+from __future__ import annotations
+
+import pytest
+
+from bascule.core.errors import InvalidNonce, InvalidPairing
+from bascule.hub.once import Nonces, PairingCodes
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def nonces(clock: Clock) -> Nonces:
+    return Nonces(30, clock=clock)
+
+
+@pytest.fixture
+def codes(clock: Clock) -> PairingCodes:
+    return PairingCodes(600, clock=clock)
+
+
+def test_a_nonce_is_good_once(nonces: Nonces) -> None:
+    nonce = nonces.issue("socket")
+    assert nonces.redeem(nonce) == "socket"
+    with pytest.raises(InvalidNonce):
+        nonces.redeem(nonce)
+
+
+def test_a_nonce_is_good_for_a_while(nonces: Nonces, clock: Clock) -> None:
+    nonce = nonces.issue("socket")
+    clock.now += 31
+    with pytest.raises(InvalidNonce):
+        nonces.redeem(nonce)
+
+
+def test_a_nonce_ends_with_its_socket(nonces: Nonces) -> None:
+    nonce = nonces.issue("socket")
+    nonces.withdraw("socket")
+    with pytest.raises(InvalidNonce):
+        nonces.redeem(nonce)
+
+
+def test_another_nonce_voids_the_one_before(nonces: Nonces) -> None:
+    first, second = nonces.issue("socket"), nonces.issue("socket")
+    with pytest.raises(InvalidNonce):
+        nonces.redeem(first)
+    assert nonces.redeem(second) == "socket"
+
+
+def test_a_code_is_good_once_however_it_is_typed(codes: PairingCodes) -> None:
+    code = codes.issue("owner")
+    typed = f"{code.text[:4]}-{code.text[4:]}".lower()
+    assert len(code.text) == 8
+    assert codes.redeem(typed).owner == "owner"
+    with pytest.raises(InvalidPairing):
+        codes.redeem(code.text)
+
+
+def test_a_code_is_good_for_ten_minutes(codes: PairingCodes, clock: Clock) -> None:
+    code = codes.issue("owner")
+    clock.now += 601
+    with pytest.raises(InvalidPairing):
+        codes.redeem(code.text)
+
+
+def test_after_ten_wrong_codes_in_a_minute_even_the_right_one_waits(
+    codes: PairingCodes, clock: Clock
+) -> None:
+    code = codes.issue("owner")
+    for _ in range(10):
+        with pytest.raises(InvalidPairing, match="wrong"):
+            codes.redeem("AAAAAAAA")
+    with pytest.raises(InvalidPairing, match="minute"):
+        codes.redeem(code.text)
+    clock.now += 61
+    assert codes.redeem(code.text) == code
+
+
+def test_ten_wrong_codes_in_an_hour_close_nothing(codes: PairingCodes, clock: Clock) -> None:
+    for _ in range(10):
+        clock.now += 300
+        with pytest.raises(InvalidPairing):
+            codes.redeem("AAAAAAAA")
+    assert codes.redeem(codes.issue("owner").text).owner == "owner"
+
+
+def test_codes_that_wait_are_bounded(codes: PairingCodes, clock: Clock) -> None:
+    for _ in range(100):
+        codes.issue("owner")
+    with pytest.raises(InvalidPairing):
+        codes.issue("owner")
+    clock.now += 601
+    codes.issue("owner")

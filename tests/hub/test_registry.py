@@ -1,0 +1,101 @@
+"""Which host speaks for a window."""
+
+from __future__ import annotations
+
+import pytest
+
+from bascule.core.errors import NoSuchWindow, WindowGone, WindowUnhealthy
+from bascule.core.windows import Window, WindowId
+from bascule.hub.registry import Host, Registry
+
+ID = WindowId("one")
+WINDOW = Window(id=ID, name="project")
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return Registry()
+
+
+def add(registry: Registry, host: str) -> Host:
+    return registry.register(WINDOW, host, f"socket-{host}")[0]
+
+
+def die(registry: Registry, host: Host) -> None:
+    registry.missed(host)
+    registry.missed(host)
+
+
+def test_the_newest_host_speaks_for_its_window(registry: Registry) -> None:
+    add(registry, "old")
+    new = add(registry, "new")
+    assert registry.speaker(ID) is new
+    assert registry.window(ID).hosts == 2
+
+
+def test_one_miss_is_forgiven_and_two_are_not(registry: Registry) -> None:
+    host = add(registry, "host")
+    registry.missed(host)
+    assert registry.window(ID).status == "healthy"
+    registry.missed(host)
+    assert registry.window(ID).status == "unhealthy"
+    with pytest.raises(WindowUnhealthy):
+        registry.speaker(ID)
+
+
+def test_one_answer_makes_a_host_healthy_again(registry: Registry) -> None:
+    host = add(registry, "host")
+    die(registry, host)
+    registry.answered(host)
+    assert registry.speaker(ID) is host
+
+
+def test_an_older_host_that_lives_goes_before_a_newer_that_does_not(registry: Registry) -> None:
+    old, new = add(registry, "old"), add(registry, "new")
+    die(registry, new)
+    assert registry.speaker(ID) is old
+    assert registry.window(ID).status == "healthy"
+
+
+def test_a_window_without_a_socket_is_gone_until_it_comes_back(registry: Registry) -> None:
+    host = add(registry, "host")
+    assert registry.lost(host.sid) is host
+    assert registry.window(ID).status == "gone"
+    with pytest.raises(WindowGone) as gone:
+        registry.speaker(ID)
+    assert gone.value.detail["sent"] is False
+    add(registry, "host")
+    assert registry.window(ID).status == "healthy"
+
+
+def test_a_host_that_comes_back_replaces_itself(registry: Registry) -> None:
+    before = add(registry, "host")
+    after, replaced = registry.register(WINDOW, "host", "another-socket")
+    assert list(replaced) == [before]
+    assert registry.speaker(ID) is after
+    assert registry.lost(before.sid) is None
+    assert registry.window(ID).status == "healthy"
+
+
+def test_a_window_ends_with_its_last_host(registry: Registry) -> None:
+    first, second = add(registry, "first"), add(registry, "second")
+    registry.forget(first)
+    assert registry.window(ID).hosts == 1
+    registry.forget(second)
+    assert registry.windows() == []
+    with pytest.raises(NoSuchWindow):
+        registry.speaker(ID)
+
+
+def test_forgetting_a_host_leaves_what_replaced_it(registry: Registry) -> None:
+    before = add(registry, "host")
+    after = add(registry, "host")
+    registry.forget(before)
+    assert registry.speaker(ID) is after
+
+
+def test_the_first_registration_is_remembered(registry: Registry) -> None:
+    add(registry, "host")
+    first = registry.window(ID).registered_at
+    add(registry, "host")
+    assert registry.window(ID).registered_at == first

@@ -1,0 +1,94 @@
+"""Tokens and where they are kept."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bascule.core.errors import InvalidRequest, InvalidSetting
+from bascule.core.windows import WindowId
+from bascule.hub.sqlite import SqliteStore
+from bascule.hub.tokens import Tokens, admin_token
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    async with SqliteStore(tmp_path / "hub.sqlite") as store:
+        await store.open()
+        yield store
+
+
+def test_the_admin_token_is_made_once_and_nobody_else_can_read_it(tmp_path: Path) -> None:
+    token = admin_token(tmp_path / "state")
+    file = tmp_path / "state/admin-token"
+    assert admin_token(tmp_path / "state") == token
+    assert len(token) == 47
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_an_empty_token_file_is_no_token(tmp_path: Path) -> None:
+    (tmp_path / "admin-token").touch()
+    with pytest.raises(InvalidSetting):
+        admin_token(tmp_path)
+
+
+async def test_a_token_tells_who_brings_it(store: SqliteStore) -> None:
+    tokens = Tokens(store, "the-first")
+    token = await tokens.create("helper", "agent", owner="ann")
+    identity = await tokens.identify(token)
+    assert identity is not None
+    assert (identity.name, identity.owner, identity.scope) == ("helper", "ann", "agent")
+    assert (await tokens.identify("the-first")) is not None
+    assert (await tokens.identify(token + "x")) is None
+    assert (await tokens.identify("")) is None
+
+
+async def test_a_token_is_not_in_the_store(store: SqliteStore, tmp_path: Path) -> None:
+    token = await Tokens(store, "first").create("helper", "agent")
+    held = b"".join(path.read_bytes() for path in tmp_path.glob("hub.sqlite*"))
+    assert b"helper" in held
+    assert token.encode() not in held
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in tmp_path.glob("hub.*"))
+
+
+async def test_a_token_expires(store: SqliteStore) -> None:
+    now = 1000.0
+    tokens = Tokens(store, "first", clock=lambda: now)
+    token = await tokens.create("helper", "agent", lifetime=10)
+    assert await tokens.identify(token) is not None
+    now = 1010.0
+    assert await tokens.identify(token) is None
+
+
+async def test_a_revoked_token_is_unknown(store: SqliteStore) -> None:
+    tokens = Tokens(store, "first")
+    token = await tokens.create("helper", "agent")
+    assert await tokens.revoke("helper")
+    assert not await tokens.revoke("helper")
+    assert await tokens.identify(token) is None
+
+
+async def test_two_tokens_cannot_have_one_name(store: SqliteStore) -> None:
+    tokens = Tokens(store, "first")
+    await tokens.create("helper", "agent")
+    with pytest.raises(InvalidRequest, match="helper"):
+        await tokens.create("helper", "window")
+    assert [row.scope for row in await store.list_tokens()] == ["agent"]
+
+
+async def test_a_window_id_belongs_to_its_first_key_and_owner(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    window = WindowId("one")
+    assert await store.bind_window(window, "key", "ann")
+    assert not await store.bind_window(window, "other", "ann")
+    assert not await store.bind_window(window, "key", "bob")
+    await store.aclose()
+    async with SqliteStore(tmp_path / "hub.sqlite") as again:
+        await again.open()
+        assert await again.bind_window(window, "key", "ann")
+        assert not await again.bind_window(window, "other", "ann")

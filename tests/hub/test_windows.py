@@ -1,0 +1,309 @@
+"""Windows come, are known, and leave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from bascule.core.actions import CmdRun, FileRead
+from bascule.core.errors import (
+    AccessDenied,
+    InvalidNonce,
+    NoSuchWindow,
+    WindowGone,
+    WindowTaken,
+    WindowUnhealthy,
+)
+from bascule.core.windows import WindowId
+from bascule.hub import Identity
+from bascule.link.hub import HubLink
+from bascule.link.socketio import SocketClient
+from bascule.testing.window import FakeWindow, Journal
+from bascule.wire import encode_action, error_from_wire
+
+from .serving import Client, Place
+
+ADMIN = Identity(name="admin", owner="admin", scope="admin")
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    async with Place(tmp_path / "state", heartbeat=0.05, probe_timeout=0.2) as place:
+        yield place
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    path = tmp_path / "workspace"
+    path.mkdir()
+    return path
+
+
+async def until(place: Place, window: FakeWindow, status: str) -> None:
+    """Wait for the hub to say so; each change of a status wakes this."""
+    while True:
+        news = place.hub._sockets.next_news()
+        try:
+            now = place.hub._registry.window(WindowId(window.id)).status
+        except NoSuchWindow:
+            now = "gone"
+        if now == status:
+            return
+        await news
+
+
+async def register(place: Place, **changed: Any) -> tuple[int, Any]:
+    """Register as a window of our own making would."""
+    nonces: asyncio.Queue[str] = asyncio.Queue()
+
+    async def greeted(hello: Any) -> None:
+        nonces.put_nowait(hello["nonce"])
+
+    token = changed.pop("token", place.window)
+    socket = SocketClient(
+        place.url, token, namespace="/window", client="me", handlers={}, on_connected=greeted
+    )
+    async with socket, Client(place.url, token=changed.pop("by", token)) as client:
+        await socket.connect()
+        body = {
+            "nonce": nonces.get_nowait(),
+            "window_id": str(uuid4()),
+            "window_key": "k" * 43,
+            "host_id": str(uuid4()),
+            "name": "made up",
+            **changed,
+        }
+        return await client.ask("POST", "/api/vscode/register", body)
+
+
+# Coming -----------------------------------------------------------------------------------
+
+
+async def test_a_registered_window_is_listed_with_what_it_said(
+    place: Place, workspace: Path
+) -> None:
+    async with (
+        place.fake_window(workspace, name="project") as window,
+        Client(place.url, token=place.agent) as agent,
+    ):
+        status, (listed,) = await agent.ask("GET", "/api/vscode/instances")
+        assert status == 200
+        assert listed["connection_id"] == window.id
+        assert listed["status"] == "healthy"
+        assert listed["folders"] == [{"name": "project", "path": str(workspace)}]
+        assert listed["workspace_path"] == str(workspace)
+        assert "run" in listed["capabilities"]
+        _, again = await agent.ask("GET", f"/api/vscode/instance/{window.id}")
+        assert again == {**listed, "last_heartbeat": again["last_heartbeat"]}
+        stats = (await agent.ask("GET", "/api/vscode/registry/stats"))[1]
+        assert (stats["total_instances"], stats["status_counts"]) == (1, {"healthy": 1})
+        assert stats["recent_activity"] == 1
+
+
+async def test_an_unknown_window_is_a_404(place: Place) -> None:
+    async with Client(place.url) as client:
+        status, said = await client.ask("GET", "/api/vscode/instance/none")
+        assert (status, said["code"]) == (404, "window.not_found")
+
+
+async def test_earlier_names_for_folders_are_understood(place: Place) -> None:
+    status, said = await register(place, name="", workspace_name="old", workspace_path="/old")
+    assert status == 200, said
+    (window,) = await place.hub.windows(ADMIN).windows()
+    assert (window.name, window.folders[0].path) == ("old", "/old")
+
+
+async def test_a_nonce_of_another_time_is_refused(place: Place) -> None:
+    status, said = await register(place, nonce="made-up")
+    assert status == 400
+    assert isinstance(error_from_wire(said), InvalidNonce)
+
+
+async def test_a_nonce_is_for_the_token_of_its_socket(place: Place) -> None:
+    other = await place.token("another", "window")
+    status, said = await register(place, by=other)
+    assert (status, said["code"]) == (400, "nonce.invalid")
+
+
+async def test_a_window_id_cannot_be_taken_over(place: Place, workspace: Path) -> None:
+    async with place.fake_window(workspace) as window:
+        status, said = await register(place, window_id=window.id)
+        assert status == 409
+        assert isinstance(error_from_wire(said), WindowTaken)
+        (listed,) = await place.hub.windows(ADMIN).windows()
+        assert listed.hosts == 1
+    await place.stop()
+    await place.start()
+    status, said = await register(place, window_id=window.id)
+    assert (status, said["code"]) == (409, "window.taken")
+
+
+async def test_nor_with_the_key_by_another_owner(place: Place, workspace: Path) -> None:
+    theirs = await place.token("theirs", "window", owner="bob")
+    async with place.fake_window(workspace) as window:
+        key = window.journal.window_key
+        status, _ = await register(place, window_id=window.id, window_key=key, token=theirs)
+        assert status == 409
+
+
+async def test_owners_do_not_see_each_others_windows(place: Place, workspace: Path) -> None:
+    bob = await place.token("bobs agent", "agent", owner="bob")
+    async with (
+        place.fake_window(workspace) as window,
+        Client(place.url, token=bob) as client,
+        HubLink(place.url, bob) as link,
+    ):
+        assert await client.ask("GET", "/api/vscode/instances") == (200, [])
+        assert (await client.ask("GET", f"/api/vscode/instance/{window.id}"))[0] == 404
+        await link.connect()
+        with pytest.raises(NoSuchWindow):
+            await link.act(WindowId(window.id), CmdRun("true"))
+        assert window.done == []
+
+
+async def test_pairing_gives_a_window_a_token(place: Place, workspace: Path) -> None:
+    async with Client(place.url) as admin, Client(place.url, token="") as nobody:
+        _, pairing = await admin.ask("POST", "/api/vscode/pair")
+        assert pairing["code"] in pairing["link"]
+        status, paired = await nobody.ask("POST", f"/api/vscode/pair/{pairing['code']}")
+        assert (status, paired["hub"]) == (200, place.url)
+        status, said = await nobody.ask("POST", f"/api/vscode/pair/{pairing['code']}")
+        assert (status, said["code"]) == (403, "pair.invalid")
+    async with place.fake_window(workspace, token=paired["token"]) as window:
+        assert window.is_connected
+
+
+async def test_guessing_codes_is_stopped(place: Place) -> None:
+    async with Client(place.url) as admin, Client(place.url, token="") as nobody:
+        _, pairing = await admin.ask("POST", "/api/vscode/pair")
+        for _ in range(10):
+            assert (await nobody.ask("POST", "/api/vscode/pair/AAAAAAAA"))[0] == 403
+        status, said = await nobody.ask("POST", f"/api/vscode/pair/{pairing['code']}")
+        assert status == 403
+        assert "minute" in said["message"]
+
+
+# Living -----------------------------------------------------------------------------------
+
+
+async def test_a_window_whose_editor_is_dead_is_unhealthy_and_its_actions_end(
+    place: Place, workspace: Path
+) -> None:
+    async with place.fake_window(workspace) as window:
+        link = place.hub.windows(ADMIN)
+        running = asyncio.create_task(link.act(WindowId(window.id), CmdRun("sleep 60")))
+        window.editor_is_dead = True
+        with pytest.raises(WindowUnhealthy):
+            await running
+        assert (await link.windows())[0].status == "unhealthy"
+        with pytest.raises(WindowUnhealthy):
+            await link.act(WindowId(window.id), FileRead("x"))
+
+        window.editor_is_dead = False
+        await asyncio.wait_for(link.returned(WindowId(window.id)), 10)
+        assert (await link.windows())[0].status == "healthy"
+
+
+async def test_by_default_a_dead_editor_is_noticed_within_nine_seconds() -> None:
+    settings = Place().settings
+    assert settings.heartbeat + 2 * settings.probe_timeout <= 9
+
+
+async def test_a_zombie_makes_way_for_a_living_host(place: Place, workspace: Path) -> None:
+    journal = Journal()
+    async with (
+        place.fake_window(workspace, journal=journal) as living,
+        place.fake_window(workspace, journal=journal) as zombie,
+    ):
+        link = place.hub.windows(ADMIN)
+        (window,) = await link.windows()
+        assert window.hosts == 2
+        running = asyncio.create_task(link.act(window.id, CmdRun("sleep 60")))
+        zombie.editor_is_dead = True
+        with pytest.raises(WindowUnhealthy):
+            await running
+        assert (await link.windows())[0].status == "healthy"
+        await link.act(window.id, CmdRun("true"))
+        assert (len(zombie.done), len(living.done)) == (1, 1)
+
+
+async def test_a_window_that_leaves_is_gone_and_then_forgotten(workspace: Path) -> None:
+    async with Place(forget_after=0.2) as place:
+        async with place.fake_window(workspace) as window:
+            pass
+        link = place.hub.windows(ADMIN)
+        await until(place, window, "gone")
+        with pytest.raises((WindowGone, NoSuchWindow)):
+            await link.act(WindowId(window.id), CmdRun("true"))
+        while await link.windows():
+            await place.hub._sockets.next_news()
+
+
+async def test_unregistering_ends_a_window(place: Place, workspace: Path) -> None:
+    async with (
+        place.fake_window(workspace) as window,
+        Client(place.url, token=place.window) as client,
+    ):
+        assert (await client.ask("POST", f"/api/vscode/heartbeat/{window.id}"))[0] == 200
+        assert (await client.ask("DELETE", f"/api/vscode/unregister/{window.id}"))[0] == 200
+        status, said = await client.ask("DELETE", f"/api/vscode/unregister/{window.id}")
+        assert (status, said["code"]) == (404, "window.not_found")
+        with pytest.raises(AccessDenied, match="ended this connection"):
+            await window.wait_ended()
+
+
+# Acting -----------------------------------------------------------------------------------
+
+
+async def test_an_action_over_http_is_answered_with_its_observation(
+    place: Place, workspace: Path
+) -> None:
+    async with (
+        place.fake_window(workspace) as window,
+        Client(place.url, token=place.agent) as agent,
+    ):
+        path = f"/api/vscode/instance/{window.id}/actions"
+        action = encode_action(CmdRun("echo hi"))
+        status, seen = await agent.ask("POST", path, action)
+        assert (status, seen["content"], seen["cause"]) == (200, "hi\n", action["id"])
+        assert (await agent.ask("POST", path, action))[1]["id"] == seen["id"]
+        assert window.done == [action["id"]]
+        assert window.agents == {"agent"}
+        status, said = await agent.ask("POST", path, {"action": "read", "args": {}})
+        assert (status, said["code"]) == (422, "action.invalid")
+
+
+async def test_an_id_is_no_way_to_anothers_answer(place: Place, workspace: Path) -> None:
+    thief = await place.token("thief", "agent")
+    async with (
+        place.fake_window(workspace) as window,
+        HubLink(place.url, place.agent) as link,
+        HubLink(place.url, thief) as other,
+    ):
+        await link.connect()
+        await other.connect()
+        action, begun = CmdRun("echo up; read word; echo got $word"), asyncio.Event()
+        running = asyncio.create_task(
+            link.act(WindowId(window.id), action, on_progress=lambda _: begun.set())
+        )
+        await begun.wait()
+        with pytest.raises(Exception, match="somebody else"):
+            await other.act(WindowId(window.id), action)
+        await link.act(WindowId(window.id), CmdRun("this", is_input=True))
+        assert "got this" in (await running).content
+
+
+async def test_what_happens_is_counted(place: Place, workspace: Path) -> None:
+    async with (
+        place.fake_window(workspace) as window,
+        Client(place.url, token=place.agent) as agent,
+    ):
+        await place.hub.windows(ADMIN).act(WindowId(window.id), CmdRun("true"))
+        _, text = await agent.ask("GET", "/metrics")
+        assert b'bascule_hub_actions_total{kind="run",outcome="run"} 1.0' in text
+        assert b'bascule_hub_windows{status="healthy"} 1.0' in text

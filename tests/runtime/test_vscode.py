@@ -1,0 +1,91 @@
+"""`VSCodeRuntime` on a real hub with a window that has no editor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bascule.hub import Identity
+from bascule.runtime.verbs import Verbs
+from bascule.runtime.vscode import VSCodeRuntime
+from bascule.sandbox.settings import SandboxSettings
+from bascule.testing.window import FakeWindow
+from tests.contracts.runtime import Make, RuntimeSuite
+from tests.hub.serving import Place
+
+MISSING = {
+    "test_bytes_that_are_no_text_are_whole_in_the_log": "log",
+    "test_output_past_the_limit_keeps_head_and_tail_and_the_log_the_rest": "log",
+    "test_a_log_is_searched": "log",
+    "test_what_a_log_no_longer_holds_is_said": "log",
+    "test_a_shell_nobody_made_has_no_log": "log",
+    "test_a_file_goes_in_and_comes_out_as_it_was": "upload and download",
+    "test_a_file_comes_out_under_the_name_given": "download",
+    "test_a_zip_is_a_file_like_any_other": "upload",
+    "test_a_directory_goes_in_and_comes_out_with_all_below_it": "upload and download",
+    "test_what_is_not_there_cannot_come_out": "download",
+    "test_what_is_not_there_cannot_go_in": "upload",
+}
+"""Tests of what a window cannot do, and the capability each would need."""
+
+
+class _InAWindow(VSCodeRuntime):
+    """A runtime that brings its hub and window along."""
+
+    def __init__(self, settings: SandboxSettings, **keywords: Any) -> None:
+        self.place = Place()
+        self._sandbox_settings = settings
+        self.fake: FakeWindow | None = None
+        super().__init__(self.place.url, "set when it is known", **keywords)
+
+    async def connect(self) -> None:
+        await self.place.__aenter__()
+        self.fake = FakeWindow(self.place.url, self.place.window, self._sandbox_settings)
+        await self.fake.connect()
+        self._link = self.make_link()
+        await super().connect()
+
+    def make_link(self) -> Any:
+        return VSCodeRuntime(self.place.url, self.place.agent)._link
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        if self.fake is not None:
+            await self.fake.aclose()
+        await self.place.hub.aclose()
+
+
+class _InTheHub(_InAWindow):
+    """The same without a socket between runtime and hub."""
+
+    def make_link(self) -> Any:
+        return self.place.hub.windows(Identity(name="agent", owner="admin", scope="agent"))
+
+
+class _WindowSuite(RuntimeSuite):
+    @pytest.fixture(autouse=True)
+    def only_what_a_window_can_do(self, request: pytest.FixtureRequest) -> None:
+        name = request.node.originalname
+        if name in MISSING:
+            pytest.skip(f"missing capability: {MISSING[name]}")
+
+
+@pytest.mark.slow
+class TestOverSockets(_WindowSuite):
+    @pytest.fixture
+    def make(self) -> Make:
+        def make(settings: SandboxSettings, **keywords: Any) -> Verbs:
+            return _InAWindow(settings, **keywords)
+
+        return make
+
+
+@pytest.mark.slow
+class TestInTheHubsProcess(_WindowSuite):
+    @pytest.fixture
+    def make(self) -> Make:
+        def make(settings: SandboxSettings, **keywords: Any) -> Verbs:
+            return _InTheHub(settings, **keywords)
+
+        return make

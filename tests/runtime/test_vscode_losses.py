@@ -1,0 +1,346 @@
+"""What becomes of actions when window, hub or network fail under them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bascule.core.actions import CmdRun, FileRead, FileWrite
+from bascule.core.errors import (
+    AccessDenied,
+    AmbiguousWindow,
+    HubUnreachable,
+    InvalidSetting,
+    NotSupported,
+    NoWindow,
+    OutcomeUnknown,
+    UsageError,
+    WindowGone,
+    WindowUnhealthy,
+)
+from bascule.core.observations import CmdOutput, Error
+from bascule.runtime.sync import SyncRuntime
+from bascule.runtime.vscode import VSCodeRuntime
+from bascule.testing.window import Journal
+from tests.hub.serving import Line, Place
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    async with Place(tmp_path / "state") as place:
+        yield place
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    path = tmp_path / "workspace"
+    path.mkdir()
+    return path
+
+
+class Begun:
+    """Notices the first output of a command."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def __call__(self, _progress: object) -> None:
+        self._event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+# The line -------------------------------------------------------------------------------------
+
+
+async def test_an_observation_in_flight_when_the_windows_line_is_cut_arrives_once(
+    place: Place, workspace: Path
+) -> None:
+    async with (
+        Line(place.port) as line,
+        place.fake_window(workspace, url=line.url) as window,
+        VSCodeRuntime(place.url, place.agent) as runtime,
+    ):
+        os.mkfifo(workspace / "pipe")
+        begun = Begun()
+        running = asyncio.create_task(
+            runtime.run("echo up; read w < pipe; echo $w >> lines; cat lines", on_progress=begun)
+        )
+        await begun.wait()
+        line.cut()
+        await asyncio.to_thread((workspace / "pipe").write_text, "once\n")
+        while not window.journal.unsent():  # the observation is there and nobody has it
+            await asyncio.sleep(0.01)
+        line.mend()
+        assert (await running).content.endswith("once\n")
+        assert (workspace / "lines").read_text() == "once\n"
+
+
+async def test_an_action_sent_into_a_cut_line_is_done_once(place: Place, workspace: Path) -> None:
+    async with (
+        Line(place.port) as line,
+        place.fake_window(workspace) as window,
+        VSCodeRuntime(line.url, place.agent) as runtime,
+    ):
+        os.mkfifo(workspace / "pipe")
+        begun = Begun()
+        running = asyncio.create_task(
+            runtime.run("echo up; echo x >> lines; read w < pipe; cat lines", on_progress=begun)
+        )
+        await begun.wait()
+        line.cut()
+        line.mend()
+        await runtime.run("true", shell="other")  # the link is back
+        await asyncio.to_thread((workspace / "pipe").write_text, "go\n")
+        assert (await running).content.endswith("x\n")
+        assert (workspace / "lines").read_text() == "x\n"
+        assert len(window.done) == 2
+
+
+async def test_a_line_that_is_silent_for_a_while_loses_nothing(
+    place: Place, workspace: Path
+) -> None:
+    async with (
+        Line(place.port) as line,
+        place.fake_window(workspace, url=line.url),
+        VSCodeRuntime(place.url, place.agent) as runtime,
+    ):
+        line.hold()
+        running = asyncio.create_task(runtime.run("echo here"))
+        await asyncio.sleep(0.3)
+        assert not running.done()
+        line.mend()
+        assert (await running).content == "here\n"
+
+
+# The hub --------------------------------------------------------------------------------------
+
+
+async def test_a_hub_restarted_under_load_loses_and_doubles_nothing(
+    place: Place, workspace: Path
+) -> None:
+    """Every action leaves a line behind; each has to be there once."""
+    count, workers = 300, 10
+    async with (
+        place.fake_window(workspace) as window,
+        VSCodeRuntime(place.url, place.agent) as runtime,
+    ):
+        done = 0
+        restart = asyncio.Event()
+
+        async def work(worker: int) -> None:
+            nonlocal done
+            for n in range(count // workers):
+                line = f"{worker}.{n}"
+                seen = await runtime.run(f"echo {line} | tee -a log.{worker}", shell=f"w{worker}")
+                assert seen.content == f"{line}\n"
+                done += 1
+                if done % 70 == 0:
+                    restart.set()
+
+        async def interfere() -> None:
+            for _ in range(3):
+                await restart.wait()
+                restart.clear()
+                await place.stop()
+                await place.start()
+
+        interfering = asyncio.create_task(interfere())
+        await asyncio.gather(*map(work, range(workers)))
+        await interfering
+
+    for worker in range(workers):
+        lines = (workspace / f"log.{worker}").read_text().split()
+        assert lines == [f"{worker}.{n}" for n in range(count // workers)]
+    assert len(window.done) == len(set(window.done)) == count
+
+
+async def test_a_hub_that_stays_away_is_said_to(place: Place, workspace: Path) -> None:
+    async with (
+        place.fake_window(workspace),
+        VSCodeRuntime(place.url, place.agent, patience=0.3) as runtime,
+    ):
+        await runtime.run("true")
+        await place.stop()
+        with pytest.raises(HubUnreachable):
+            await runtime.run("true")
+
+
+async def test_a_token_that_was_revoked_meanwhile_ends_the_runtime(
+    place: Place, workspace: Path
+) -> None:
+    async with place.fake_window(workspace), VSCodeRuntime(place.url, place.agent) as runtime:
+        await place.hub.tokens.revoke("agent")
+        await runtime.run("true")  # the socket it has is good
+        await place.stop()
+        await place.start()
+        with pytest.raises(AccessDenied):
+            await runtime.run("true")
+
+
+# The window -----------------------------------------------------------------------------------
+
+
+async def test_an_action_the_reload_killed_ends_in_a_named_error(
+    place: Place, workspace: Path
+) -> None:
+    journal = Journal()
+    async with (
+        place.fake_window(workspace, journal=journal) as before,
+        VSCodeRuntime(place.url, place.agent) as runtime,
+    ):
+        begun = Begun()
+        running = asyncio.create_task(
+            runtime.act(CmdRun("echo x >> lines; echo up; sleep 60"), on_progress=begun)
+        )
+        await begun.wait()
+        await before.aclose()
+        async with place.fake_window(workspace, journal=journal) as after:
+            seen = await running
+            assert isinstance(seen, Error)
+            assert seen.error_id == "outcome.unknown"
+            assert after.done == []
+            assert (await runtime.run("echo alive")).content == "alive\n"
+            assert (workspace / "lines").read_text() == "x\n"
+
+
+async def test_what_ended_before_the_reload_is_answered_after_it(
+    place: Place, workspace: Path
+) -> None:
+    journal, action = Journal(), CmdRun("echo x | tee -a lines")
+    seen = []
+    for _ in range(2):
+        async with (
+            place.fake_window(workspace, journal=journal),
+            VSCodeRuntime(place.url, place.agent) as runtime,
+        ):
+            seen.append(await runtime.act(action))
+    first, again = seen
+    assert isinstance(again, CmdOutput)
+    assert again.id == first.id
+    assert (workspace / "lines").read_text() == "x\n"
+
+
+async def test_a_window_that_does_not_come_back_leaves_the_outcome_unknown(
+    place: Place, workspace: Path
+) -> None:
+    async with (
+        place.fake_window(workspace) as window,
+        VSCodeRuntime(place.url, place.agent, patience=0.3) as runtime,
+    ):
+        begun = Begun()
+        running = asyncio.create_task(runtime.run("echo up; sleep 60", on_progress=begun))
+        await begun.wait()
+        await window.aclose()
+        with pytest.raises(OutcomeUnknown):
+            await running
+        with pytest.raises(WindowGone):
+            await runtime.run("true")
+
+
+async def test_a_window_whose_editor_dies_ends_its_actions_by_name(workspace: Path) -> None:
+    async with (
+        Place(heartbeat=0.05, probe_timeout=0.2) as place,
+        place.fake_window(workspace) as window,
+        VSCodeRuntime(place.url, place.agent) as runtime,
+    ):
+        begun = Begun()
+        running = asyncio.create_task(runtime.run("echo up; sleep 60", on_progress=begun))
+        await begun.wait()
+        window.editor_is_dead = True
+        with pytest.raises(WindowUnhealthy):
+            await running
+
+
+async def test_what_is_too_large_is_an_error_on_either_way(workspace: Path) -> None:
+    async with (
+        Place(message_bytes=1 << 20) as place,
+        place.fake_window(workspace),
+        VSCodeRuntime(place.url, place.agent) as runtime,
+    ):
+        there = await runtime.act(FileWrite("big", "x" * (2 << 20)))
+        assert isinstance(there, Error)
+        assert there.error_id == "message.too_large"
+        back = await runtime.act(CmdRun("printf '%02000000d' 0", output_limit=0))
+        assert isinstance(back, Error)
+        assert back.error_id == "message.too_large"
+        assert (await runtime.run("echo fine")).content == "fine\n"
+
+
+async def test_actions_are_begun_in_the_order_they_were_sent(place: Place, workspace: Path) -> None:
+    async with (
+        place.fake_window(workspace) as window,
+        VSCodeRuntime(place.url, place.agent) as runtime,
+    ):
+        actions = [FileRead(f"file-{n}") for n in range(200)]
+        await asyncio.gather(*map(runtime.act, actions))
+        assert window.done == [action.id for action in actions]
+
+
+# Picking --------------------------------------------------------------------------------------
+
+
+async def test_two_windows_are_ambiguous_until_one_is_named(place: Place, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    async with (
+        place.fake_window(tmp_path / "one", name="first"),
+        place.fake_window(tmp_path / "two", name="second"),
+    ):
+        with pytest.raises(AmbiguousWindow, match=r"first.*second"):
+            await VSCodeRuntime(place.url, place.agent).connect()
+        async with VSCodeRuntime(place.url, place.agent, window=str(tmp_path / "two")) as runtime:
+            assert runtime.window.name == "second"
+            assert (await runtime.run("pwd")).content == f"{tmp_path}/two\n"
+
+
+async def test_no_window_is_said(place: Place) -> None:
+    with pytest.raises(NoWindow, match="Connect"):
+        await VSCodeRuntime(place.url, place.agent).connect()
+
+
+async def test_hub_token_and_window_come_from_the_environment(
+    place: Place, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InvalidSetting, match="BASCULE_HUB"):
+        VSCodeRuntime()
+    monkeypatch.setenv("BASCULE_HUB", place.url)
+    with pytest.raises(InvalidSetting, match="BASCULE_TOKEN"):
+        VSCodeRuntime()
+    monkeypatch.setenv("BASCULE_TOKEN", place.agent)
+    monkeypatch.setenv("BASCULE_WINDOW", "elsewhere")
+    async with place.fake_window(workspace):
+        with pytest.raises(NoWindow, match="elsewhere"):
+            await VSCodeRuntime().connect()
+        async with VSCodeRuntime(window="fake") as runtime:
+            assert runtime.window.folders[0].path == str(workspace)
+
+
+async def test_what_a_window_cannot_do_is_named(place: Place, workspace: Path) -> None:
+    async with place.fake_window(workspace), VSCodeRuntime(place.url, place.agent) as runtime:
+        for work in (
+            runtime.upload(workspace, "x"),
+            runtime.download("x", workspace),
+            runtime.read_log(),
+            runtime.search_log("x"),
+        ):
+            with pytest.raises(NotSupported):
+                await work
+    with pytest.raises(UsageError):
+        await runtime.connect()
+
+
+async def test_code_that_does_not_await_has_the_same_words(place: Place, workspace: Path) -> None:
+    def use() -> str:
+        with SyncRuntime(VSCodeRuntime(place.url, place.agent)) as runtime:
+            return runtime.run("echo hi").content
+
+    async with place.fake_window(workspace):
+        assert await asyncio.to_thread(use) == "hi\n"
