@@ -15,7 +15,7 @@ import bascule
 
 
 @pytest.mark.slow
-@pytest.mark.network
+@pytest.mark.editor
 def test_its_event_types_are_those_of_the_schema(project: Path) -> None:
     env = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(project / "src")}
     script = [str(project / "scripts/protocol"), "--check"]
