@@ -3,6 +3,8 @@ import * as vscode from "vscode";
 import { Display } from "./display";
 import type { BashShell, Shown } from "./shell";
 
+/** Milliseconds for which what is written is gathered: every piece is a message to the window. */
+const GATHER = 30;
 const PROMPT = "\x1b[32m$\x1b[0m ";
 
 /**
@@ -17,7 +19,9 @@ export class ShellTerminal implements vscode.Pseudoterminal {
     this.write(this.withReturns(this.decoder.decode(data, { stream: true }))),
   );
   private readonly listening;
-  private unseen: string[] | undefined = [];
+  private isOpen = false;
+  private unwritten = "";
+  private gathering: NodeJS.Timeout | undefined;
   private line = "";
   private afterReturn = false;
   private atLineStart = true;
@@ -35,9 +39,8 @@ export class ShellTerminal implements vscode.Pseudoterminal {
   }
 
   open(size: vscode.TerminalDimensions | undefined): void {
-    const missed = this.unseen ?? [];
-    this.unseen = undefined;
-    for (const text of missed) this.writing.fire(text);
+    this.isOpen = true;
+    this.flush();
     if (size) this.setDimensions(size);
   }
 
@@ -52,6 +55,7 @@ export class ShellTerminal implements vscode.Pseudoterminal {
 
   close(): void {
     this.listening.dispose();
+    clearTimeout(this.gathering);
     this.onClosed();
   }
 
@@ -106,7 +110,14 @@ export class ShellTerminal implements vscode.Pseudoterminal {
   private write(text: string): void {
     if (!text) return;
     this.atLineStart = text.endsWith("\n");
-    if (this.unseen) this.unseen.push(text);
-    else this.writing.fire(text);
+    this.unwritten += text;
+    if (this.isOpen) this.gathering ??= setTimeout(() => this.flush(), GATHER);
+  }
+
+  private flush(): void {
+    this.gathering = undefined;
+    const text = this.unwritten;
+    this.unwritten = "";
+    if (text) this.writing.fire(text);
   }
 }

@@ -11,6 +11,7 @@ export class Status implements Disposable {
     100,
   );
   private busy = 0;
+  private redraw: NodeJS.Timeout | undefined;
   private state: ConnectionState = { is: "closed" };
 
   constructor() {
@@ -26,10 +27,15 @@ export class Status implements Disposable {
 
   running(count: number): void {
     this.busy = count;
-    this.draw();
+    // Not for every action: agents can be faster than the window draws.
+    this.redraw ??= setTimeout(() => {
+      this.redraw = undefined;
+      this.draw();
+    }, 200);
   }
 
   dispose(): void {
+    clearTimeout(this.redraw);
     this.item.dispose();
   }
 
