@@ -28,14 +28,15 @@ from bascule.core.windows import Window
 from bascule.link.hub import HubLink
 from bascule.wire import error_observation
 
-from .verbs import Verbs, with_timeout
+from .verbs import with_timeout
 from .window_choice import choose
+from .window_verbs import WindowVerbs
 
 _GRACE: Final = 150.0
 """Seconds an answer may take past the action's own time-out: the user has 120 to consent."""
 
 
-class VSCodeRuntime(Verbs):
+class VSCodeRuntime(WindowVerbs):
     """Does actions in a VS Code window that is connected to a hub.
 
     `window` is the window's id, a path in one of its folders, or its name; without one there has

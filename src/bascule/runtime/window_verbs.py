@@ -1,0 +1,81 @@
+"""The everyday words for what only a VS Code window can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from bascule.core.actions import (
+    AskUser,
+    Diagnostics,
+    OpenFile,
+    Selection,
+    ShowDiff,
+    Symbols,
+    VscodeCommand,
+)
+from bascule.core.observations import (
+    Diagnosed,
+    DiffShown,
+    FileOpened,
+    Selected,
+    SymbolsFound,
+    UserAnswered,
+    VscodeCommandDone,
+)
+
+from .verbs import Verbs
+
+Severity = Literal["error", "warning", "information", "hint"]
+
+
+class WindowVerbs(Verbs):
+    """`Verbs`, and those that need an editor and somebody who looks at it."""
+
+    async def diagnostics(
+        self, path: str | None = None, *, severity: Severity = "hint", limit: int = 200
+    ) -> Diagnosed:
+        """Problems the editor knows of, in one file or all; `severity` is the least wanted."""
+        return await self._do(Diagnostics(path, severity=severity, limit=limit), Diagnosed)
+
+    async def symbols(
+        self, path: str | None = None, *, query: str = "", limit: int = 200
+    ) -> SymbolsFound:
+        """Symbols of a file, or by name across the workspace."""
+        return await self._do(Symbols(path, query=query, limit=limit), SymbolsFound)
+
+    async def selection(self) -> Selected:
+        """What the user has selected in the active editor."""
+        return await self._do(Selection(), Selected)
+
+    async def open_file(
+        self,
+        path: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        preview: bool = True,
+    ) -> FileOpened:
+        """Show a file to the user, at a line."""
+        action = OpenFile(path, line=line, column=column, preview=preview)
+        return await self._do(action, FileOpened)
+
+    async def show_diff(self, path: str, content: str, *, title: str = "") -> DiffShown:
+        """Show the user a proposed content of a file beside the present one."""
+        return await self._do(ShowDiff(path, content, title=title), DiffShown)
+
+    async def ask_user(
+        self,
+        question: str,
+        *,
+        options: Sequence[str] = (),
+        default: str = "",
+        timeout: float | None = None,
+    ) -> UserAnswered:
+        """Ask the user; free text, or one of `options`. The answer is the content."""
+        action = AskUser(question, options=options, default=default, timeout=timeout)
+        return await self._do(action, UserAnswered)
+
+    async def vscode_command(self, command: str, *arguments: Any) -> VscodeCommandDone:
+        """Run a VS Code command by id, if the window's user allows it."""
+        return await self._do(VscodeCommand(command, arguments), VscodeCommandDone)
