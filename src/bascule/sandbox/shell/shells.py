@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import re
 import shutil
 import tempfile
@@ -40,10 +41,10 @@ class Shells(Closable):
     def __init__(self, settings: ShellSettings) -> None:
         self._settings = settings
         self._own_dir = settings.log_dir is None
-        self._dir = settings.log_dir or Path(tempfile.mkdtemp(prefix="bascule-"))
-        self._dir.mkdir(parents=True, exist_ok=True)
-        if settings.account is not None:
-            self._dir.chmod(0o711)  # shells may read their own log by name
+        # Made with the first shell: until then there is no keeper to remove it after `kill -9`.
+        self._dir = settings.log_dir or Path(
+            tempfile.gettempdir(), f"bascule-{os.urandom(8).hex()}"
+        )
         self._keeper = Keeper(directory=self._dir if self._own_dir else None)
         self._shells: dict[str, PtyShell] = {}
         self._listeners: list[OnProgress] = []
@@ -139,7 +140,10 @@ class Shells(Closable):
             await asyncio.to_thread(shutil.rmtree, self._dir, ignore_errors=True)
 
     def _make(self, name: str, settings: ShellSettings) -> PtyShell:
-        self._dir.mkdir(parents=True, exist_ok=True)
+        if not self._dir.exists():
+            self._dir.mkdir(parents=True, mode=0o700)
+            if settings.account is not None:
+                self._dir.chmod(0o711)  # shells may read their own log by name
         log = DiskLog(self._dir / f"{name}.log", limit=settings.log_limit)
         if settings.account is not None:
             shutil.chown(log.path, settings.account.uid)
