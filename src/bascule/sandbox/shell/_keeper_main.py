@@ -205,6 +205,9 @@ def become_shell(message: dict, fds: list[int], tell: int) -> None:  # type: ign
     terminal, channel = fds
     where = "session"
     try:
+        # The keeper's own pipe: a SIGHUP to this child, whose terminal may vanish at any moment,
+        # would read there as one to the keeper.
+        signal.set_wakeup_fd(-1)
         os.setsid()
         fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
         if message["uid"] is not None:
@@ -223,7 +226,6 @@ def become_shell(message: dict, fds: list[int], tell: int) -> None:  # type: ign
         # terminal gone its programs get SIGHUP.
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        signal.set_wakeup_fd(-1)
         for number in range(1, signal.NSIG):
             if number not in (signal.SIGKILL, signal.SIGSTOP, 32, 33):
                 signal.signal(number, signal.SIG_DFL)
