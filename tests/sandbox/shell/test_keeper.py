@@ -113,3 +113,13 @@ async def test_shells_run_as_the_account_asked_for(tmp_path: Path) -> None:
         assert "Permission denied" in answer.content
         assert answer.metadata.username == "nobody"
         await shells.run(CmdRun("sleep 60 & sleep 60", timeout=0.1))
+
+
+async def test_what_the_server_ignores_a_shell_does_not(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    try:
+        async with Shells(ShellSettings(working_dir=tmp_path)) as shells:
+            answer = await shells.run(CmdRun("sh -c 'grep SigIgn /proc/self/status'"))
+    finally:
+        signal.signal(signal.SIGQUIT, before)
+    assert int(answer.content.split()[1], 16) == 0

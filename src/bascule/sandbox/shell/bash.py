@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import shutil
 import signal
@@ -72,9 +73,7 @@ class BashProcess:
         size: tuple[int, int],
         load_rc: bool,
     ) -> None:
-        bash = shutil.which("bash", path=env.get("PATH")) or shutil.which("bash")
-        if bash is None:
-            raise MissingTool("there is no bash on PATH; install it, `apt-get install bash`")
+        bash = _find_bash(env.get("PATH"))
         self._master, terminal = os.openpty()
         self.terminal = os.ttyname(terminal)
         self._modes = _quiet(self._master, size)
@@ -349,6 +348,14 @@ _TYPED_LINE = 4000
 _KEPT_TERMINAL = 255
 _SIGNALS = {b"\x03": signal.SIGINT, b"\x1a": signal.SIGTSTP, b"\x1c": signal.SIGQUIT}
 _KEY_SIGNALS = frozenset(_SIGNALS.values())
+
+
+@functools.cache
+def _find_bash(path: str | None) -> str:
+    bash = shutil.which("bash", path=path) or shutil.which("bash")
+    if bash is None:
+        raise MissingTool("there is no bash on PATH; install it, `apt-get install bash`")
+    return bash
 
 
 def _quiet(master: int, size: tuple[int, int]) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bascule.core.actions import CmdRun
@@ -42,7 +42,7 @@ from .marks import (
     without_prompt,
 )
 from .output import Output
-from .settings import ShellSettings, shell_environment
+from .settings import ShellSettings
 
 _KEY = re.compile(r"C-[A-Za-z\\\]^_@\[]")
 _BACKGROUND_LIMIT = 64 << 10
@@ -60,13 +60,21 @@ class PtyShell(Shell):
     Bash is started with the first command. `run` must be called from one event loop.
     """
 
-    def __init__(self, name: str, *, keeper: Keeper, settings: ShellSettings, log: DiskLog) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        keeper: Keeper,
+        settings: ShellSettings,
+        environment: Mapping[str, str],
+        log: DiskLog,
+    ) -> None:
         self.name = name
         self._keeper = keeper
         self._settings = settings
         self._log = log
         self._listeners: list[OnProgress] = []
-        self._env = shell_environment(settings)
+        self._env = environment
         self._cwd = str(settings.working_dir)
         self._answers = Answers(name, settings=settings, log=log)
         self._alarm: Alarm | None = None
