@@ -406,7 +406,7 @@ class PtyShell(Shell):
             execution.later(_PATIENCE / 10, lambda: self._finish(execution, end))
 
     def _finish(self, execution: Execution, end: End) -> None:
-        if self._rest:
+        if self._rest and not execution.is_printed:
             rest, self._rest = self._rest, b""
             self._emit(execution, rest)
         bash = self._require_bash()
