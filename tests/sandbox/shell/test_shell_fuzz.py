@@ -25,6 +25,12 @@ relaxed = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
+pytestmark = pytest.mark.timeout(60 + 2 * EXAMPLES)
+
+AS_BEFORE = "exec >/dev/tty 2>&1; set +euvxn; trap - DEBUG ERR; PROMPT_COMMAND=; disown -a"
+"""Undoes what would change the output of a later command, notices of jobs included: bash may print
+those in the middle of it."""
+
 look_alikes = st.sampled_from(
     [
         b"\x1b]7771;",
@@ -96,9 +102,7 @@ def test_random_text_as_a_command_is_always_answered(tmp_path: Path, commands: l
                 await shells.get("").interrupt(kill=True)
                 while shells.get("").is_running:
                     await shells.run(CmdRun("", timeout=5))
-            await shells.run(
-                CmdRun("exec >/dev/tty 2>&1; set +euvxn; trap - DEBUG ERR; PROMPT_COMMAND=")
-            )
+            await shells.run(CmdRun(AS_BEFORE))
             await check(shells, number)
 
     with_shells(tmp_path, body)
