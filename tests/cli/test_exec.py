@@ -116,7 +116,11 @@ def test_a_sandbox_elsewhere_keeps_its_state_between_two(tmp_path: Path) -> None
     ("arguments", "complaint"),
     [
         (["--url", "http://127.0.0.1:1", "--key", "k"], "127.0.0.1:1"),
-        (["--url", "127.0.0.1", "--key", "k"], "is not an http:// or https:// address"),
+        (
+            ["--url", "127.0.0.1:1", "--key", "k"],
+            "http://127.0.0.1:1 cannot be reached: nothing listens",
+        ),
+        (["--url", "ftp://127.0.0.1", "--key", "k"], "is not an http:// or https:// address"),
         (["--url", "http://127.0.0.1:1"], "needs its key"),
         (["--working-dir", "nowhere"], "--working-dir is not a directory: nowhere"),
         (["--shell", "no name"], "cannot name a shell"),

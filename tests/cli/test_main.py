@@ -33,7 +33,7 @@ def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture
         (["up", "--prot", "1"], "bascule: No such option: --prot"),
         (["up", "--port", "x"], "bascule: Invalid value for '--port'"),
         (["exec"], "bascule: Missing argument 'command'"),
-        (["sandbox"], "bascule: bascule sandbox: the following arguments are required"),
+        (["sandbox"], "bascule: the following arguments are required"),
         (["up", "--working-dir", "/dev/null/x"], "bascule: the workspace cannot be made"),
     ],
 )

@@ -51,8 +51,8 @@ def test_the_flags_openhands_starts_its_server_with_are_understood(tmp_path: Pat
     ("arguments", "complaint"),
     [
         ([], "required: PORT, --working-dir"),
-        (["x", "--working-dir", "."], "'x' is not a port"),
-        (["70000", "--working-dir", "."], "'70000' is not a port"),
+        (["x", "--working-dir", "."], "'x' is not a number from 0 to 65535"),
+        (["70000", "--working-dir", "."], "'70000' is not a number from 0 to 65535"),
         (["1", "--working-dir", ".", "--plugins", "jupiter"], "invalid choice: 'jupiter'"),
         (["1", "--working-dir", ".", "--username", "nobody-here"], "no user 'nobody-here'"),
         (["1", "--working-dir", ".", "--verbose"], "unrecognized arguments: --verbose"),

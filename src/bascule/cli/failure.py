@@ -5,8 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Mapping
 
-from bascule.core.errors import BasculeError, UsageError
+from bascule.core.errors import AccessDenied, BasculeError, SandboxUnreachable, UsageError
+
+_WAYS_OUT: Mapping[type[BasculeError], str] = {
+    AccessDenied: " (SESSION_API_KEY has the key of a sandbox, BASCULE_TOKEN the token of a hub)",
+    SandboxUnreachable: "; `bascule up` starts a sandbox and says its address",
+}
+"""What to do, where the error itself cannot know that a person at a command line asks."""
 
 
 def report(error: Exception) -> int:
@@ -24,6 +31,6 @@ def report(error: Exception) -> int:
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, BasculeError):
-        return error.message
+        return error.message + _WAYS_OUT.get(type(error), "")
     cause = str(error) or "no message"
     return f"unexpected {type(error).__name__}: {cause} (BASCULE_DEBUG=1 shows where)"

@@ -48,11 +48,11 @@ class Place:
         if self.url is not None:
             from bascule.runtime import RemoteRuntime
 
+            url = self.url if "://" in self.url else f"http://{self.url}"
+            runtime = RemoteRuntime(url, self.key, default_timeout=None, connect_timeout=_PATIENCE)
             if not self.key:
                 raise InvalidSetting("a sandbox at --url needs its key: set SESSION_API_KEY")
-            return RemoteRuntime(
-                self.url, self.key, default_timeout=None, connect_timeout=_PATIENCE
-            )
+            return runtime
         from bascule.runtime import LocalRuntime
 
         if not self.working_dir.is_dir():

@@ -100,12 +100,12 @@ def _parser() -> argparse.ArgumentParser:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog}: {message} (try --help)")
+        raise UsageError(f"{message} (try {self.prog} --help)")
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535 is")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 65535")
     return int(text)
 
 

@@ -227,6 +227,8 @@ class HttpClient(Closable):
             raise self._lost(
                 f"did not accept a connection within {self._connect_timeout:g} seconds", sent=False
             ) from None
+        except ConnectionRefusedError as error:
+            raise self._lost("cannot be reached: nothing listens there", sent=False) from error
         except OSError as error:
             raise self._lost(f"cannot be reached: {error}", sent=False) from error
         _notice_a_dead_peer(transport.get_extra_info("socket"))

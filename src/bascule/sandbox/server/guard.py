@@ -62,7 +62,7 @@ class Guard:
         if origin is not None and origin.lower() not in self._origins:
             raise _forbidden("Web pages may not call this server")
         if path not in OPEN_PATHS and not self._has_key(headers):
-            raise _forbidden("The key in `X-Session-API-Key` is missing or wrong")
+            raise _forbidden("The key (`X-Session-API-Key`) is missing or wrong")
         kind = headers.get(b"content-type")
         if kind is not None and kind.partition(b";")[0].strip().lower() not in _BODY_TYPES:
             raise Refused(
