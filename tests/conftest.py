@@ -33,6 +33,7 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     ("os.readlink", "sandbox/shell/bash.py", "directory"),
     ("os.readlink", "sandbox/shell/bash.py", "is_starting_program"),
     ("os.readlink", "sandbox/shell/bash.py", "_descriptor"),
+    ("os.open", "sandbox/shell/bash.py", "settle"),
     *(
         ("io.BufferedReader.read", "sandbox/shell/bash.py", name)
         for name in ("environment", "is_other_shell")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import shlex
@@ -238,6 +239,18 @@ class TakesAnyCommand:
         assert (await run(shell, "(exit 3)")).exit_code == 3
         assert (await run(shell, "true")).exit_code == 0
 
+    async def test_a_read_only_prompt_does_no_harm(self, shell: Shell) -> None:
+        await run(shell, "readonly PS1")
+        for number in range(3):
+            answer = await run(shell, f"echo {number}; (exit 3)")
+            assert f"{number}\n" in answer.content  # beside bash's complaint
+            assert answer.exit_code == 3
+
+    async def test_a_long_output_of_a_shell_without_its_terminal(self, shell: Shell) -> None:
+        answer = await run(shell, "seq 1 100000; exec 255>&-; false")
+        assert (answer.metadata.state, answer.exit_code) == ("done", 1)
+        assert await text(shell, "echo next") == "next\n"
+
     async def test_a_disabled_builtin_or_a_function_in_its_place_is_mended(
         self, shell: Shell
     ) -> None:
@@ -256,6 +269,16 @@ class TakesAnyCommand:
         assert (await run(shell, "echo once >> runs; cat runs; false")).content == "once\n"
         assert (await run(shell, "exec 255>&-; (exit 1)")).exit_code == 1
         assert (await run(shell, "tty -s")).exit_code == 0
+
+    async def test_a_command_runs_where_it_is_told_to(self, shell: Shell, tmp_path: Path) -> None:
+        there = tmp_path / "a b'c"
+        there.mkdir()
+        answer = await shell.run(CmdRun("pwd", cwd=str(there)))
+        assert (answer.content, answer.metadata.working_dir) == (f"{there}\n", str(there))
+        answer = await shell.run(CmdRun("echo not run", cwd=f"{there}/nowhere"))
+        assert "nowhere: No such file" in answer.content
+        assert "not run" not in answer.content
+        assert answer.exit_code == 1
 
 
 class ReportsMetadata:
@@ -335,10 +358,21 @@ class KnowsTheEnd:
         assert "(venv)" not in answer.content
 
     async def test_what_a_hook_prints_right_after_the_end_is_not_output(self, shell: Shell) -> None:
-        for _ in range(30):
-            answer = await run(shell, "echo a; PROMPT_COMMAND='echo noise'")
+        for hook in ("PROMPT_COMMAND='echo noise'", "PROMPT_COMMAND=('' 'echo noise')") * 15:
+            answer = await run(shell, f"echo a; {hook}")
             assert answer.content == "a\n"
-            assert (await run(shell, "PROMPT_COMMAND=; echo b")).content == "b\n"
+            assert (await run(shell, "unset PROMPT_COMMAND; echo b")).content == "b\n"
+
+    async def test_what_bash_prints_before_a_command_is_not_output(self, shell: Shell) -> None:
+        await run(shell, "PS0='noise '")
+        for _ in range(3):
+            assert (await run(shell, "echo a")).content == "a\n"
+
+    async def test_notices_of_a_program_that_was_stopped_are_not_output(self, shell: Shell) -> None:
+        await run(shell, "sh -c 'kill -STOP $$; exit 3'")
+        assert (await run(shell, "kill -9 %1")).exit_code == 0
+        for word in ("a", "b"):
+            assert await text(shell, f"echo {word}") == f"{word}\n"
 
     async def test_a_notice_right_after_the_end_is_not_output(self, shell: Shell) -> None:
         for _ in range(10):  # the job ends while bash is busy with builtins
@@ -362,6 +396,17 @@ class KnowsTheEnd:
         answer = await run(shell, "echo now")
         assert answer.content == "now\n"
         assert "late\n" in answer.metadata.background
+
+    async def test_a_listener_that_fails_disturbs_nothing(
+        self, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(_: Progress) -> None:
+            raise RuntimeError("a listener's own fault")
+
+        monkeypatch.setattr(logging.Logger, "warning", lambda *_: None)
+        stop = shell.subscribe(fail)
+        assert await text(shell, "echo a") == "a\n"
+        stop()
 
     async def test_a_thousand_commands_keep_their_own_output(self, shell: Shell) -> None:
         for number in range(1000):
@@ -564,6 +609,30 @@ class TypesAndInterrupts:
         assert await shell.interrupt(kill=True)
         assert (await run(shell, "")).exit_code == 137
 
+    @pytest.mark.parametrize("command", ["while :; do :; done", "read x", "sleep 30 & wait"])
+    async def test_ctrl_c_is_felt_after_an_early_answer(self, shell: Shell, command: str) -> None:
+        await run(shell, "kept=1")
+        assert (await run(shell, command, timeout=0.1)).metadata.state == "running"
+        for _ in range(2):  # asked twice whether it has ended
+            await run(shell, "", timeout=0.1)
+        assert (await typed(shell, "C-c")).exit_code == 130
+        assert await text(shell, "echo $kept") == "1\n"
+
+    async def test_every_ctrl_c_reaches_a_trap(self, shell: Shell) -> None:
+        await run(shell, "n=0; trap 'echo caught $((++n))' INT", timeout=5)
+        await run(shell, "while ((n < 3)); do :; done", timeout=0.1)
+        for number in (1, 2):
+            assert f"caught {number}" in (await typed(shell, "C-c", timeout=0.4)).content
+        answer = await typed(shell, "C-c")
+        assert "caught 3" in answer.content
+        await run(shell, "trap - INT")
+
+    async def test_what_nobody_read_is_not_typed_into_the_next_command(self, shell: Shell) -> None:
+        await run(shell, "sleep 0.3", timeout=0.05)
+        await typed(shell, "stale", timeout=0.05)
+        await run(shell, "")
+        assert await text(shell, "read -t 0.2 x; echo got=$x") == "got=\n"
+
     async def test_a_storm_of_interrupts_tears_no_later_command(self, shell: Shell) -> None:
         for number in range(40):
             waiting = asyncio.create_task(run(shell, "while :; do :; done"))
@@ -654,10 +723,12 @@ class LimitsOutput:
 
     async def test_the_log_can_be_searched(self, shell: Shell) -> None:
         meta = (await run(shell, "seq 1 50000; echo 'needle in it'")).metadata
-        (match,) = shell.log.search("needle", start=meta.log_start)
+        search = shell.log.search
+        (match,) = await asyncio.to_thread(search, "needle", start=meta.log_start)
         assert match.text == "needle in it"
         assert shell.log.read(match.offset, match.offset + 6) == b"needle"
-        assert len(shell.log.search("^4", start=meta.log_start, limit=7)) == 7
+        found = await asyncio.to_thread(search, "^4", start=meta.log_start, limit=7)
+        assert len(found) == 7
 
     @pytest.mark.slow
     async def test_the_log_is_bounded_and_says_what_is_gone(self, shell: Shell) -> None:

@@ -15,7 +15,7 @@ import typer
 
 from bascule.core.actions import CmdRun, Interrupt
 from bascule.core.contracts import Progress, Runtime
-from bascule.core.errors import BasculeError, ExecutionError
+from bascule.core.errors import BasculeError, ExecutionError, InvalidSetting
 from bascule.core.observations import CmdOutput, Observation
 
 from .failure import report
@@ -57,6 +57,10 @@ def exec_(
         # Python would complain once more while flushing stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        report(ExecutionError(f"the output cannot be written: {error.strerror}"))
+        return FAILED
     except BasculeError as error:
         report(error)
         return FAILED
@@ -71,10 +75,12 @@ async def _run(place: Place, action: CmdRun) -> int:
 
 
 class _Output:
-    """Our stdout. When nobody reads it any more the command has no purpose either."""
+    """Our stdout. When it takes no more the command has no purpose either."""
 
     def __init__(self) -> None:
-        self._broken: BrokenPipeError | None = None
+        if sys.stdout is None:
+            raise InvalidSetting("there is no stdout to write to; redirect it to /dev/null instead")
+        self._broken: OSError | None = None
         self._task: asyncio.Task[Observation] | None = None
 
     async def follow(self, work: Coroutine[Any, Any, Observation]) -> Observation:
@@ -91,7 +97,7 @@ class _Output:
         try:
             sys.stdout.buffer.write(progress.data)
             sys.stdout.buffer.flush()
-        except BrokenPipeError as error:
+        except OSError as error:
             self._broken = error
             assert self._task is not None
             self._task.cancel()

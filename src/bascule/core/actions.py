@@ -54,7 +54,7 @@ class CmdRun(Action):
     is_static: bool = False
     """Run in a throw-away shell started in `cwd`, apart from every other one."""
     cwd: str | None = None
-    """Directory for a static command; others run where their shell is."""
+    """Where to run it: a shell goes there first, and stays; a static command starts there."""
     hidden: bool = False
     confirmation_state: Confirmation = "confirmed"
     security_risk: SecurityRisk = -1

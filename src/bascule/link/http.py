@@ -77,12 +77,16 @@ class HttpClient(Closable):
         tls: ssl.SSLContext | None = None,
         unreachable: type[LinkError] = SandboxUnreachable,
     ) -> None:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            given_port = parts.port
+        except ValueError as error:
+            raise InvalidSetting(f"{url!r} is not an address: {error}", url=url) from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidSetting(f"{url!r} is not an http:// or https:// address", url=url)
         self.url = url.rstrip("/")
         self._host = parts.hostname
-        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._port = given_port or (443 if parts.scheme == "https" else 80)
         self._base = parts.path.rstrip("/")
         self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
         self._common = _header_lines({"Host": parts.netloc.rpartition("@")[2], **(headers or {})})
@@ -411,7 +415,7 @@ def target(path: str, /, **query: str | int | None) -> str:
 def _header_lines(headers: Mapping[str, str]) -> str:
     for name, value in headers.items():
         if not (name + value).isprintable():
-            raise ValueError(f"{name!r} has a value that cannot be a header")
+            raise InvalidSetting(f"{name!r} has a value that cannot be a header")
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
 

@@ -97,6 +97,9 @@ class RemoteRuntime(Verbs):
         """Wait until the server listens, and make sure of the key."""
         await self._http.wait_until_listening()
         answer = await self._ask("GET", "/capabilities")
+        if not isinstance(answer, dict) or not isinstance(answer.get("capabilities"), list):
+            what = f"{self.url} is no action server of ours: it does not say what it can do"
+            raise RemoteError(what, remote_code="")
         self._capabilities = frozenset(answer["capabilities"])
 
     async def aclose(self) -> None:

@@ -83,3 +83,13 @@ def test_a_full_disk_costs_the_log_and_not_the_shell(tmp_path: Path) -> None:
         log.read(6, 10)
     assert log.read(10) == b"after"
     log.close()
+
+
+@pytest.mark.slow
+def test_a_pattern_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SEARCH_TIMEOUT", 0.5)
+    log = DiskLog(tmp_path / "log", limit=100_000)
+    log.append(b"a" * 60 + b"b\n")
+    with pytest.raises(InvalidPattern, match="was not done after"):
+        log.search("(a+)+$")
+    log.close()

@@ -55,6 +55,7 @@ class BashProcess:
         self._unsent = bytearray()
         self._untyped = bytearray()
         self._modes = b""
+        self._was_typed_into = False
         self.pid = -1
         self.terminal = ""
         """The terminal's name, `/dev/pts/N`."""
@@ -139,6 +140,7 @@ class BashProcess:
                 for line in lines
             )
         self._untyped += data
+        self._was_typed_into = True
         self._writable()
 
     def press(self, key: str) -> None:
@@ -192,7 +194,16 @@ class BashProcess:
         """Before a command: give the terminal the modes it started with, if a program left others.
 
         Echo would put typed input into the output, output processing would change its newlines.
+        What was typed into an earlier command and not read is not for this one.
         """
+        if self._was_typed_into:
+            self._was_typed_into = False
+            self._untyped.clear()
+            terminal = os.open(self.terminal, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+            try:
+                termios.tcflush(terminal, termios.TCIFLUSH)
+            finally:
+                os.close(terminal)
         if fcntl.ioctl(self._master, termios.TCGETS, _NO_MODES) != self._modes:
             fcntl.ioctl(self._master, termios.TCSETS, self._modes)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bascule.core.contracts import LogMatch, OutputLog
@@ -17,7 +20,8 @@ logger = logging.getLogger(__name__)
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 _BLOCK = 4096
 _READ = 1 << 20
-_MAX_LINE = 4096
+_SEARCH = str(Path(__file__).with_name("_search_main.py"))
+_SEARCH_TIMEOUT = 10.0
 
 
 class DiskLog(OutputLog):
@@ -86,16 +90,26 @@ class DiskLog(OutputLog):
 
     def search(self, pattern: str, *, start: int = 0, limit: int = 100) -> Sequence[LogMatch]:
         try:
-            wanted = re.compile(pattern.encode())
-        except re.error as error:
+            re.compile(pattern.encode())
+        except (re.error, UnicodeEncodeError) as error:
             raise InvalidPattern(f"not a regular expression: {pattern!r}: {error}") from error
-        found: list[LogMatch] = []
-        for offset, line in self._lines(max(start, self._start)):
-            if wanted.search(line):
-                found.append(LogMatch(offset, line[:_MAX_LINE].decode(errors="replace")))
-                if len(found) >= limit:
-                    break
-        return found
+        where = (str(self._fd), str(max(start, self._start)), str(limit))
+        if "\0" in pattern:
+            raise InvalidPattern(f"a pattern cannot hold a NUL byte: {pattern!r}; use \\x00")
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", _SEARCH, *where, pattern],
+                pass_fds=(self._fd,),
+                stdout=subprocess.PIPE,
+                timeout=_SEARCH_TIMEOUT,
+                check=True,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise InvalidPattern(
+                f"the pattern {pattern!r} was not done after {_SEARCH_TIMEOUT:g} seconds; use one "
+                "with fewer repetitions inside repetitions"
+            ) from error
+        return [LogMatch(offset, line) for offset, line in json.loads(done.stdout)]
 
     def close(self, *, remove: bool = True) -> None:
         if self._fd >= 0:
@@ -103,19 +117,6 @@ class DiskLog(OutputLog):
             self._fd = -1
             if remove:
                 self._path.unlink(missing_ok=True)
-
-    def _lines(self, start: int) -> Iterator[tuple[int, bytes]]:
-        at, rest = start, b""
-        while data := os.pread(self._fd, _READ, at + len(rest)):
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                yield at, line
-                at += len(line) + 1
-            if len(rest) > _READ:  # a line without end: taken in pieces
-                yield at, rest
-                at, rest = at + len(rest), b""
-        if rest:
-            yield at, rest
 
     def _drop_until(self, position: int) -> None:
         position -= position % _BLOCK

@@ -25,7 +25,8 @@ Details that would break something if changed:
   makes bash save the replaced descriptor above 255, out of the way of `exec 10>file`.
 - `>&0 2>&0` also sends what is not for the user (a trace, a DEBUG trap's output) into the channel,
   where we drop it.
-- The prompt is hidden by the builtin that tells the end, so that what breaks one breaks the other.
+- The prompt is hidden by the builtin that tells the end, so that what breaks one breaks the other;
+  and not by an assignment, which drops the rest of the line when PS1 is read-only.
 - `\\builtin` is not subject to aliases; functions named like builtins do not matter to it.
 - Every line begins with a simple command: after a syntax error inside `eval` bash takes a leading
   `{` or `!` for a plain word.
@@ -49,8 +50,8 @@ it whether the shell is interactive."""
 
 _OPEN = b"\x1b]7771;"
 _ANY_MARK = re.compile(rb"\x1b\]7771;(?:P|[0-9a-f]{16};[SEF])\x07")
-_REFUSAL = re.compile(rb"\S+: 255: [^\n]+\n")
-_SHOWN_PROMPT = "PS1=$'\\e]7771;P\\a'"
+_REFUSAL = re.compile(rb"[^\n]+: 255: Bad file descriptor\n")
+_SHOW_PROMPT = "\\builtin printf -v PS1 '\\e]7771;P\\a'"
 _HIDE_PROMPT = "\\builtin printf -v PS1 '\\\\[\\\\]'"
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n"})
 _LONGEST_MARK = 32
@@ -99,9 +100,15 @@ def init_line(*, terminal: str, load_rc: bool) -> bytes:
 
 
 def command_line(
-    text: str, nonce: str, *, last_status: int = 0, options: str = "", marked: bool = True
+    text: str,
+    nonce: str,
+    *,
+    cwd: str | None = None,
+    last_status: int = 0,
+    options: str = "",
+    marked: bool = True,
 ) -> bytes:
-    """The line that runs `text`, between marks on the terminal if asked for.
+    """The line that runs `text`, in `cwd` if bash can go there, and between marks if asked for.
 
     Raises `CommandInvalid` for what bash cannot be given.
     """
@@ -110,7 +117,9 @@ def command_line(
             f"the command holds a NUL byte at position {text.index(chr(0))}, which no shell can "
             "be given; write it to a file instead"
         )
-    start = f"{_SHOWN_PROMPT};"
+    if cwd is not None and "\0" in cwd:
+        raise CommandInvalid(f"the command's cwd holds a NUL byte: {cwd!r}")
+    start = f"{_SHOW_PROMPT};"
     if marked:
         start += f"{_mark(nonce, 'S')};"
     start += _restore(last_status)
@@ -118,8 +127,9 @@ def command_line(
         # The trace of `eval` itself comes before the start mark when that is printed inside.
         text = f"{{ {start} }} >/dev/null 2>&1\n{text}"
         start = ""
+    go = "" if cwd is None else f"\\builtin cd -- $'{cwd.translate(_ESCAPES)}' && "
     line = (
-        f"{start}\\builtin eval $'{text.translate(_ESCAPES)}' <&255; "
+        f"{start}{go}\\builtin eval $'{text.translate(_ESCAPES)}' <&255; "
         f"{{ {_report(nonce, 'E', marked=marked)}; }} >&0 2>&0\n"
     )
     try:
@@ -239,10 +249,10 @@ def _mark(nonce: str, letter: str) -> str:
 
 def _report(nonce: str, letter: str, *, marked: bool) -> str:
     # `${!:-}`: the last background job, or nothing, also under `set -u`.
-    noisy = "" if marked else "[[ ${!:-}${PROMPT_COMMAND:-} ]] && "
+    noisy = "" if marked else "[[ ${!:-}${PROMPT_COMMAND[*]:-}${PS0:-} ]] && "
     return (
         f"\\builtin printf '\\e{nonce}{letter};%s;%s;%s;%s\\037%s\\037%s\\037{nonce}' "
-        '"$?" "${!:-}" "$-" "${PROMPT_COMMAND:+hook}" "${PATH-}" "${PWD-}"'
+        '"$?" "${!:-}" "$-" "${PROMPT_COMMAND[*]:+hook}${PS0:+hook}" "${PATH-}" "${PWD-}"'
         f" && {_HIDE_PROMPT}; {noisy}{_mark(nonce, letter)}"
     )
 

@@ -52,6 +52,10 @@ class Output:
         """Bytes since the last `take`."""
         return self._size
 
+    def beginning(self) -> bytes:
+        """The first of it since the last `take`, as much as came at once."""
+        return self._head[0] if self._head else b""
+
     def add(self, data: bytes) -> None:
         self._size += len(data)
         if self._head_size < self._room:

@@ -8,6 +8,7 @@ to its end, through any number of answers.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import signal
 from collections.abc import Callable, Mapping
@@ -44,11 +45,17 @@ from .marks import (
 from .output import Output
 from .settings import ShellSettings
 
+logger = logging.getLogger(__name__)
+
 _KEY = re.compile(r"C-[A-Za-z\\\]^_@\[]")
 _BACKGROUND_LIMIT = 64 << 10
 _PATIENCE = 1.0
 """Seconds between ever firmer ways to end an abandoned command, and to find bash idle."""
 _SYNC_TRIES = 40
+_STOPPED = frozenset(
+    128 + number for number in (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+)
+"""Statuses of a program that was stopped, and is a job now."""
 _GLANCE = 0.002
 """Seconds between looks whether bash has begun, when a signal waits for that."""
 _MOST_SAID = 1 << 20
@@ -187,6 +194,7 @@ class PtyShell(Shell):
             line = command_line(
                 command.command,
                 nonce,
+                cwd=command.cwd or None,
                 last_status=self._status,
                 options=self._options,
                 marked=not self._is_calm,
@@ -204,6 +212,7 @@ class PtyShell(Shell):
         execution.log_start = self._log.end
         execution.is_marked = not self._is_calm
         if self._is_calm:
+            bash.drain()  # what a process that outlived its command printed since
             self._start_output(execution)
         bash.tell(line)
         execution.tell()
@@ -293,7 +302,7 @@ class PtyShell(Shell):
         if execution.is_over or bash is None:
             return
         at_bash = bash.foreground() == bash.pid
-        if at_bash and execution.was_asked:
+        if at_bash and execution.was_asked and not bash.is_in_command():
             return  # it is at its prompt and answering; a signal would tear the question apart
         may_be_lost = at_bash or bash.is_starting_program()
         bash.press(key)
@@ -410,12 +419,13 @@ class PtyShell(Shell):
             rest, self._rest = self._rest, b""
             self._emit(execution, rest)
         bash = self._require_bash()
-        if end.status == 1 and not bash.has_terminal() and self._was_refused(execution):
+        if end.status == 1 and not bash.has_terminal():
             bash.tell(terminal_line(bash.terminal))
-            self._background.clear()
-            self._execution = None
-            if execution.lose():
-                return
+            if self._was_refused(execution):
+                self._background.clear()
+                self._execution = None
+                if execution.lose():
+                    return
         self._is_settled = True
         self._status, self._options = end.status, end.options
         self._cwd = end.cwd or self._cwd
@@ -423,6 +433,8 @@ class PtyShell(Shell):
         if execution.was_signalled or execution.was_asked:
             self._was_disturbed = True
             self._begin_sync()
+        elif end.status in _STOPPED:
+            self._was_disturbed = True  # bash tells of it, and of its end, when it comes to it
         self._is_calm = end.is_calm and not self._was_disturbed
         self._end_execution(execution, end.status, end.background_pid)
 
@@ -430,7 +442,7 @@ class PtyShell(Shell):
         """Bash could not give the command its terminal, since an earlier one closed it."""
         if execution.is_retry:
             return False
-        return not execution.is_started or is_refusal(self._log.read(execution.log_start))
+        return not execution.is_started or is_refusal(execution.output.beginning())
 
     def _on_output(self, data: bytes) -> None:
         if self._rest:
@@ -492,7 +504,10 @@ class PtyShell(Shell):
         if self._listeners:
             progress = Progress(self.name, offset, data)
             for listener in tuple(self._listeners):
-                listener(progress)
+                try:
+                    listener(progress)
+                except Exception as error:  # noqa: BLE001 - its fault is not the shell's
+                    logger.warning("a listener to the shell %s failed: %r", self.name, error)
 
     def _idle_output(self, data: bytes) -> None:
         """Output with no command running: prompts, which are dropped, and background jobs'."""
