@@ -107,7 +107,7 @@ export interface CmdRunAction {
      */
     is_static?: boolean;
     /**
-     * Directory for a static command; others run where their shell is.
+     * Where to run it: a shell goes there first, and stays; a static command starts there.
      */
     cwd?: string | null;
     hidden?: boolean;
