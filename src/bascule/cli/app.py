@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, str] = {
     "shell": "Type commands into a sandbox's shell.",
     "serve": "Run the hub where VS Code windows and agents meet.",
     "token": "Show the hub's first token, or make others.",
+    "editor": "Install the VS Code that `up` opens in a browser.",
     "schema": "Print the JSON Schema of every action and observation.",
     "doctor": "Check this machine and say what is missing and how to get it.",
 }
