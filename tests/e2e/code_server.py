@@ -21,16 +21,17 @@ CHROMIUM = "/usr/bin/chromium"
 
 
 def install_editor() -> Path:
-    """Where code-server is; installed first if it is not."""
-    return Path(_output("scripts/editor"))
+    """Where code-server is; it and a browser are installed first if they are not."""
+    return Path(_output("scripts/editor", "--with-browser"))
 
 
 def build_extension() -> Path:
     return ROOT / _output("scripts/vsix")
 
 
-def _output(script: str) -> str:
-    done = subprocess.run([ROOT / script], check=True, stdout=subprocess.PIPE, text=True)
+def _output(script: str, *arguments: str) -> str:
+    command = [str(ROOT / script), *arguments]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout.strip().splitlines()[-1]
 
 

@@ -50,13 +50,11 @@ def find() -> Installation:
 
 
 def extension() -> Path:
-    """Our extension, packed: part of an installed package, built in a clone."""
-    package = Path(__file__).parents[1]
-    places = (package / "bascule.vsix", package.parents[1] / "extension/dist/bascule.vsix")
-    for place in places:
-        if place.is_file():
-            return place
-    raise MissingTool("The extension is not built; in a clone, `make extension` does it")
+    """Our extension, packed, as `make editor` builds it in a clone."""
+    package = Path(__file__).parents[3] / "extension/dist/bascule.vsix"
+    if not package.is_file():
+        raise MissingTool("The extension is not built; in a clone, `make editor` does it")
+    return package
 
 
 def _install(installation: Installation) -> None:

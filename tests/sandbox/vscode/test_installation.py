@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from bascule.core.errors import MissingTool
+from bascule.sandbox.vscode import installation as module
 from bascule.sandbox.vscode.installation import VERSION, Installation
 
+LOCKS = Path(module.__file__).with_name("locks")
 INNER = "node_modules/code-server/lib/vscode"
 
 
@@ -88,6 +91,14 @@ def test_what_an_interrupted_one_left_is_swept_away(npm: Path, tmp_path: Path) -
 
     assert not partial.exists()
     assert not (installation.home / "half").exists()
+
+
+def test_every_package_is_locked_and_none_by_where_it_comes_from() -> None:
+    for lock in LOCKS.glob("*.json"):
+        packages = json.loads(lock.read_text()).get("packages", {})
+        named = {name: each for name, each in packages.items() if name}
+        assert [name for name, each in named.items() if "integrity" not in each] == []
+        assert [name for name, each in named.items() if "resolved" in each] == []
 
 
 def test_without_npm_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

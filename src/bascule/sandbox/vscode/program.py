@@ -58,7 +58,13 @@ class Program(Closable):
         self._loop.add_reader(self._terminal, self._read)
 
     async def says(self, pattern: str) -> re.Match[str]:
-        """The first line from now on that matches. Raises `EOFError` if it ends before."""
+        """The first line that matches, of those it said last or will say.
+
+        Raises `EOFError` if it ends before.
+        """
+        for line in self._lines:
+            if match := re.search(pattern, line):
+                return match
         found: asyncio.Future[re.Match[str]] = self._loop.create_future()
         self._awaited = re.compile(pattern), found
         either: set[asyncio.Future[Any]] = {found, self.ended}
