@@ -37,7 +37,9 @@ class Introduction:
             if not bench.is_trusted:
                 note += "; trust the folder there before an agent acts"
             self._facts += [("VS Code", bench.address, note), ("hub", bench.hub_url, token)]
-            self._hints.insert(0, ("see an agent at work in it", f"{ourselves()} demo"))
+            self._hints.insert(
+                0, ("see an agent at work in it, from here or elsewhere", f"{ourselves()} demo")
+            )
         else:
             self._facts += [("VS Code", bench.complaint, ""), ("hub", bench.hub_url, token)]
         self._hints.insert(1, ("connect your own VS Code", f"{ourselves()} pair"))
@@ -50,7 +52,8 @@ class Introduction:
         console = Console(stderr=True, highlight=False)
         console.print(Text("bascule", style="bold"))
         for name, value, note in (*self._facts, self._sandbox):
-            line = Text.assemble((f"  {name:<10} ", "dim"), (value, "bold"), (f"  {note}", "dim"))
+            line = Text.assemble((f"  {name:<10} ", "dim"), (value, "bold"))
+            line.append(f"  {note}" if note else "", "dim")
             console.print(line, soft_wrap=True)
         for purpose, command in self._hints:
             console.print(Text(f"  {purpose}:", style="dim"))
@@ -67,10 +70,10 @@ def waiting(text: str) -> Iterator[None]:
 
 
 def ourselves() -> str:
-    """How the person who started this can start us again."""
+    """How the person who started this can start us again, whatever the directory."""
     if shutil.which("bascule"):
         return "bascule"
-    started = Path(sys.argv[0])
+    started = Path(sys.argv[0]).absolute()
     if started.name == "bascule":
         return shlex.quote(str(started))
     return f"{shlex.quote(sys.executable)} -m bascule"
