@@ -2,18 +2,21 @@
 # ARGS goes on to the program behind run, test and bench: make test ARGS="-k shell".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast test-editor check check-extension fix bench clean
+.PHONY: help setup editor run test test-fast test-editor check check-extension fix bench clean
 
 help: ## list these verbs
-	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
 setup: ## make .venv and install what is needed; quick when nothing changed
 	@scripts/setup
 
-run: ## set up, then a local sandbox with a prompt (bascule up)
+editor: ## install the VS Code for the browser that `make run` opens (800 MB, once)
+	@scripts/editor
+
+run: ## set up, then a sandbox with a prompt, and VS Code in the browser (bascule up)
 	@scripts/run $(ARGS)
 
-test: ## set up, check, then all tests but those in a real VS Code
+test: ## set up, check, then all tests, also in a real VS Code
 	@scripts/test $(ARGS)
 
 test-fast: ## set up, then the tests that finish while you look
@@ -22,15 +25,12 @@ test-fast: ## set up, then the tests that finish while you look
 test-editor: ## set up, then the tests in a real VS Code in a real browser
 	@scripts/test -m editor $(ARGS)
 
-check: ## formatter, linter, strict types, import directions, version
+check: ## formatters, linters, strict types, import directions, version
 	@scripts/check
 
 check-extension: ## the extension's formatter, linter, types and unit tests
 	@scripts/node_modules
-	@npm --prefix extension run format
-	@npm --prefix extension run lint
-	@npm --prefix extension run types
-	@npm --prefix extension test
+	@cd extension && npm run --silent format && npm run --silent lint && npm run --silent types && npm test --silent
 
 fix: ## let the formatter and linter repair what they can
 	@scripts/fix

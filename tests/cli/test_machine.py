@@ -115,3 +115,13 @@ def _answer_ping(server: socket.socket) -> None:
     with connection:
         assert connection.recv(4096).startswith(b"GET /_ping ")
         connection.sendall(b"HTTP/1.1 200 OK\r\nApi-Version: 1.50\r\nContent-Length: 2\r\n\r\nOK")
+
+
+def test_without_vs_code_for_the_browser_it_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    finding = machine.vscode()
+
+    assert (finding.state, finding.found) == ("limited", "not installed")
+    assert "bascule editor install" in finding.advice

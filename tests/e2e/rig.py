@@ -144,10 +144,9 @@ class Rig:
         told = {"bascule.hub": self.line.url, "bascule.tokenFile": str(token), **settings}
         self._server = CodeServer(home, self._directory / "data", settings=told)
         self._playwright = await async_playwright().start()
-        installing = asyncio.create_task(self._server.install(vsix))
+        starting = asyncio.create_task(self._server.start(vsix))
         self.browser = await self.launch_browser()
-        await installing
-        await self._server.start()
+        await starting
 
     async def _close(self) -> None:
         await self.browser.close()

@@ -31,24 +31,31 @@ _AFTER = """\
 """
 
 
-async def play(rig: Rig, window: EditorWindow) -> None:
-    """A short piece of work: run, look, mend, run again."""
+async def play(rig: Rig, window: EditorWindow, file: Path) -> None:
+    """A short piece of work: run, look, mend, run again; the picture is taken at its end."""
     token = await rig.on(rig.hub.tokens.create("Ann's agent", "agent"))
     path = str(window.folder / "greet.py")
     async with VSCodeRuntime(rig.url, token, window=window.id) as agent:
         await agent.write(path, _BEFORE)
         await agent.run("python3 greet.py")
+        await rig.on(show_activity(window))
         old = '    return "Good morning"\n'
         await agent.edit(path, "str_replace", old_str=old, new_str=_AFTER)
-        await agent.run("python3 greet.py && git --version")
+        await agent.run("python3 greet.py")
+        await rig.on(picture(window, file))
+
+
+async def show_activity(window: EditorWindow) -> None:
+    """Before the edit, whose highlight fades while people and views take their time."""
+    await window.page.get_by_role("tab", name="Bascule").first.click()
+    await window.page.mouse.move(900, 500)  # or its tooltip stays
+    await window.page.get_by_text("write greet.py").first.wait_for()
 
 
 async def picture(window: EditorWindow, file: Path) -> None:
-    page = window.page
-    await page.get_by_role("tab", name="Bascule").first.click()
-    await page.get_by_text("greet.py").first.wait_for()
-    await page.wait_for_timeout(1500)  # the editor fades things in; there is no event for it
-    await page.screenshot(path=file)
+    await window.page.get_by_text("edit greet.py").first.wait_for()
+    await window.page.wait_for_timeout(500)  # the editor fades things in; there is no event for it
+    await window.page.screenshot(path=file)
 
 
 def main(file: Path) -> None:
@@ -57,8 +64,7 @@ def main(file: Path) -> None:
         rig.open()
         try:
             window = rig.wait(rig.open_window(Path(directory) / "greetings"))
-            asyncio.run(play(rig, window))
-            rig.wait(picture(window, file))
+            asyncio.run(play(rig, window, file))
         finally:
             rig.close()
 

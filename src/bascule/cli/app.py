@@ -13,11 +13,15 @@ import bascule
 from bascule.core.errors import UsageError
 
 COMMANDS: Mapping[str, str] = {
-    "up": "Start a sandbox with an address and a key, and a prompt in it.",
+    "up": "Start a sandbox with a prompt, a hub, and VS Code in the browser.",
+    "demo": "Play a short scripted agent in a connected VS Code window.",
+    "pair": "Let your own VS Code into the hub.",
+    "windows": "List the VS Code windows of the hub.",
     "exec": "Run one command in a sandbox and exit with its status.",
     "shell": "Type commands into a sandbox's shell.",
     "serve": "Run the hub where VS Code windows and agents meet.",
     "token": "Show the hub's first token, or make others.",
+    "editor": "Install the VS Code that `up` opens in a browser.",
     "schema": "Print the JSON Schema of every action and observation.",
     "doctor": "Check this machine and say what is missing and how to get it.",
 }
@@ -54,7 +58,7 @@ def _build(named: str) -> typer.Typer:
     # Plain help: rich's is prettier and doubles the time to show it.
     app = typer.Typer(
         name="bascule",
-        help="Run an agent's actions in a sandbox: bash that remembers, files, edits, search.",
+        help="Run an agent's actions in a sandbox or in VS Code, where people can see them.",
         epilog=_EPILOG,
         rich_markup_mode=None,
         add_completion=False,

@@ -5,7 +5,6 @@ Every setting has one name: `public_url` in `bascule.toml`, BASCULE_PUBLIC_URL, 
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from bascule.core.errors import InvalidSetting
 from bascule.hub.settings import HubSettings
+
+from .user_dirs import state_dir as default_state_dir
 
 DEFAULT_FILE: Final = Path("bascule.toml")
 
@@ -50,7 +51,7 @@ class HubFile(BaseModel):
 
     def state(self) -> Path:
         """The directory for tokens and window keys: the user's own unless one is named."""
-        return (self.state_dir or _default_state_dir()).expanduser().absolute()
+        return (self.state_dir or default_state_dir()).expanduser().absolute()
 
     def settings(self, admin_token: str) -> HubSettings:
         values = self.model_dump(exclude={"log_format", "state_dir"})
@@ -92,8 +93,3 @@ def _in_file(path: Path) -> Mapping[str, object]:
         raise InvalidSetting(f"{path} cannot be read: {error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidSetting(f"{path} is not TOML: {error}") from error
-
-
-def _default_state_dir() -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(base) / "bascule"

@@ -17,6 +17,8 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Literal
 
+from . import editor
+
 _GIB = 1 << 30
 _CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -104,8 +106,16 @@ def tmux() -> Finding:
 
 def node() -> Finding:
     return _program(
-        "node", "building the VS Code extension will need it", package="nodejs", name="Node"
+        "node", "installing VS Code for the browser needs it", package="nodejs npm", name="Node"
     )
+
+
+def vscode() -> Finding:
+    installation = editor.find()
+    if not installation.is_complete:
+        advice = "`bascule up` opens it in a browser; to get it: bascule editor install"
+        return Finding("VS Code", "limited", "not installed", advice)
+    return Finding("VS Code", "ok", str(installation.home))
 
 
 def chromium() -> Finding:
@@ -113,7 +123,7 @@ def chromium() -> Finding:
         if path := shutil.which(program):
             return Finding("Chromium", "ok", path)
     return Finding(
-        "Chromium", "limited", "not found", f"browser actions will need it; {_apt('chromium')}"
+        "Chromium", "limited", "not found", f"tests in a browser need it; {_apt('chromium')}"
     )
 
 
@@ -194,7 +204,7 @@ def cgroups() -> Finding:
 
 _REQUIRED: Sequence[Callable[[], Finding]] = (python, bash, terminals, loopback, temporary_files)
 _USEFUL: Sequence[Callable[[], Finding]] = (
-    *(git, ripgrep, tmux, node, chromium, docker),
+    *(git, ripgrep, tmux, node, vscode, chromium, docker),
     *(disk, utf8, limits, namespaces, cgroups),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .hub_place import announced
 from .logs import configure_logging
 
 if TYPE_CHECKING:
@@ -59,7 +61,13 @@ def serve(
     if settings.log_format == "json":
         use_json()
     token = os.environ.get("BASCULE_TOKEN") or admin_token(settings.state())
-    uvloop.run(serve_hub(settings.settings(token), on_started=_introduce))
+    with contextlib.ExitStack() as stack:
+
+        def on_started(hub: Hub) -> None:
+            stack.enter_context(announced(settings.state(), hub.local_url))
+            _introduce(hub)
+
+        uvloop.run(serve_hub(settings.settings(token), on_started=on_started))
     return 0
 
 

@@ -1,42 +1,62 @@
-"""`bascule up`: a sandbox on this machine, with an address, a key and a prompt."""
+"""`bascule up`: a sandbox with a prompt, a hub, and VS Code in the browser, on this machine."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
-import shlex
-import shutil
 import signal
 import stat
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bascule.core.errors import InvalidSetting
 
+from .introduction import Introduction, waiting
 from .logs import configure_logging
 from .stopping import stops_cleanly
+
+if TYPE_CHECKING:
+    from .workbench import Workbench
+
+_WORKSPACE = Path("workspace")
 
 
 def up(
     working_dir: Annotated[
-        Path, typer.Option(help="The workspace; made when it is not there.")
-    ] = Path("workspace"),
+        Path | None,
+        typer.Option(help="The workspace, made when it is not there; by default ./workspace."),
+    ] = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+        int,
+        typer.Option(min=0, max=65535, help="Port of the sandbox; 0 takes a free one."),
     ] = 0,
+    editor: Annotated[
+        bool | None,
+        typer.Option(
+            "--editor/--no-editor",
+            help="Start hub and VS Code too; by default unless commands come from a file or pipe.",
+            show_default=False,
+        ),
+    ] = None,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Do not open a browser; only print the address.")
+    ] = False,
     no_prompt: Annotated[
         bool, typer.Option("--no-prompt", help="Only serve, until SIGINT or SIGTERM.")
     ] = False,
 ) -> int:
-    """Start a sandbox that programs can use at an address, and type commands into it yourself.
+    """Start a sandbox to type commands into, and a VS Code in the browser for agents to act in.
 
     At a terminal there is a prompt: Ctrl-C interrupts a command, Ctrl-D or `exit` leaves, and all
     that was started ends. Commands are also read from a file or pipe; with no input at all
-    (/dev/null) it serves as with --no-prompt. The key is SESSION_API_KEY, or else a random one.
+    (/dev/null) it serves as with --no-prompt. The sandbox's key is SESSION_API_KEY, or else a
+    random one; the hub's token is shown by `bascule token`. A browser is opened where there is a
+    display or BROWSER names one.
     """
     from bascule.runtime import RemoteRuntime
     from bascule.sandbox.server.server import SandboxServer
@@ -47,24 +67,46 @@ def up(
     from .prompt import Prompt
 
     configure_logging("warning")
-    workspace = _workspace(working_dir)
+    workspace = _workspace(working_dir or _WORKSPACE)
+    serves = no_prompt or _nobody_types()
     key = os.environ.get("SESSION_API_KEY") or secrets.token_urlsafe(24)
     server_settings = ServerSettings(key=key, port=port)
     sandbox = SandboxSettings(shells=ShellSettings(working_dir=workspace))
-    # The server has a loop of its own: a prompt whose terminal is slow must not hold up others.
+    with_editor = editor if editor is not None else serves or sys.stdin.isatty()
+    # The servers have a loop of their own: a prompt whose terminal is slow must not hold up others.
     with (
         stops_cleanly(),
         LoopThread() as server_loop,
-        server_loop.hold(SandboxServer(server_settings, sandbox)) as server,
+        contextlib.ExitStack() as stack,
     ):
-        _introduce(workspace, server.url, key)
-        if no_prompt or _nobody_types():
+        server = stack.enter_context(server_loop.hold(SandboxServer(server_settings, sandbox)))
+        introduction = Introduction(workspace, sandbox_url=server.url, key=key)
+        if with_editor:
+            with waiting("starting VS Code"):
+                bench = _workbench(workspace, is_ours=working_dir is None)
+                stack.enter_context(server_loop.hold(bench))
+            introduction.tell_of(bench, open_browser=not no_browser)
+        introduction.show()
+        if serves:
             return _wait_for_signal()
         with (
             LoopThread() as loop,
             loop.hold(RemoteRuntime(server.url, key, default_timeout=None)) as runtime,
         ):
             return Prompt(runtime, loop).converse()
+
+
+def _workbench(workspace: Path, *, is_ours: bool) -> Workbench:
+    """VS Code asks whether to trust a folder, unless it is empty or the one we made."""
+    from bascule.hub.tokens import admin_token
+
+    from .hub_settings import load
+    from .workbench import Workbench
+
+    settings = load(None, os.environ, {})
+    token = os.environ.get("BASCULE_TOKEN") or admin_token(settings.state())
+    is_trusted = is_ours or not any(workspace.iterdir())
+    return Workbench(settings, token, workspace, is_trusted=is_trusted, environment=os.environ)
 
 
 def _workspace(directory: Path) -> Path:
@@ -88,34 +130,3 @@ def _wait_for_signal() -> int:
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     stopped.wait()
     return 0
-
-
-def _introduce(workspace: Path, url: str, key: str) -> None:
-    """On stderr, so that stdout has only what commands print."""
-    from rich.console import Console
-    from rich.panel import Panel
-    from rich.table import Table
-    from rich.text import Text
-
-    facts = Table.grid(padding=(0, 2))
-    for name, value in (("workspace", str(workspace)), ("address", url), ("key", key)):
-        facts.add_row(Text(name, style="dim"), Text(value, style="bold", overflow="fold"))
-    console = Console(stderr=True, highlight=False)
-    console.print(Panel.fit(facts, title="bascule", title_align="left"))
-    console.print("[dim]From another terminal:[/]")
-    # Outside the frame and unwrapped, so that it can be copied.
-    console.print(Text(_example(url, key)), soft_wrap=True)
-
-
-def _example(url: str, key: str) -> str:
-    return f"  SESSION_API_KEY={shlex.quote(key)} {_ourselves()} exec --url {url} 'ls -la'"
-
-
-def _ourselves() -> str:
-    """How the person who started this can start us again."""
-    if shutil.which("bascule"):
-        return "bascule"
-    started = Path(sys.argv[0])
-    if started.name == "bascule":
-        return shlex.quote(str(started))
-    return f"{shlex.quote(sys.executable)} -m bascule"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -16,7 +16,6 @@ from bascule.core.errors import (
     LinkError,
     MessageTooLarge,
     NoSuchWindow,
-    RemoteError,
     UsageError,
 )
 from bascule.core.identity import EventId
@@ -27,15 +26,11 @@ from bascule.wire import (
     decode_progress,
     encode_action,
     error_from_wire,
-    from_json,
     to_json,
 )
-from bascule.wire.windows import decode_window
 
-from .http import HttpClient, target
+from .hub_calls import HubCalls
 
-_QUICK: Final = 30.0
-"""Seconds for questions whose answer is at hand."""
 _CANCEL: Final = 12.0
 """Seconds in which a window has ended a cancelled action, or is given up on."""
 _ENVELOPE: Final = 1024
@@ -67,8 +62,7 @@ class HubLink(WindowLink):
         # Not at the head: it costs 0.2 s, and every runtime is imported with this one.
         from .socketio import SocketClient
 
-        headers = {"Authorization": f"Bearer {token}"}
-        self._http = HttpClient(url, headers=headers, unreachable=HubUnreachable)
+        self._calls = HubCalls(url, token)
         self._socket = SocketClient(
             url,
             token,
@@ -95,10 +89,18 @@ class HubLink(WindowLink):
             waiting.fail(UsageError("The runtime was closed"))
         await self._socket.aclose()
         self._tell_news()
-        await self._http.aclose()
+        await self._calls.aclose()
 
     async def windows(self) -> Sequence[Window]:
-        return [decode_window(each) for each in await self._get("/api/vscode/instances")]
+        return await self._calls.windows()
+
+    async def watch(self) -> AsyncIterator[Sequence[Window]]:
+        """The windows as they are now, and again whenever that may have changed."""
+        while True:
+            await self._socket.wait_connected()
+            news = self._next_news()
+            yield await self._calls.windows()
+            await news
 
     async def act(
         self, window_id: WindowId, action: Action, *, on_progress: OnProgress | None = None
@@ -123,8 +125,7 @@ class HubLink(WindowLink):
             await self._socket.wait_connected()
             news = self._next_news()
             with suppress(NoSuchWindow, HubUnreachable):
-                answer = await self._get(target(f"/api/vscode/instance/{window_id}"))
-                if decode_window(answer).status == "healthy":
+                if (await self._calls.window(window_id)).status == "healthy":
                     return
             await news
 
@@ -136,7 +137,7 @@ class HubLink(WindowLink):
 
     def _lost(self) -> None:
         error = HubUnreachable(
-            f"The connection to the hub at {self._http.url} broke", url=self._http.url, sent=True
+            f"The connection to the hub at {self._calls.url} broke", url=self._calls.url, sent=True
         )
         for waiting in self._waiting.values():
             waiting.fail(error)
@@ -185,17 +186,3 @@ class HubLink(WindowLink):
         if self._news is not None:
             self._news.set_result(None)
             self._news = None
-
-    async def _get(self, where: str) -> Any:
-        reply = await self._http.request("GET", where, timeout=_QUICK)
-        if reply.status == 200:
-            return from_json(reply.body)
-        try:
-            said = from_json(reply.body)
-        except BasculeError:
-            said = None
-        if isinstance(said, dict) and "code" in said:
-            raise error_from_wire(said)
-        if reply.status in (502, 503, 504):
-            raise HubUnreachable(f"The hub is not there: HTTP {reply.status}", sent=True)
-        raise RemoteError(f"HTTP {reply.status}", remote_code=f"http.{reply.status}")

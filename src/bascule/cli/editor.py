@@ -1,0 +1,78 @@
+"""`bascule editor`: VS Code for the browser, on this machine."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bascule.core.errors import MissingTool
+
+from .user_dirs import cache_dir
+
+if TYPE_CHECKING:
+    from bascule.sandbox.vscode.installation import Installation
+
+
+class Verb(StrEnum):
+    """What can be done with it."""
+
+    INSTALL = "install"
+    WHERE = "where"
+
+
+def editor(
+    verb: Annotated[
+        Verb, typer.Argument(help="install: fetch it, once. where: print its directory.")
+    ],
+) -> int:
+    """Install the VS Code that `bascule up` opens in a browser, or say where it is.
+
+    It is code-server with a Node of its own, each package exactly as locked, in the user's cache;
+    it needs npm, no compiler and no root. Prints the directory; `where` exits 1 if there is none.
+    """
+    installation = find()
+    if verb is Verb.INSTALL and not installation.is_complete:
+        _install(installation)
+    installation.ensure_complete()
+    typer.echo(str(installation.home))
+    return 0
+
+
+def find() -> Installation:
+    """The installation of this user, complete or not."""
+    from bascule.sandbox.vscode.installation import Installation
+
+    return Installation.below(cache_dir())
+
+
+def extension() -> Path:
+    """Our extension, packed, as `make editor` builds it in a clone."""
+    package = Path(__file__).parents[3] / "extension/dist/bascule.vsix"
+    if not package.is_file():
+        raise MissingTool("The extension is not built; in a clone, `make editor` does it")
+    return package
+
+
+def _install(installation: Installation) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from bascule.sandbox.vscode.installation import SIZE, VERSION
+
+    console = Console(stderr=True, highlight=False)
+    console.print(f"Installing code-server {VERSION} (about {SIZE}) into {installation.home}")
+    bar = Progress(
+        TextColumn("packages"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task("packages", total=None)
+        installation.install(lambda done, of: bar.update(task, completed=done, total=of))

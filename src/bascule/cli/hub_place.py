@@ -1,0 +1,81 @@
+"""Where a command finds its hub: an address and a token."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bascule.core.errors import HubUnreachable, InvalidSetting
+
+HubUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--hub",
+        envvar="BASCULE_HUB",
+        help="Address of the hub; by default the one started last on this machine.",
+    ),
+]
+
+_ADDRESS = "hub-address"
+_TOKEN = "admin-token"  # noqa: S105 - a file's name
+
+
+@dataclass(frozen=True, slots=True)
+class HubPlace:
+    """A hub that runs somewhere, and what it lets us in with."""
+
+    url: str
+    token: str = field(repr=False)
+
+    @contextmanager
+    def told_how_to_start(self) -> Iterator[None]:
+        """While open, a hub that is not there is told with how to have one."""
+        try:
+            yield
+        except HubUnreachable as error:
+            raise HubUnreachable(
+                f"No hub answers at {self.url}; `bascule up` starts one with a VS Code, "
+                f"`bascule serve` one by itself",
+                url=self.url,
+            ) from error
+
+
+def find_hub(url: str | None) -> HubPlace:
+    """The hub at `url`, or this machine's; its token from BASCULE_TOKEN, or this machine's."""
+    from .hub_settings import load
+
+    settings = load(None, os.environ, {})
+    state = settings.state()
+    address = url or _text_of(state / _ADDRESS) or f"http://127.0.0.1:{settings.port}"
+    token = os.environ.get("BASCULE_TOKEN") or _text_of(state / _TOKEN)
+    if not token:
+        raise InvalidSetting(
+            f"There is no token for the hub at {address}: set BASCULE_TOKEN, or start a hub here "
+            "(`bascule up`)"
+        )
+    return HubPlace(address, token)
+
+
+@contextmanager
+def announced(state: Path, url: str) -> Iterator[None]:
+    """While open, commands of this user find the hub by themselves."""
+    file = state / _ADDRESS
+    file.write_text(url + "\n")
+    try:
+        yield
+    finally:
+        if _text_of(file) == url:  # else another hub was started since
+            file.unlink(missing_ok=True)
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""

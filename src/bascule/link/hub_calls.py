@@ -1,0 +1,92 @@
+"""The questions a hub answers over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import BasculeError, HubUnreachable, RemoteError
+from bascule.core.windows import Window, WindowId
+from bascule.wire import error_from_wire, from_json, to_json
+from bascule.wire.windows import decode_window
+
+from .http import HttpClient, target
+
+_QUICK: Final = 30.0
+"""Seconds for questions whose answer is at hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """What lets one window in, once."""
+
+    code: str = field(repr=False)
+    expires: str
+    """ISO time, after which it is void."""
+    link: str = field(repr=False)
+    """Opens VS Code and has it ask its user."""
+
+
+class HubCalls(Closable):
+    """Asks the hub at `url` with a token. Errors of the hub are raised as what they are."""
+
+    def __init__(self, url: str, token: str) -> None:
+        headers = {"Authorization": f"Bearer {token}"}
+        self._http = HttpClient(url, headers=headers, unreachable=HubUnreachable)
+
+    @property
+    def url(self) -> str:
+        return self._http.url
+
+    async def windows(self) -> Sequence[Window]:
+        """Every window the token may see."""
+        return [decode_window(each) for each in await self._ask("GET", "/api/vscode/instances")]
+
+    async def window(self, window_id: WindowId) -> Window:
+        """Raises `NoSuchWindow`."""
+        return decode_window(await self._ask("GET", target(f"/api/vscode/instance/{window_id}")))
+
+    async def pair(self) -> Pairing:
+        """A new code; needs scope admin."""
+        answer = await self._ask("POST", "/api/vscode/pair")
+        return Pairing(answer["code"], answer["expires"], answer["link"])
+
+    async def create_token(self, name: str, scope: str, *, lifetime: float | None = None) -> str:
+        """A new token, seen this once; needs scope admin."""
+        body = {"name": name, "scope": scope, "lifetime": lifetime}
+        token: str = (await self._ask("POST", "/api/tokens", body))["token"]
+        return token
+
+    async def revoke_token(self, name: str) -> bool:
+        """Whether there was one of that name; needs scope admin."""
+        reply = await self._http.request("DELETE", f"/api/tokens/{quote(name)}", timeout=_QUICK)
+        if reply.status == 404:
+            return False
+        _value_of(reply.status, reply.body)
+        return True
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def _ask(self, method: str, where: str, value: object = None) -> Any:
+        body = b"" if value is None else to_json(value)
+        kind = {} if value is None else {"Content-Type": "application/json"}
+        reply = await self._http.request(method, where, body=body, headers=kind, timeout=_QUICK)
+        return _value_of(reply.status, reply.body)
+
+
+def _value_of(status: int, body: bytes) -> Any:
+    if status == 200:
+        return from_json(body)
+    try:
+        said = from_json(body)
+    except BasculeError:
+        said = None
+    if isinstance(said, dict) and "code" in said:
+        raise error_from_wire(said)
+    if status in (502, 503, 504):
+        raise HubUnreachable(f"The hub is not there: HTTP {status}", sent=True)
+    raise RemoteError(f"HTTP {status}", remote_code=f"http.{status}")

@@ -1,0 +1,253 @@
+"""One VS Code server, for one person and any number of browser windows."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import SandboxStartFailed
+from bascule.sandbox.shell.keeper import Keeper
+
+from .door import Door
+from .installation import Installation
+from .preferences import Preferences, write_preferences
+from .program import Program
+
+_START: Final = 60.0
+"""Seconds it has to listen; a busy machine needs a few."""
+_STOP: Final = 3.0
+"""Seconds it has to leave by itself."""
+_LISTENING: Final = r"HTTP server listening on (http://127\.0\.0\.1:\d+)"
+_FAMILIES: Final = ("VSCODE_", "ELECTRON_", "CODE_SERVER_")
+_NAMES: Final = frozenset({"NODE_OPTIONS", "PASSWORD", "HASHED_PASSWORD", "PORT"})
+"""Variables that would make it take itself for a part of another VS Code, or change its flags."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VSCodeSettings:
+    """What a VS Code server is told when it is made."""
+
+    data: Path
+    """Its own directory: settings, extensions, and what makes a browser that knows it find it
+    again. Kept between starts; one server at a time."""
+    extension: Path
+    """Our extension, packed (`.vsix`)."""
+    hub: str = ""
+    """Address of the hub its windows connect to by themselves; empty: none."""
+    token: str = field(default="", repr=False)
+    """Of scope window, for that."""
+    user: Preferences = field(default_factory=dict)
+    machine: Preferences = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What its terminals inherit."""
+
+
+class VSCodeServer(Closable):
+    """Serves from `start` until `aclose`; if we are killed, its keeper ends it and what it ran.
+
+    It listens on loopback and lets in who comes with the address it gives. A window's part that
+    acts starts when a browser opens it, and ends when the browser leaves.
+    """
+
+    def __init__(self, installation: Installation, settings: VSCodeSettings) -> None:
+        self._installation = installation
+        self._settings = settings
+        self._lock = -1
+        self._run: Path | None = None
+        self._keeper: Keeper | None = None
+        self._program: Program | None = None
+        self._door: Door | None = None
+        self.url = ""
+
+    async def start(self) -> None:
+        """Raises `MissingTool` if it is not installed, `SandboxStartFailed` if it does not run."""
+        await asyncio.to_thread(self._installation.ensure_complete)
+        run = await asyncio.to_thread(self._prepare)
+        self._keeper = Keeper(directory=run)
+        await self._install_extension()
+        self._program = await self._spawn(*await asyncio.to_thread(self._flags))
+        try:
+            async with asyncio.timeout(_START):
+                self.url = (await self._program.says(_LISTENING))[1]
+        except (TimeoutError, EOFError):
+            words = self._program.last_words()
+            raise SandboxStartFailed(f"VS Code did not start: {words}") from None
+        await asyncio.to_thread(self._remember_port)
+        self._door = Door(self.url, cookie=self._cookie, value=self._session_key)
+        await self._door.start()
+
+    def address(self, folder: Path) -> str:
+        """What to open in a browser for a window on the folder. It is a secret: a key is in it."""
+        assert self._door is not None
+        return self._door.address(folder)
+
+    async def aclose(self) -> None:
+        if self._door is not None:
+            await self._door.aclose()
+        if self._program is not None:
+            await self._leave_room(self._program)
+        if self._keeper is not None:
+            await self._keeper.aclose()
+        await asyncio.to_thread(self._release)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    # Before it runs -----------------------------------------------------------------------
+
+    def _prepare(self) -> Path:
+        data = self._settings.data
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise SandboxStartFailed(f"VS Code runs already with the data in {data}") from error
+        self._session_key = _kept_secret(data / "session-key")
+        self._run = Path(tempfile.mkdtemp(prefix="bascule-vscode-"))
+        config = f"auth: password\nhashed-password: {self._session_key}\n"
+        _write_secret(data / "config.yaml", config)
+        write_preferences(data, user=self._settings.user, machine=self._connection(self._run))
+        return self._run
+
+    def _connection(self, run: Path) -> Preferences:
+        """The settings by which a window finds its hub."""
+        told = dict(self._settings.machine)
+        if self._settings.hub:
+            token = run / "token"
+            _write_secret(token, self._settings.token)
+            told["bascule.hub"] = self._settings.hub
+            told["bascule.tokenFile"] = str(token)
+            told["bascule.autoConnect"] = True
+        return told
+
+    @property
+    def _cookie(self) -> str:
+        return f"code-server-session-{self._suffix}"
+
+    @property
+    def _suffix(self) -> str:
+        """A cookie is for all ports of a host, so each server needs a name of its own."""
+        return hashlib.sha256(str(self._settings.data).encode()).hexdigest()[:8]
+
+    async def _install_extension(self) -> None:
+        stamp = self._settings.data / "extensions/.bascule"
+        fingerprint = await asyncio.to_thread(_fingerprint, self._settings.extension)
+        if await asyncio.to_thread(_text_of, stamp) == fingerprint:
+            return
+        program = await self._spawn("--install-extension", str(self._settings.extension), "--force")
+        status = await program.ended
+        words = program.last_words()
+        await program.aclose()
+        if status != 0:
+            raise SandboxStartFailed(f"The extension could not be installed: {words}")
+        await asyncio.to_thread(stamp.write_text, fingerprint)
+
+    def _flags(self) -> tuple[str, ...]:
+        return (
+            f"--bind-addr=127.0.0.1:{_free_again(_text_of(self._settings.data / 'port'))}",
+            f"--cookie-suffix={self._suffix}",
+            "--disable-proxy",
+        )
+
+    # Running ------------------------------------------------------------------------------
+
+    async def _spawn(self, *arguments: str) -> Program:
+        assert self._keeper is not None
+        data = self._settings.data
+        program = Program(self._keeper)
+        argv = (
+            *self._installation.command,
+            f"--user-data-dir={data}",
+            f"--extensions-dir={data / 'extensions'}",
+            f"--config={data / 'config.yaml'}",
+            "--disable-telemetry",
+            "--disable-update-check",
+            "--disable-getting-started-override",
+            *arguments,
+        )
+        await program.start(argv, env=self._environment(), cwd=data)
+        return program
+
+    def _environment(self) -> dict[str, str]:
+        given = self._settings.environment
+        kept = {
+            name: value
+            for name, value in given.items()
+            if name not in _NAMES and not name.startswith(_FAMILIES)
+        }
+        # VSCODE_CLI: do not ask a login shell for its environment first, which takes seconds.
+        # XDG_RUNTIME_DIR: its sockets go where they are swept up, if it has no place for them.
+        return {"XDG_RUNTIME_DIR": str(self._run), **kept, "VSCODE_CLI": "1"}
+
+    async def _leave_room(self, program: Program) -> None:
+        with suppress(ProcessLookupError, TimeoutError):
+            if program.pid and not program.ended.done():
+                os.kill(program.pid, signal.SIGTERM)
+                async with asyncio.timeout(_STOP):
+                    await asyncio.shield(program.ended)
+        await program.aclose()
+
+    def _remember_port(self) -> None:
+        """A browser keeps what it knows of a window by address: the next start has the same."""
+        (self._settings.data / "port").write_text(self.url.rpartition(":")[2])
+
+    def _release(self) -> None:
+        if self._run is not None:
+            shutil.rmtree(self._run, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _kept_secret(file: Path) -> str:
+    """The same as long as the file is there: browsers that were let in stay so."""
+    known = _text_of(file)
+    if not known:
+        known = secrets.token_hex(32)
+        _write_secret(file, known)
+    return known
+
+
+def _write_secret(file: Path, text: str) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(text)
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _fingerprint(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _free_again(port: str) -> int:
+    """The port, if nobody has taken it; 0, which is any, otherwise."""
+    if not port.isdecimal():
+        return 0
+    with suppress(OSError, OverflowError), socket.create_server(("127.0.0.1", int(port))):
+        return int(port)
+    return 0

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bascule.cli.editor import extension
+
+from .processes import bascule, environment
+
+
+@pytest.mark.slow
+def test_where_it_is_not_it_says_how_to_get_it(tmp_path: Path) -> None:
+    ran = bascule("editor", "where", env=environment(XDG_CACHE_HOME=str(tmp_path)))
+
+    assert ran.returncode == 1
+    assert "`bascule editor install`" in ran.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.editor
+def test_where_it_is_installed_its_directory_is_printed() -> None:
+    installed = bascule("editor", "install")
+    shown = bascule("editor", "where")
+
+    assert shown.stdout == installed.stdout
+    assert (Path(shown.stdout.strip()) / ".complete").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.editor
+def test_the_extension_of_a_clone_is_the_one_that_was_built(project: Path) -> None:
+    assert extension() == project / "extension/dist/bascule.vsix"

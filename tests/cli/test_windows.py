@@ -1,0 +1,157 @@
+"""`bascule windows` and `bascule pair`, with a hub and windows of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page
+
+from bascule.sandbox.vscode.installation import Installation
+from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
+from tests.hub.serving import ADMIN, Client, Place
+
+from .processes import BASCULE, environment
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[Place]:
+    async with Place() as place:
+        yield place
+
+
+def knowing(hub: Place, state: Path, token: str = ADMIN) -> Mapping[str, str]:
+    return environment(BASCULE_HUB=hub.url, BASCULE_TOKEN=token, XDG_STATE_HOME=str(state))
+
+
+async def start(*arguments: str, env: Mapping[str, str]) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *BASCULE,
+        *arguments,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+async def output(*arguments: str, env: Mapping[str, str]) -> tuple[int | None, str, str]:
+    process = await start(*arguments, env=env)
+    out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_windows_are_listed_one_a_line(hub: Place, tmp_path: Path) -> None:
+    async with hub.fake_window(tmp_path, name="mine"):
+        status, table, _ = await output("windows", env=knowing(hub, tmp_path))
+        _, as_json, _ = await output("windows", "--json", env=knowing(hub, tmp_path))
+
+    heading, line = table.splitlines()
+    [window] = json.loads(as_json)
+    assert status == 0
+    assert heading.split()[:4] == ["ID", "STATUS", "NAME", "FOLDERS"]
+    assert line.split()[:4] == [window["connection_id"], "healthy", "mine", str(tmp_path)]
+    assert window["workspace_path"] == str(tmp_path)
+
+
+async def test_an_agent_may_list_but_not_pair(hub: Place, tmp_path: Path) -> None:
+    env = knowing(hub, tmp_path, hub.agent)
+
+    listed, text, _ = await output("windows", env=env)
+    paired, _, complaint = await output("pair", env=env)
+
+    assert (listed, paired) == (0, 2)
+    assert "No window is connected" in text
+    assert "scope admin may" in complaint
+
+
+async def test_without_a_token_it_says_where_to_put_one(tmp_path: Path) -> None:
+    env = environment(XDG_STATE_HOME=str(tmp_path))
+
+    status, _, complaint = await output("windows", env=env)
+
+    assert status == 2
+    assert "BASCULE_TOKEN" in complaint
+
+
+async def test_a_hub_that_is_not_there_is_told_with_how_to_start_one(
+    hub: Place, tmp_path: Path
+) -> None:
+    await hub.stop()
+
+    for command in ("windows", "pair", "demo"):
+        status, _, complaint = await output(command, env=knowing(hub, tmp_path))
+        assert status == 1
+        assert f"No hub answers at {hub.url}; `bascule up` starts one" in complaint
+
+
+async def code_of(pairing: asyncio.subprocess.Process) -> str:
+    """The code it shows, once it has shown the link too."""
+    assert pairing.stdout is not None
+    shown = ""
+    while not (link := re.search(r"vscode://\S+code=(\w+)", shown)):
+        shown += (await pairing.stdout.readline()).decode()
+    code = re.search(r"code +(\w{4}-\w{4}) ", shown)
+    assert code is not None
+    assert code[1].replace("-", "") == link[1]
+    return code[1]
+
+
+async def test_pairing_shows_a_code_and_ends_when_the_window_is_there(
+    hub: Place, tmp_path: Path
+) -> None:
+    async with hub.fake_window(tmp_path, name="there already"):
+        pairing = await start("pair", env=knowing(hub, tmp_path))
+        code = await code_of(pairing)
+        async with Client(hub.url, token="") as window:
+            status, given = await window.ask("POST", f"/api/vscode/pair/{code}")
+        assert status == 200
+        async with hub.fake_window(tmp_path, token=given["token"], name="new"):
+            out, _ = await pairing.communicate()
+
+    assert pairing.returncode == 0
+    assert "new is connected" in out.decode()
+
+
+async def test_pairing_can_be_left_to_itself(hub: Place, tmp_path: Path) -> None:
+    status, shown, _ = await output("pair", "--no-wait", env=knowing(hub, tmp_path))
+
+    assert status == 0
+    assert f"hub   {hub.url}" in shown
+
+
+@pytest.mark.editor
+async def test_the_code_lets_a_real_window_in(
+    hub: Place, vscode: tuple[Installation, Path], page: Page, tmp_path: Path
+) -> None:
+    installation, extension = vscode
+    settings = VSCodeSettings(
+        data=tmp_path / "data",
+        extension=extension,
+        user={"security.workspace.trust.enabled": False},
+        environment={"PATH": os.environ["PATH"]},
+    )
+    async with VSCodeServer(installation, settings) as server:
+        await page.goto(server.address(tmp_path))
+        await page.locator(".monaco-workbench").wait_for(timeout=60_000)
+        pairing = await start("pair", env=knowing(hub, tmp_path))
+        code = await code_of(pairing)
+        typed = page.locator(".quick-input-widget input[type=text]")
+        await page.keyboard.press("F1")
+        await typed.fill(">Bascule: Connect to a Hub")
+        await page.locator(".quick-input-list").get_by_text("Connect to a Hub").first.click()
+        for prompt, answer in (("Address of the hub", hub.url), ("Pairing code", code)):
+            await page.get_by_text(prompt).wait_for(timeout=30_000)
+            await typed.fill(answer)
+            await page.keyboard.press("Enter")
+        out, _ = await pairing.communicate()
+
+    assert f"{tmp_path.name} is connected" in out.decode()

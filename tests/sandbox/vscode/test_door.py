@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from bascule.sandbox.vscode.door import Door
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[Door]:
+    async with Door("http://127.0.0.1:1", cookie="session", value="secret") as door:
+        await door.start()
+        yield door
+
+
+async def get(address: str) -> httpx.Response:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        return await client.get(address)
+
+
+async def test_the_address_brings_the_cookie_and_leads_to_the_folder(door: Door) -> None:
+    answer = await get(door.address(Path("/a b/ü")))
+
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "http://127.0.0.1:1/?folder=/a%20b/%C3%BC"
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith("session=secret;")
+    assert "HttpOnly" in cookie
+    assert "samesite=lax" in cookie.lower()
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("change", ["&key=", "&key=wrong", ""])
+async def test_without_the_key_there_is_no_cookie(door: Door, change: str) -> None:
+    address = door.address(Path("/a")).partition("&key=")[0] + change
+
+    answer = await get(address)
+
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from bascule.core.errors import MissingTool
+from bascule.sandbox.vscode import installation as module
+from bascule.sandbox.vscode.installation import VERSION, Installation
+
+LOCKS = Path(module.__file__).with_name("locks")
+INNER = "node_modules/code-server/lib/vscode"
+
+
+@pytest.fixture
+def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A script in place of npm; the packages themselves are the editor tests' to try."""
+    program = tmp_path / "bin/npm"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return program
+
+
+def script(npm: Path, text: str) -> None:
+    npm.write_text(f"#!/bin/sh\nset -e\n{text}\n")
+    npm.chmod(0o755)
+
+
+FETCHES = f"""
+ls package-lock.json npm-shrinkwrap.json 2>/dev/null >>"$(dirname "$0")/locks" || true
+mkdir -p {INNER}/extensions
+echo 'npm http fetch GET 200 https://registry.example/a/-/a-1.0.0.tgz 12ms (cache miss)' >&2
+echo 'npm http fetch GET 200 https://registry.example/a 12ms (cache miss)' >&2
+"""
+
+
+@pytest.mark.slow
+def test_it_is_made_from_three_locks_and_says_how_far_it_is(npm: Path, tmp_path: Path) -> None:
+    script(npm, FETCHES)
+    installation = Installation.below(tmp_path / "cache")
+    told: list[tuple[int, int]] = []
+
+    installation.install(lambda done, of: told.append((done, of)))
+
+    assert installation.is_complete
+    assert installation.home.name.startswith(f"code-server-{VERSION}-")
+    assert (npm.parent / "locks").read_text().split() == [
+        "package-lock.json",
+        "npm-shrinkwrap.json",
+        "npm-shrinkwrap.json",
+    ]
+    total = told[-1][1]
+    assert total > 250
+    assert told == [(1, total), (2, total), (3, total), (total, total)]
+
+
+@pytest.mark.slow
+def test_what_is_there_is_not_fetched_again(npm: Path, tmp_path: Path) -> None:
+    script(npm, FETCHES)
+    installation = Installation.below(tmp_path / "cache")
+    installation.install()
+    script(npm, "exit 1")
+
+    installation.install()
+
+    assert installation.is_complete
+
+
+@pytest.mark.slow
+def test_one_that_failed_leaves_nothing_and_tells_what_npm_said(npm: Path, tmp_path: Path) -> None:
+    script(npm, "echo 'npm error the disk is full' >&2; exit 1")
+    installation = Installation.below(tmp_path / "cache")
+
+    with pytest.raises(MissingTool, match="the disk is full"):
+        installation.install()
+
+    assert not installation.is_complete
+    assert [each.suffix for each in installation.home.parent.iterdir()] == [".lock"]
+
+
+@pytest.mark.slow
+def test_what_an_interrupted_one_left_is_swept_away(npm: Path, tmp_path: Path) -> None:
+    script(npm, FETCHES)
+    installation = Installation.below(tmp_path / "cache")
+    partial = installation.home.with_name(f"{installation.home.name}.partial")
+    (partial / "half").mkdir(parents=True)
+
+    installation.install()
+
+    assert not partial.exists()
+    assert not (installation.home / "half").exists()
+
+
+def test_every_package_is_locked_and_none_by_where_it_comes_from() -> None:
+    for lock in LOCKS.glob("*.json"):
+        packages = json.loads(lock.read_text()).get("packages", {})
+        named = {name: each for name, each in packages.items() if name}
+        assert [name for name, each in named.items() if "integrity" not in each] == []
+        assert [name for name, each in named.items() if "resolved" in each] == []
+
+
+def test_without_npm_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(MissingTool, match="needs npm"):
+        Installation.below(tmp_path).install()
+
+
+def test_one_that_is_missing_says_how_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(MissingTool, match="bascule editor install"):
+        Installation.below(tmp_path).ensure_complete()

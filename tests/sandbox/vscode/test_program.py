@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bascule.sandbox.shell.keeper import Keeper
+from bascule.sandbox.vscode.program import Program
+from tests.cli.processes import ended
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def keeper() -> AsyncIterator[Keeper]:
+    async with Keeper() as keeper:
+        yield keeper
+
+
+async def bash(keeper: Keeper, script: str, cwd: Path) -> Program:
+    program = Program(keeper)
+    await program.start(["/bin/bash", "-c", script], env={"PATH": "/bin:/usr/bin"}, cwd=cwd)
+    return program
+
+
+async def test_a_line_can_be_waited_for(keeper: Keeper, tmp_path: Path) -> None:
+    async with await bash(keeper, "echo one; echo port 80; sleep 600", tmp_path) as program:
+        assert (await program.says(r"port (\d+)"))[1] == "80"
+
+
+async def test_one_that_ends_before_it_says_so_raises_its_last_words(
+    keeper: Keeper, tmp_path: Path
+) -> None:
+    async with await bash(keeper, "echo no luck >&2; exit 3", tmp_path) as program:
+        with pytest.raises(EOFError, match="no luck"):
+            await program.says("never")
+
+        assert await program.ended == 3
+
+
+async def test_closing_it_ends_what_it_started(keeper: Keeper, tmp_path: Path) -> None:
+    script = "(trap '' HUP TERM; sleep 600) & echo child $!; wait"
+    program = await bash(keeper, script, tmp_path)
+    child = (await program.says(r"child (\d+)"))[1]
+    await program.aclose()
+
+    assert ended(int(child))
+
+
+async def test_there_is_nothing_for_it_to_read(keeper: Keeper, tmp_path: Path) -> None:
+    async with await bash(keeper, "read x; echo got $?", tmp_path) as program:
+        assert (await program.says(r"got (\d)"))[1] == "1"
