@@ -69,7 +69,7 @@ def test_the_python_block_runs(blocks: list[str], tmp_path: Path) -> None:
         check=True,
     )
 
-    assert ran.stdout == "still blue\n 3\n"
+    assert ran.stdout == "still blue\n3\n"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
