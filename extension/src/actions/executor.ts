@@ -102,6 +102,10 @@ export class Executor implements Worker {
     this.parts.consent.answered(answered);
   }
 
+  end(): void {
+    this.parts.shells.endAll();
+  }
+
   private notSupported(kind: string): Failure {
     return new Failure(
       "capability.missing",

@@ -113,10 +113,14 @@ export class Shells implements Disposable {
   }
 
   /** Ends every process any shell started, also those that left their terminal. */
-  dispose(): void {
+  endAll(): void {
     for (const shell of this.shells.values()) shell.close();
     this.shells.clear();
     endProcesses((value) => value === this.settings.key);
+  }
+
+  dispose(): void {
+    this.endAll();
     fs.rmSync(this.directory, { recursive: true, force: true });
   }
 
