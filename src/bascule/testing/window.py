@@ -61,6 +61,8 @@ class Journal:
         self.window_id = str(uuid4())
         self.window_key = secrets.token_urlsafe(32)
         self.begun: OrderedDict[EventId, _Entry] = OrderedDict()
+        self.has_ended = asyncio.Event()
+        """Set whenever an action ended; whoever waits for the next one clears it."""
 
     def begin(self, action_id: EventId, host_id: str) -> None:
         self.begun[action_id] = _Entry(host_id)
@@ -70,6 +72,7 @@ class Journal:
     def end(self, action_id: EventId, observation: Mapping[str, Any]) -> None:
         if (entry := self.begun.get(action_id)) is not None:
             entry.observation = observation
+            self.has_ended.set()
 
     def acknowledged(self, action_id: EventId) -> None:
         if (entry := self.begun.get(action_id)) is not None:
