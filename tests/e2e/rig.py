@@ -145,7 +145,9 @@ class Rig:
         self.hub = Hub(self._hub_settings)
         await self.hub.start()
 
-    async def serve(self, name: str, **settings: Any) -> CodeServer:
+    async def serve(
+        self, name: str, settings: dict[str, Any], environment: dict[str, str] | None = None
+    ) -> CodeServer:
         """Runs on the rig's loop. Another VS Code with settings of its own."""
         told = {"bascule.hub": self.line.url, "bascule.tokenFile": str(self._token), **settings}
         server = CodeServer(
@@ -153,6 +155,7 @@ class Rig:
             self._directory / name,
             extensions=self._directory / "extensions",
             settings=told,
+            environment=environment,
         )
         self._servers.append(server)
         await server.start()
@@ -218,7 +221,7 @@ class Rig:
         installing = asyncio.create_task(installer.install(vsix))
         self.browser = await self.launch_browser()
         await installing
-        await self.serve("data", **settings)
+        await self.serve("data", settings)
 
     async def _close(self) -> None:
         await self.browser.close()

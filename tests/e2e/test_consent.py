@@ -33,7 +33,7 @@ _UNDECIDED = {
 
 @pytest.fixture(scope="module")
 def undecided(rig: Rig) -> CodeServer:
-    return rig.wait(rig.serve("undecided", **_UNDECIDED))
+    return rig.wait(rig.serve("undecided", _UNDECIDED))
 
 
 @pytest.fixture(scope="module")

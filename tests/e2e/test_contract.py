@@ -86,4 +86,4 @@ class TestInAWindow(RuntimeSuite):
 @pytest.fixture(scope="module")
 def hasty(rig: Rig) -> CodeServer:
     """A VS Code that answers silence early."""
-    return rig.wait(rig.serve("hasty", **{"bascule.terminal.softTimeout": 0.1}))
+    return rig.wait(rig.serve("hasty", {"bascule.terminal.softTimeout": 0.1}))

@@ -99,7 +99,7 @@ async def test_a_window_with_a_wrong_token_says_so_in_its_status_bar(
     home = tmp_path_factory.mktemp("stranger")
     (home / "token").write_text("wrong")
     settings = {"bascule.tokenFile": str(home / "token")}
-    server = await rig.on(rig.serve("stranger", **settings))
+    server = await rig.on(rig.serve("stranger", settings))
     page = await rig.on(server.open(rig.browser, home))
     try:
         await rig.on(_shows(page, "The hub does not know this window's token"))

@@ -23,6 +23,7 @@ import {
   findMark,
   heldBack,
   initLine,
+  KEY_NAME,
   newNonce,
   PROMPT,
   settleLine,
@@ -35,7 +36,6 @@ import * as notes from "./notes";
 import { Output } from "./output";
 import { Sync } from "./sync";
 
-const KEY = /^C-[A-Za-z\\\]^_@[]$/;
 const BACKGROUND_LIMIT = 64 << 10;
 /** Milliseconds for which a prompt has to be the last that was printed. */
 const PROMPT_MS = 20;
@@ -123,7 +123,7 @@ export class BashShell {
     this.ensureOpen();
     const text = command.command;
     if (command.is_input || !text.trim()) return this.goOn(command, signal);
-    if (!this.execution && KEY.test(text)) return this.nothingRuns(command);
+    if (!this.execution && KEY_NAME.test(text)) return this.nothingRuns(command);
     if (command.queue) return this.inTurn(() => this.runNew(command, signal, who), signal);
     for (let running = this.execution; running; running = this.execution) {
       // What the user runs is waited for: the agent cannot know of it, let alone end it.
@@ -284,7 +284,7 @@ export class BashShell {
     if (!execution) return this.nothingRuns(command);
     let key = "";
     if (command.is_input && command.command) {
-      if (KEY.test(command.command)) {
+      if (KEY_NAME.test(command.command)) {
         key = command.command;
         await this.interrupts.press(execution, key);
       } else {
@@ -512,6 +512,6 @@ function isDirectory(place: string): boolean {
   return fs.statSync(place, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-function cancelled(): Failure {
+export function cancelled(): Failure {
   return new Failure("action.cancelled", "The command was cancelled and interrupted");
 }
