@@ -18,38 +18,56 @@ import type { Connection } from "./hub/connection";
 import { Stored } from "./manifest";
 import { setting } from "./settings";
 import type { PtyModule } from "./terminal/bash";
-import { Shells } from "./terminal/shells";
+import { IntegratedShell } from "./terminal/integrated";
+import { BashShell } from "./terminal/shell";
+import { Shells, type MakeShell } from "./terminal/shells";
+import { showShell } from "./terminal/terminal";
 import { askInWindow } from "./views/questions";
 
-export function buildShells(key: string, log: Log): { shells: Shells; canRun: boolean } {
-  const pty = process.platform === "linux" ? bundledPty(log) : undefined;
-  const shells = new Shells(
-    pty,
-    {
-      key,
-      workingDir: () => roots()[0] ?? os.homedir(),
-      limits: () => ({
-        softSeconds: setting("terminal.softTimeout"),
-        outputLimit: setting("terminal.outputLimit"),
-        logLimit: setting("terminal.logLimit"),
-        maxShells: setting("terminal.maxShells"),
-      }),
-    },
-    log,
-  );
-  return { shells, canRun: pty !== undefined };
+const NO_TERMINAL =
+  "Bascule: agents' commands run through VS Code's shell integration here, since a terminal of their own " +
+  "needs Linux and VS Code's terminal library. They are slower, and the status of some is unknown.";
+
+export function buildShells(key: string, log: Log): Shells {
+  return new Shells(shellMaker(log), {
+    key,
+    workingDir: () => roots()[0] ?? os.homedir(),
+    limits: () => ({
+      softSeconds: setting("terminal.softTimeout"),
+      outputLimit: setting("terminal.outputLimit"),
+      logLimit: setting("terminal.logLimit"),
+      maxShells: setting("terminal.maxShells"),
+    }),
+  });
+}
+
+/** Terminals of our own where they can be had, else VS Code's ordinary ones. */
+function shellMaker(log: Log): MakeShell {
+  const wanted = setting("terminal.kind") === "own";
+  const pty = wanted && process.platform === "linux" ? bundledPty(log) : undefined;
+  if (pty)
+    return (order) => {
+      const shell = new BashShell(order.name, pty, order.settings, log, order.logFile);
+      if (order.isSeen) showShell(shell, order);
+      return shell;
+    };
+  let isTold = !wanted;
+  return (order) => {
+    if (!isTold) void vscode.window.showWarningMessage(NO_TERMINAL);
+    isTold = true;
+    return new IntegratedShell(order, log);
+  };
 }
 
 export function buildExecutor(parts: {
   context: vscode.ExtensionContext;
   shells: Shells;
-  canRun: boolean;
   texts: Texts;
   connection: () => Connection | undefined;
   onChanged: (change: Change) => void;
   log: Log;
 }): Executor {
-  const { context, shells, canRun, texts, connection, onChanged, log } = parts;
+  const { context, shells, texts, connection, onChanged, log } = parts;
   const places = new Places({
     roots: () => [...roots(), ...setting("allowOutside")],
     isReadable: (real) => shells.isLog(real),
@@ -58,7 +76,6 @@ export function buildExecutor(parts: {
   const files = new Files(places, documents);
   return new Executor({
     shells,
-    canRun,
     files,
     editor: new Editor(places, documents, files),
     search: new Search(places, unsavedTexts, findRipgrep(vscode.env.appRoot)),
@@ -85,7 +102,7 @@ function bundledPty(log: Log): PtyModule | undefined {
       log.debug(`no node-pty in ${modules}: ${messageOf(error)}`);
     }
   }
-  log.warn("this VS Code brings no terminal library: agents cannot run commands here");
+  log.warn("this VS Code brings no terminal library");
   return undefined;
 }
 

@@ -12,8 +12,6 @@ import { Command, Stored, View } from "./manifest";
 import { Session } from "./session";
 import { setting } from "./settings";
 import { endProcesses } from "./terminal/processes";
-import type { OpenedShell, Shells } from "./terminal/shells";
-import { ShellTerminal } from "./terminal/terminal";
 import { Activity } from "./views/activity";
 import { Spotlight } from "./views/spotlight";
 import { Status } from "./views/status";
@@ -56,12 +54,10 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const activity = new Activity(texts);
   const spotlight = new Spotlight(log);
   const status = new Status();
-  const { shells, canRun } = buildShells(key, log);
-  shells.onOpened.listen((opened) => showTerminal(shells, opened));
+  const shells = buildShells(key, log);
   const executor = buildExecutor({
     context,
     shells,
-    canRun,
     texts,
     log,
     connection: () => session.current,
@@ -118,14 +114,6 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
 
 function showTexts(texts: Texts): vscode.Disposable {
   return vscode.workspace.registerTextDocumentContentProvider(SCHEME, texts);
-}
-
-function showTerminal(shells: Shells, opened: OpenedShell): void {
-  const { agent, shell } = opened;
-  const name = shell.name === "main" ? agent : `${agent} · ${shell.name}`;
-  const pty = new ShellTerminal(agent, shell, () => shells.closeShell(opened));
-  const terminal = vscode.window.createTerminal({ name, pty, isTransient: true });
-  terminal.show(true);
 }
 
 /** Of this window, and started by a host that is no more. */

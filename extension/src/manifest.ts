@@ -21,6 +21,7 @@ export interface Settings {
   allowOutside: string[];
   allowedCommands: string[];
   reveal: boolean;
+  "terminal.kind": "own" | "integrated";
   "terminal.softTimeout": number;
   "terminal.outputLimit": number;
   "terminal.logLimit": number;
@@ -35,6 +36,7 @@ export const SettingNames: readonly (keyof Settings)[] = [
   "allowOutside",
   "allowedCommands",
   "reveal",
+  "terminal.kind",
   "terminal.softTimeout",
   "terminal.outputLimit",
   "terminal.logLimit",

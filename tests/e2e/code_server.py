@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, BrowserContext, Page
 
 from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
@@ -50,10 +50,18 @@ SETTINGS: dict[str, Any] = {
 class CodeServer:
     """The server of `bascule up`, with data of its own. Windows are tabs of a browser on it."""
 
-    def __init__(self, home: Path, data: Path, *, settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        data: Path,
+        *,
+        settings: dict[str, Any],
+        environment: dict[str, str] | None = None,
+    ) -> None:
         self._home = home
         self._data = data
         self._settings = {**SETTINGS, **settings}
+        self._environment = environment or {}
         self._server: VSCodeServer | None = None
 
     @property
@@ -68,7 +76,7 @@ class CodeServer:
             extension=vsix,
             user=self._settings,
             machine=self._settings,
-            environment=kept,
+            environment={**kept, **self._environment},
         )
         self._server = VSCodeServer(Installation(self._home), settings)
         await self._server.start()
@@ -78,9 +86,13 @@ class CodeServer:
             await self._server.aclose()
 
     async def open(self, browser: Browser, folder: Path) -> Page:
-        """A tab with the folder. Whether the extension is connected is the hub's to say."""
-        assert self._server is not None
+        """A tab with the folder, of a user nobody has seen before."""
         context = await browser.new_context(viewport={"width": 1400, "height": 900})
+        return await self.open_tab(context, folder)
+
+    async def open_tab(self, context: BrowserContext, folder: Path) -> Page:
+        """Another tab of the same user. Whether the extension is connected is the hub's to say."""
+        assert self._server is not None
         page = await context.new_page()
         await page.goto(self._server.address(folder))
         return page

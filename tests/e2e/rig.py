@@ -11,12 +11,13 @@ import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from playwright.async_api import Browser, Page, Playwright, async_playwright
 
+from bascule.core.errors import LinkError
 from bascule.core.windows import WindowId
 from bascule.hub import Hub, HubSettings, Identity
 from tests.hub.serving import Line
@@ -26,6 +27,7 @@ from .code_server import CHROMIUM, CodeServer, build_extension, install_editor
 T = TypeVar("T")
 
 _CONNECTED = 60.0
+ADMIN = "an-admin-token-for-the-rig"
 _ADMIN = Identity(name="rig", owner="admin", scope="admin")
 
 
@@ -36,6 +38,7 @@ class EditorWindow:
     id: WindowId
     folder: Path
     page: Page
+    server: CodeServer
 
 
 class Rig:
@@ -45,7 +48,11 @@ class Rig:
         self._directory = directory
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rig", daemon=True)
-        self._server: CodeServer
+        self._home: Path
+        self._vsix: Path
+        self._token: Path
+        self._hub_settings: HubSettings
+        self._servers: list[CodeServer] = []
         self._playwright: Playwright
         self.hub: Hub
         self.line: Line
@@ -58,9 +65,9 @@ class Rig:
         return self.hub.url
 
     def open(self, **settings: Any) -> None:
-        home, vsix = install_editor(), build_extension()
+        self._home, self._vsix = install_editor(), build_extension()
         self._thread.start()
-        self.wait(self._open(home, vsix, settings))
+        self.wait(self._open(settings))
 
     def close(self) -> None:
         self.wait(self._close())
@@ -82,19 +89,77 @@ class Rig:
     async def agent_token(self) -> str:
         return await self.on(self.hub.tokens.create(self.new_name(), "agent"))
 
-    async def open_window(self, folder: Path, browser: Browser | None = None) -> EditorWindow:
+    async def open_window(
+        self, folder: Path, browser: Browser | None = None, *, server: CodeServer | None = None
+    ) -> EditorWindow:
         """Runs on the rig's loop. Returns once the window is registered and healthy."""
         folder.mkdir(exist_ok=True)
-        page = await self._server.open(browser or self.browser, folder)
-        return EditorWindow(await self.registered(folder), folder, page)
+        server = server or self._servers[0]
+        page = await server.open(browser or self.browser, folder)
+        return EditorWindow(await self.registered(folder), folder, page, server)
+
+    async def host_number(self, window_id: WindowId) -> int:
+        """Counts up with every registration; that of the host that gets the actions now."""
+        return self.hub._registry.speaker(window_id).number
+
+    async def editor_answers(self, window_id: WindowId) -> bool:
+        return await self.hub._sockets._probe(self.hub._registry.speaker(window_id))
+
+    async def crash(self, page: Page) -> None:
+        """Runs on the rig's loop. The page's process ends without a word to anybody."""
+        crashed = asyncio.get_running_loop().create_future()
+        page.once("crash", lambda _: crashed.set_result(None))
+        with suppress(Exception):  # nobody is left to say that it got there
+            await page.goto("chrome://crash", timeout=1000)
+        await crashed
+
+    async def close_tab(self, window_id: WindowId, page: Page) -> None:
+        """Runs on the rig's loop. Returns once its extension host is gone."""
+        number = await self.host_number(window_id)
+        await page.close()
+        while True:
+            news = self.hub._sockets.next_news()
+            with suppress(LinkError):
+                if await self.host_number(window_id) != number:
+                    return
+            await news
 
     async def reload(self, window: EditorWindow) -> None:
-        """Runs on the rig's loop. Returns once the new extension host is registered."""
-        hosts = asyncio.ensure_future(self.status(window.id, "gone"))
-        await asyncio.sleep(0)  # it listens before there is anything to hear
+        """Runs on the rig's loop. Returns once a new extension host speaks for the window."""
+        before = await self.host_number(window.id)
         await window.page.reload()
-        await hosts
-        await self.registered(window.folder)
+        await self.newer_host(window.id, before)
+
+    async def newer_host(self, window_id: WindowId, number: int) -> None:
+        """Returns once a host that registered after the one of that number gets the actions."""
+        async with asyncio.timeout(_CONNECTED):
+            while True:
+                news = self.hub._sockets.next_news()
+                with suppress(LinkError):
+                    if self.hub._registry.speaker(window_id).number > number:
+                        return
+                await news
+
+    async def restart_hub(self) -> None:
+        """Runs on the rig's loop. The same port, the same tokens; all sockets are lost."""
+        await self.hub.aclose()
+        self.hub = Hub(self._hub_settings)
+        await self.hub.start()
+
+    async def serve(
+        self, name: str, settings: dict[str, Any], environment: dict[str, str] | None = None
+    ) -> CodeServer:
+        """Runs on the rig's loop. Another VS Code with settings of its own."""
+        told = {"bascule.hub": self.line.url, "bascule.tokenFile": str(self._token), **settings}
+        server = CodeServer(
+            self._home,
+            self._directory / name,
+            settings=told,
+            environment=environment,
+        )
+        self._servers.append(server)
+        await server.start(self._vsix)
+        return server
 
     async def registered(self, folder: Path) -> WindowId:
         """The id of the window of `folder`, once there is one that can act."""
@@ -133,25 +198,29 @@ class Rig:
         info = await session.send("SystemInfo.getProcessInfo")
         return next(int(each["id"]) for each in info["processInfo"] if each["type"] == "browser")
 
-    async def _open(self, home: Path, vsix: Path, settings: dict[str, Any]) -> None:
-        self.hub = Hub(HubSettings(admin_token="an-admin-token-for-the-rig"))
+    async def _open(self, settings: dict[str, Any]) -> None:
+        self._hub_settings = HubSettings(
+            admin_token=ADMIN, state_dir=self._directory / "hub", port=0
+        )
+        self.hub = Hub(self._hub_settings)
         await self.hub.start()
-        self.line = Line(int(self.hub.url.rpartition(":")[2]))
+        port = int(self.hub.url.rpartition(":")[2])
+        self._hub_settings = replace(self._hub_settings, port=port)
+        self.line = Line(port)
         await self.line.__aenter__()
-        token = self._directory / "token"
-        token.touch(mode=0o600)
-        token.write_text(await self.hub.tokens.create("window", "window"))
-        told = {"bascule.hub": self.line.url, "bascule.tokenFile": str(token), **settings}
-        self._server = CodeServer(home, self._directory / "data", settings=told)
+        self._token = self._directory / "token"
+        self._token.touch(mode=0o600)
+        self._token.write_text(await self.hub.tokens.create("window", "window"))
         self._playwright = await async_playwright().start()
-        starting = asyncio.create_task(self._server.start(vsix))
+        starting = asyncio.create_task(self.serve("data", settings))
         self.browser = await self.launch_browser()
         await starting
 
     async def _close(self) -> None:
         await self.browser.close()
         await self._playwright.stop()
-        await self._server.stop()
+        for server in self._servers:
+            await server.stop()
         await self.line.__aexit__(None, None, None)
         await self.hub.aclose()
         rest = asyncio.all_tasks() - {asyncio.current_task()}

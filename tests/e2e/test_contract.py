@@ -16,6 +16,7 @@ from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from tests.contracts.runtime import Make, RuntimeSuite
 
+from .code_server import CodeServer
 from .rig import EditorWindow, Rig
 
 MISSING = {
@@ -70,9 +71,9 @@ class TestInAWindow(RuntimeSuite):
             soft = settings.shells.soft_timeout
             if soft == ShellSettings().soft_timeout:
                 return _InAWindow(rig, vscode_window, **keywords)
-            hasty: Rig = request.getfixturevalue("hasty_rig")
-            folder = settings.shells.working_dir
-            return _InAWindow(hasty, hasty.wait(hasty.open_window(folder)), **keywords)
+            hasty: CodeServer = request.getfixturevalue("hasty")
+            opening = rig.open_window(settings.shells.working_dir, server=hasty)
+            return _InAWindow(rig, rig.wait(opening), **keywords)
 
         return make
 
@@ -83,9 +84,6 @@ class TestInAWindow(RuntimeSuite):
 
 
 @pytest.fixture(scope="module")
-def hasty_rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+def hasty(rig: Rig) -> CodeServer:
     """A VS Code that answers silence early."""
-    rig = Rig(tmp_path_factory.mktemp("hasty"))
-    rig.open(**{"bascule.terminal.softTimeout": 0.1})
-    yield rig
-    rig.close()
+    return rig.wait(rig.serve("hasty", {"bascule.terminal.softTimeout": 0.1}))

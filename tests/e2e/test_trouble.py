@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from bascule.core.actions import CmdRun, VscodeCommand
 from bascule.core.errors import AmbiguousWindow, LinkError, OutcomeUnknown, WindowUnhealthy
+from bascule.core.observations import CmdOutput
 from bascule.runtime.vscode import VSCodeRuntime
 from tests.contracts.runtime import Seen, gone
 
 from .rig import EditorWindow, Rig
 
 
-@pytest.fixture
-async def window(rig: Rig, tmp_path: Path) -> AsyncIterator[EditorWindow]:
-    """A window of the test's own, to be ill-treated."""
-    window = await rig.on(rig.open_window(tmp_path / "ill-treated"))
+@pytest.fixture(scope="module")
+def window(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EditorWindow]:
+    """A window to be ill-treated; each test leaves it alive."""
+    window = rig.wait(rig.open_window(tmp_path_factory.mktemp("trouble") / "ill-treated"))
     yield window
-    await rig.on(window.page.context.close())
+    rig.wait(window.page.context.close())
 
 
 @pytest.fixture
@@ -39,11 +41,31 @@ async def test_a_reload_in_the_middle_of_a_command_ends_it_and_says_so(
     seen = Seen()
     running = asyncio.create_task(agent.run("echo up; sleep 600", on_progress=seen))
     await seen.wait_for(b"up")
-    await rig.on(rig.reload(window))
+    before = await rig.on(rig.host_number(window.id))
+    another = await rig.agent_token()
+    async with VSCodeRuntime(rig.url, another, window=window.id, patience=1) as other:
+        reload = asyncio.create_task(other.act(VscodeCommand("workbench.action.reloadWindow")))
+        await rig.on(rig.newer_host(window.id, before))
+        reload.cancel()
 
     with pytest.raises(OutcomeUnknown):
         await running
     assert (await agent.run("echo [$word]")).content == "[]\n"
+    await gone(int((window.folder / "pid").read_text()))
+
+
+async def test_a_page_that_cannot_say_good_bye_leaves_nothing_behind(
+    rig: Rig, window: EditorWindow, agent: VSCodeRuntime
+) -> None:
+    """Its extension host lives on without an editor until the new page's takes over."""
+    await agent.run("sleep 600 & echo $! > pid")
+    context = window.page.context
+    before = await rig.on(rig.host_number(window.id))
+    await rig.on(rig.crash(window.page))
+    window.page = await rig.on(window.server.open_tab(context, window.folder))
+    await rig.on(rig.newer_host(window.id, before))
+
+    assert (await agent.run("echo new")).content == "new\n"
     await gone(int((window.folder / "pid").read_text()))
 
 
@@ -96,6 +118,68 @@ async def test_of_two_windows_the_one_that_is_named_acts(
     for each in (vscode_window, window):
         async with VSCodeRuntime(rig.url, token, window=str(each.folder)) as agent:
             assert (await agent.run("pwd")).content == f"{each.folder}\n"
+
+
+async def test_of_two_tabs_the_newest_acts_and_the_other_stands_in(
+    rig: Rig, window: EditorWindow, agent: VSCodeRuntime
+) -> None:
+    await agent.run("name=first")
+    before = await rig.on(rig.host_number(window.id))
+    tab = await rig.on(window.server.open_tab(window.page.context, window.folder))
+    await rig.on(rig.newer_host(window.id, before))
+    assert (await agent.run("echo [$name]; name=second")).content == "[]\n"
+    assert (await agent.run("echo [$name]")).content == "[second]\n"
+
+    await rig.on(rig.close_tab(window.id, tab))
+    assert (await agent.run("echo [$name]")).content == "[first]\n"
+
+
+@pytest.mark.timeout(240)
+async def test_a_hub_restarted_under_load_loses_and_doubles_nothing(
+    rig: Rig, window: EditorWindow, agent: VSCodeRuntime
+) -> None:
+    """Every action leaves a line behind; each has to be there once, in its order."""
+    count, workers = 1000, 10
+    done = 0
+    wanted = asyncio.Event()
+
+    async def work(worker: int) -> None:
+        nonlocal done
+        for n in range(count // workers):
+            command = f"echo {worker}.{n} | tee -a log.{worker}"
+            seen = await agent.act(CmdRun(command, shell=f"w{worker}"))
+            assert isinstance(seen, CmdOutput), seen
+            assert seen.content == f"{worker}.{n}\n"
+            done += 1
+            if done % 240 == 0:
+                wanted.set()
+
+    async def interfere() -> None:
+        for _ in range(3):
+            await wanted.wait()
+            wanted.clear()
+            await rig.on(rig.restart_hub())
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(interfere())
+        for worker in range(workers):
+            tasks.create_task(work(worker))
+
+    for worker in range(workers):
+        lines = (window.folder / f"log.{worker}").read_text().split()
+        assert lines == [f"{worker}.{n}" for n in range(count // workers)]
+
+
+async def test_thousands_of_quick_actions_do_not_keep_the_editor_from_answering(
+    rig: Rig, window: EditorWindow, agent: VSCodeRuntime
+) -> None:
+    """What is drawn for each is gathered, or the question for health would wait behind it all."""
+    (window.folder / "file.txt").write_text("x" * 1024)
+    for _ in range(1000):
+        await agent.run("true")
+        await agent.read("file.txt")
+    async with asyncio.timeout(1):
+        assert await rig.on(rig.editor_answers(window.id))
 
 
 async def _call(work: object) -> None:

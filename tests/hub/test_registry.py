@@ -57,6 +57,16 @@ def test_an_older_host_that_lives_goes_before_a_newer_that_does_not(registry: Re
     assert registry.window(ID).status == "healthy"
 
 
+def test_a_dead_host_is_superseded_while_another_lives(registry: Registry) -> None:
+    old, new = add(registry, "old"), add(registry, "new")
+    assert not registry.is_superseded(old)
+    die(registry, old)
+    assert registry.is_superseded(old)
+    assert not registry.is_superseded(new)
+    die(registry, new)
+    assert not registry.is_superseded(old)
+
+
 def test_a_window_without_a_socket_is_gone_until_it_comes_back(registry: Registry) -> None:
     host = add(registry, "host")
     assert registry.lost(host.sid) is host

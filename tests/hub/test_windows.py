@@ -223,13 +223,19 @@ async def test_a_zombie_makes_way_for_a_living_host(place: Place, workspace: Pat
         link = place.hub.windows(ADMIN)
         (window,) = await link.windows()
         assert window.hosts == 2
-        running = asyncio.create_task(link.act(window.id, CmdRun("sleep 60")))
+        running = asyncio.create_task(link.act(window.id, CmdRun("echo $$ > pid; sleep 60")))
         zombie.editor_is_dead = True
-        with pytest.raises(WindowUnhealthy):
+        with pytest.raises(WindowGone):
             await running
         assert (await link.windows())[0].status == "healthy"
         await link.act(window.id, CmdRun("true"))
         assert (len(zombie.done), len(living.done)) == (1, 1)
+        await asyncio.wait_for(zombie.superseded.wait(), 10)
+
+        zombie.editor_is_dead = False
+        await asyncio.wait_for(zombie.wait_connected(), 10)
+        await link.act(window.id, CmdRun("true"))
+        assert (len(zombie.done), len(living.done)) == (2, 1)
 
 
 async def test_a_window_that_leaves_is_gone_and_then_forgotten(workspace: Path) -> None:

@@ -76,8 +76,8 @@ async def test_an_observation_in_flight_when_the_windows_line_is_cut_arrives_onc
         await begun.wait()
         line.cut()
         await asyncio.to_thread((workspace / "pipe").write_text, "once\n")
-        while not window.journal.unsent():  # the observation is there and nobody has it
-            await asyncio.sleep(0.01)
+        await window.journal.has_ended.wait()
+        assert window.journal.unsent()  # the observation is there and nobody has it
         line.mend()
         assert (await running).content.endswith("once\n")
         assert (workspace / "lines").read_text() == "once\n"

@@ -20,7 +20,6 @@ export interface Parts {
   language: Language;
   window: WindowActions;
   consent: Consent;
-  canRun: boolean;
 }
 
 interface Context {
@@ -42,7 +41,7 @@ export class Executor implements Worker {
   private readonly handlers: Handlers;
 
   constructor(private readonly parts: Parts) {
-    const { shells, files, editor, search, language, window, canRun } = parts;
+    const { shells, files, editor, search, language, window } = parts;
     this.handlers = {
       read: (args, { cwd }) =>
         args.impl_source === "oh_aci" ? editor.view(args, cwd) : files.read(args, cwd),
@@ -61,16 +60,15 @@ export class Executor implements Worker {
       show_diff: (args, { cwd }) => window.showDiff(args, cwd),
       ask_user: (args, { signal }) => window.askUser(args, signal),
       vscode_command: (args) => window.command(args),
+      run: (args, { agent, timeout, onProgress, signal }) =>
+        shells.run(
+          agent,
+          { ...args, timeout },
+          (shell, { offset, data }) => onProgress(shell, offset, data),
+          signal,
+        ),
+      interrupt: (args, { agent }) => shells.interrupt(agent, args),
     };
-    if (!canRun) return;
-    this.handlers.run = (args, { agent, timeout, onProgress, signal }) =>
-      shells.run(
-        agent,
-        { ...args, timeout },
-        (shell, { offset, data }) => onProgress(shell, offset, data),
-        signal,
-      );
-    this.handlers.interrupt = (args, { agent }) => shells.interrupt(agent, args);
   }
 
   get capabilities(): string[] {
@@ -100,6 +98,10 @@ export class Executor implements Worker {
 
   approval(answered: ApprovalAnswered): void {
     this.parts.consent.answered(answered);
+  }
+
+  end(): void {
+    this.parts.shells.endAll();
   }
 
   private notSupported(kind: string): Failure {

@@ -41,6 +41,7 @@ export class Places {
     options: { follow?: boolean; toRead?: boolean } = {},
   ): Promise<Place> {
     const { follow = true, toRead = false } = options;
+    ensureSlashes();
     const shown = this.absolute(given, cwd);
     const real = follow
       ? await resolved(shown)
@@ -117,6 +118,15 @@ async function resolved(file: string): Promise<string> {
       rest = path.join(name, rest);
     }
   }
+}
+
+/** Everything here reads paths as they are written on Linux and macOS. */
+function ensureSlashes(): void {
+  if (path.sep !== "/")
+    throw new Failure(
+      "capability.missing",
+      "Files of Windows itself cannot be used; open the folder in WSL, over SSH or in a container",
+    );
 }
 
 function withSlash(root: string): string {

@@ -20,6 +20,8 @@ import {
 } from "./contract";
 
 const REGISTER_MS = 10_000;
+/** Milliseconds the editor has to answer before this host speaks for the window. */
+const PROBE_MS = 5000;
 const DEFAULT_LIMIT = 1 << 20;
 
 export type ConnectionState =
@@ -43,6 +45,8 @@ export interface Receiver {
   action(message: unknown): void;
   cancel(id: string): Promise<boolean>;
   approval(answered: ApprovalAnswered): void;
+  /** Another host does this window's actions now; what runs here is to end. */
+  superseded(): void;
   /** Registered, for the first time or again: what was not confirmed may be sent now. */
   ready(): void;
 }
@@ -139,13 +143,20 @@ export class Connection implements Disposable {
       void receiver.cancel(id).then((known) => ack?.({ known }));
     });
     socket.on("approval.answered", (answered) => receiver.approval(answered));
+    socket.on("superseded", () => {
+      this.log.warn("the editor of this host is dead and another host does its work: ending here");
+      receiver.superseded();
+    });
   }
 
+  /** The newest host speaks for a window: one whose editor is dead must not become that. */
   private async register(hello: Hello): Promise<void> {
-    const { hub, token, identity, describe } = this.settings;
+    const { hub, token, identity, describe, probe } = this.settings;
     const socket = this.socket.id;
     this.limit = hello.limits.message_bytes;
     try {
+      await within(probe(), PROBE_MS, () => new Failure("link", "the editor does not answer"));
+      if (socket !== this.socket.id) return;
       const response = await fetch(new URL("/api/vscode/register", hub), {
         method: "POST",
         headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },

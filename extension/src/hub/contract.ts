@@ -79,6 +79,8 @@ export interface FromHub {
   oh_event: (action: unknown, ack?: (received: Received) => void) => void;
   oh_cancel: (what: { id: string }, ack?: (known: { known: boolean }) => void) => void;
   "approval.answered": (answered: ApprovalAnswered) => void;
+  /** Another host speaks for this window, and the editor of this one is dead. */
+  superseded: (nothing: unknown) => void;
 }
 
 export interface ToHub {

@@ -15,6 +15,8 @@ export interface Worker {
   /** Begins at once; what comes of it is an observation or a `Failure`. */
   perform(action: Asked, onProgress: OnProgress, signal: AbortSignal): Promise<Seen>;
   approval(answered: ApprovalAnswered): void;
+  /** Ends whatever outlives actions: shells and what runs in them. */
+  end(): void;
 }
 
 export type OnProgress = (shell: string, offset: number, data: Buffer) => void;
@@ -29,6 +31,8 @@ const MOST_UNWANTED = 1000;
 interface Running {
   controller: AbortController;
   done: Promise<void>;
+  /** Another host was asked how it ended and said that nobody knows. */
+  isLost: boolean;
 }
 
 const READS = new Set([
@@ -98,6 +102,12 @@ export class Courier implements Receiver, Disposable {
     this.worker.approval(answered);
   }
 
+  superseded(): void {
+    for (const running of this.running.values()) running.isLost = true;
+    this.stop();
+    this.worker.end();
+  }
+
   ready(): void {
     for (const observation of this.journal.unacknowledged()) this.send(observation);
   }
@@ -114,10 +124,11 @@ export class Courier implements Receiver, Disposable {
     this.watcher.began(action);
     const done = this.perform(action, controller.signal).then((observation) => {
       this.running.delete(action.id);
-      this.end(observation);
+      if (!running.isLost) this.end(observation);
       this.watcher.ended(action, observation);
     });
-    this.running.set(action.id, { controller, done });
+    const running = { controller, done, isLost: false };
+    this.running.set(action.id, running);
   }
 
   private skip(action: Asked): void {

@@ -2,6 +2,7 @@
 import { execFile } from "node:child_process";
 import * as fs from "node:fs";
 import * as net from "node:net";
+import * as os from "node:os";
 import * as path from "node:path";
 import { promisify } from "node:util";
 import { Failure } from "../common/failure";
@@ -130,14 +131,22 @@ export class Bash {
   /**
    * Presses a control key, `C-c`, if it is still wanted. A key that signals does so directly and
    * at once: as a byte it would arrive some time later, perhaps in the middle of the next command.
-   * Programs that asked for keys as bytes get the byte.
+   * Programs that asked for keys as bytes get the byte. Where it may be lost (it hit bash alone, or
+   * a program before it was one, or one that just ended by itself) the group is returned that is
+   * not to get it again.
    */
-  async press(key: string, isWanted: () => boolean): Promise<void> {
+  async press(key: string, isWanted: () => boolean): Promise<number | undefined> {
     const code = key.toUpperCase().charCodeAt(key.length - 1) & 0x1f;
     const signal = SIGNALS.get(code);
     const asByte = !signal || !(await this.keysSignal());
-    if (!isWanted() || !this.isAlive) return;
+    if (!isWanted() || !this.isAlive) return undefined;
+    const group = this.foreground();
+    const isEarly = group === this.pid || this.isStartingProgram();
+    const handles = handlesInterrupts(group);
     if (asByte || !this.signal(signal)) this.type(Buffer.of(code));
+    if (isEarly) return this.pid;
+    // One that does not handle it dies of it, and then bash ends the whole command.
+    return handles ? undefined : group;
   }
 
   private async keysSignal(): Promise<boolean> {
@@ -149,6 +158,17 @@ export class Bash {
   /** The process group in the foreground; bash's own when it runs a builtin or nothing. */
   foreground(): number {
     return Number(statOf(this.pid)?.[5] ?? -1);
+  }
+
+  /**
+   * What is in the foreground is still a copy of bash, about to become something else (or a
+   * subshell, which looks the same).
+   */
+  isStartingProgram(): boolean {
+    const group = this.foreground();
+    if (group <= 1 || group === this.pid) return false;
+    const [theirs, ours] = [procList(group, "cmdline"), procList(this.pid, "cmdline")];
+    return theirs !== undefined && theirs.join("\0") === ours?.join("\0");
   }
 
   /** It reads its command channel: what it evaluates has the terminal in that place. */
@@ -230,6 +250,17 @@ function statOf(pid: number): string[] | undefined {
     return text.slice(text.lastIndexOf(")") + 2).split(" ");
   } catch {
     return undefined;
+  }
+}
+
+function handlesInterrupts(pid: number): boolean {
+  try {
+    const status = fs.readFileSync(`/proc/${pid}/status`, "latin1");
+    const masks = /^SigIgn:\s*(\w+)\nSigCgt:\s*(\w+)/m.exec(status);
+    const bit = 1n << BigInt(os.constants.signals.SIGINT - 1);
+    return masks?.slice(1).some((mask) => (BigInt(`0x${mask}`) & bit) !== 0n) ?? false;
+  } catch {
+    return false; // gone
   }
 }
 

@@ -17,6 +17,8 @@ export class Execution {
   abandoned = false;
   wasSignalled = false;
   wasTypedInto = false;
+  /** Bash was asked for its end once more. */
+  wasAsked = false;
   userTyped = false;
   newShell = false;
   shellEnded = false;
@@ -69,6 +71,7 @@ export class Execution {
 
   /** Calls back unless the command is over by then. */
   later(ms: number, callback: () => void): void {
+    if (this.isOver) return;
     const timer = setTimeout(() => {
       this.timers.delete(timer);
       callback();

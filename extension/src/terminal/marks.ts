@@ -47,6 +47,9 @@ export interface Found {
   atPrompt: boolean;
 }
 
+/** How agents write a control key: `C-c`. */
+export const KEY_NAME = /^C-[A-Za-z\\\]^_@[]$/;
+
 export function newNonce(): string {
   return randomBytes(8).toString("hex");
 }
@@ -88,7 +91,7 @@ export function commandLines(
     begin = `{ ${begin} } >/dev/null 2>&1; `;
   }
   const line =
-    `${begin}\\builtin eval $'${escaped(first)}' <&255; ` +
+    `${begin}\\builtin eval ${quoted(first)} <&255; ` +
     `{ ${report(nonce, "E")}; } >/dev/null 2>&1\n${report(nonce, "F")} 2>/dev/null\n`;
   const size = Buffer.byteLength(line);
   if (size > MAX_COMMAND)
@@ -191,8 +194,10 @@ function report(nonce: string, letter: string): string {
   );
 }
 
-function escaped(text: string): string {
-  return text.replace(/[\\'\n]/g, (char) => (char === "\n" ? "\\n" : `\\${char}`));
+/** A word of bash that stands for `text`, on one line. */
+export function quoted(text: string): string {
+  const escaped = text.replace(/[\\'\n]/g, (char) => (char === "\n" ? "\\n" : `\\${char}`));
+  return `$'${escaped}'`;
 }
 
 function parse(body: string): End {

@@ -11,6 +11,8 @@ export const NOTHING_TO_READ = "ERROR: No previous running command to retrieve l
 export const NOTHING_TO_TYPE_INTO = "ERROR: No previous running command to interact with.";
 export const NEW_SHELL =
   "\n[This is a new shell: variables, functions, options and jobs of the one before are gone.]";
+export const INTEGRATED =
+  "[Commands run through VS Code's shell integration here: they are slow, and the status of some is unknown.]\n";
 export const OTHER_READER = "\n[Another call is waiting for this command and gets its output.]";
 export const USER_TYPED = "\n[The user typed into this program in the terminal.]";
 

@@ -1,9 +1,10 @@
 /**
  * A shell on a pseudo-terminal: knows exactly when a command ended and loses none of its output.
  *
- * `marks` has the protocol with bash, `bash` the process, `output` what an answer may hold. This
- * module is the life of commands: one at a time, each an `Execution`, from the line that starts it
- * to the mark that ends it, through any number of answers.
+ * `marks` has the protocol with bash, `bash` the process, `output` what an answer may hold,
+ * `interrupts`, `idle` and `sync` what is done when a command has to end early. This module is the
+ * life of commands: one at a time, each an `Execution`, from the line that starts it to the mark
+ * that ends it, through any number of answers.
  */
 import * as fs from "node:fs";
 import { within } from "../common/deadline";
@@ -14,17 +15,18 @@ import type { Seen } from "../protocol";
 import { Answers, type Command } from "./answers";
 import { Bash, type PtyModule } from "./bash";
 import { Execution } from "./execution";
+import { IdleBash } from "./idle";
+import { Interrupts } from "./interrupts";
 import { DiskLog } from "./log";
 import {
   commandLines,
   findMark,
   heldBack,
   initLine,
+  KEY_NAME,
   newNonce,
   PROMPT,
-  repairLine,
   settleLine,
-  syncLine,
   unfinishedMark,
   withoutPrompt,
   withoutPrompts,
@@ -32,11 +34,11 @@ import {
 } from "./marks";
 import * as notes from "./notes";
 import { Output } from "./output";
+import { Sync } from "./sync";
 
-const KEY = /^C-[A-Za-z\\\]^_@[]$/;
 const BACKGROUND_LIMIT = 64 << 10;
-/** Milliseconds between ever firmer ways to end an abandoned command, and to find bash idle. */
-const PATIENCE = 1000;
+/** Milliseconds for which a prompt has to be the last that was printed. */
+const PROMPT_MS = 20;
 const START_MS = 10_000;
 const EMPTY: Buffer = Buffer.alloc(0);
 
@@ -71,15 +73,15 @@ export class BashShell {
   readonly onShown: Emitter<Shown>;
   private readonly log: DiskLog;
   private readonly answers: Answers;
+  private readonly sync = new Sync(() => this.bash);
+  private readonly idle = new IdleBash(() => this.bash);
+  private readonly interrupts = new Interrupts(() => this.bash, this.idle);
   private env: Record<string, string>;
   private directory: string;
   private bash: Bash | undefined;
   private execution: Execution | undefined;
   private unread: Execution | undefined;
   private turn: Promise<void> = Promise.resolve();
-  private sync = "";
-  private syncing: Promise<void> | undefined;
-  private endSyncing: (() => void) | undefined;
   private status = 0;
   private options = "";
   private hadLife = false;
@@ -121,7 +123,7 @@ export class BashShell {
     this.ensureOpen();
     const text = command.command;
     if (command.is_input || !text.trim()) return this.goOn(command, signal);
-    if (!this.execution && KEY.test(text)) return this.nothingRuns(command);
+    if (!this.execution && KEY_NAME.test(text)) return this.nothingRuns(command);
     if (command.queue) return this.inTurn(() => this.runNew(command, signal, who), signal);
     for (let running = this.execution; running; running = this.execution) {
       // What the user runs is waited for: the agent cannot know of it, let alone end it.
@@ -135,12 +137,8 @@ export class BashShell {
   async interrupt(kill: boolean): Promise<boolean> {
     const { execution } = this;
     if (!execution) return false;
-    if (kill) {
-      await this.canBeSignalled(execution);
-      if (!execution.isOver) this.killForeground();
-    } else {
-      await this.press(execution, "C-c");
-    }
+    if (kill) await this.interrupts.kill(execution);
+    else await this.interrupts.press(execution, "C-c");
     return true;
   }
 
@@ -150,7 +148,7 @@ export class BashShell {
     this.execution.userTyped = true;
     this.execution.wasTypedInto = true;
     if (data === "\x03") {
-      void this.press(this.execution, "C-c");
+      void this.interrupts.press(this.execution, "C-c");
       return true;
     }
     this.bash.type(Buffer.from(data));
@@ -168,7 +166,7 @@ export class BashShell {
     const { execution, bash } = this;
     this.execution = this.bash = undefined;
     execution?.fail(this.closedError());
-    this.endSync();
+    this.sync.end();
     if (bash) {
       bash.signal("SIGKILL");
       bash.kill();
@@ -228,8 +226,8 @@ export class BashShell {
 
   /** A bash that reads lines; started if there is none. */
   private async readyBash(execution: Execution): Promise<Bash> {
-    while (!this.bash || this.syncing) {
-      if (this.syncing) await this.syncing;
+    while (!this.bash || this.sync.settled) {
+      if (this.sync.settled) await this.sync.settled;
       else await this.start(execution);
       this.ensureOpen();
     }
@@ -264,10 +262,10 @@ export class BashShell {
     }
     this.bash = bash;
     const nonce = newNonce();
-    this.beginSync(nonce);
+    this.sync.expect(nonce);
     bash.tell(initLine(nonce));
     await within(
-      this.syncing ?? Promise.resolve(),
+      this.sync.settled ?? Promise.resolve(),
       START_MS,
       () =>
         new Failure("sandbox.start_failed", `bash did not get ready within ${START_MS / 1000} s`),
@@ -286,9 +284,9 @@ export class BashShell {
     if (!execution) return this.nothingRuns(command);
     let key = "";
     if (command.is_input && command.command) {
-      if (KEY.test(command.command)) {
+      if (KEY_NAME.test(command.command)) {
         key = command.command;
-        await this.press(execution, key);
+        await this.interrupts.press(execution, key);
       } else {
         await execution.begun;
         const enter = command.command.endsWith("\n") ? "" : "\n";
@@ -311,38 +309,6 @@ export class BashShell {
     return this.answers.idle(command, text, this.directory);
   }
 
-  private async press(execution: Execution, key: string): Promise<void> {
-    await this.canBeSignalled(execution);
-    await this.pressUntilFelt(execution, key, [20, 100, 500]);
-  }
-
-  /**
-   * While bash starts a program, a signal can reach bash alone, and bash just waits for the
-   * program: press again if there is one now.
-   */
-  private async pressUntilFelt(execution: Execution, key: string, again: number[]): Promise<void> {
-    const { bash } = this;
-    if (execution.isOver || !bash) return;
-    const isWanted = (): boolean => !execution.isOver;
-    const atBash = bash.foreground() === bash.pid;
-    await bash.press(key, isWanted);
-    const retry = ([delay, ...others]: number[]): void => {
-      if (delay === undefined) return;
-      execution.later(delay, () => {
-        if (this.bash !== bash) return;
-        if (bash.foreground() !== bash.pid) void bash.press(key, isWanted);
-        else retry(others);
-      });
-    };
-    if (atBash && isWanted()) retry(again);
-  }
-
-  /** A signal that hits bash while it still reads the line would be lost, or the line. */
-  private async canBeSignalled(execution: Execution): Promise<void> {
-    await within(execution.begun, PATIENCE, cancelled).catch(() => undefined);
-    execution.wasSignalled = true;
-  }
-
   private async answer(
     command: Command,
     execution: Execution,
@@ -354,7 +320,7 @@ export class BashShell {
     const hard = command.timeout === undefined ? undefined : command.timeout * 1000;
     execution.answers += 1;
     const abandon = (): void => {
-      this.abandon(execution);
+      this.interrupts.abandon(execution);
       execution.release();
     };
     signal?.addEventListener("abort", abandon, { once: true });
@@ -370,35 +336,8 @@ export class BashShell {
       if (this.unread === execution) this.unread = undefined;
       return this.answers.done(command, execution, this.directory, key);
     }
-    if (reason === "soft") this.lookForIdleBash(execution);
+    if (reason === "soft") this.idle.look(execution);
     return this.answers.running(command, execution, reason, this.directory);
-  }
-
-  /** Nobody waits any more: end the command, politely first. */
-  private abandon(execution: Execution): void {
-    if (execution.isOver || this.closed) return;
-    execution.abandoned = true;
-    execution.wasSignalled = true;
-    const steps = [
-      () => void this.pressUntilFelt(execution, "C-c", [20, 100, 500]),
-      () => void this.bash?.signal("SIGTERM"),
-      () => this.killForeground(),
-      () => this.bash?.kill(),
-    ];
-    const step = (number: number): void => {
-      if (execution.isOver || !this.bash) return;
-      steps[number]?.();
-      if (number + 1 < steps.length) execution.later(PATIENCE, () => step(number + 1));
-    };
-    if (execution.started) step(0);
-    else execution.whenBegun = () => step(0); // now it would hit bash while it still reads the line
-  }
-
-  private killForeground(): void {
-    const { bash } = this;
-    if (!bash) return;
-    // A builtin runs: only bash itself can be ended.
-    if (bash.foreground() === bash.pid || !bash.signal("SIGKILL")) bash.kill();
   }
 
   // What bash says ----------------------------------------------------------------------------
@@ -409,7 +348,7 @@ export class BashShell {
       data = Buffer.concat([this.rest, chunk]);
       this.rest = EMPTY;
     }
-    if (this.sync) data = this.lookForSync(data);
+    if (this.sync.isUnderWay) data = this.withoutAnswer(data);
     const { execution } = this;
     if (!execution || execution.isOver) return this.idleOutput(data);
     const { nonce } = execution;
@@ -430,6 +369,12 @@ export class BashShell {
     this.commandOutput(execution, data);
   }
 
+  private withoutAnswer(all: Buffer): Buffer {
+    const { data, kept } = this.sync.filter(all);
+    this.rest = data.subarray(data.length - kept);
+    return data.subarray(0, data.length - kept);
+  }
+
   private commandOutput(execution: Execution, data: Buffer): void {
     const mark = findMark(data, execution.nonce);
     if (mark?.end) {
@@ -442,8 +387,14 @@ export class BashShell {
     const keep = heldBack(data, execution.nonce);
     if (keep) this.rest = Buffer.concat([data.subarray(data.length - keep), this.rest]);
     this.emit(execution, data.subarray(0, data.length - keep));
-    if (this.rest.subarray(-PROMPT.length).equals(PROMPT))
-      execution.later(PATIENCE / 50, () => this.lookForIdleBash(execution));
+    if (this.showsPrompt())
+      execution.later(PROMPT_MS, () => {
+        if (this.showsPrompt()) this.idle.promptSeen(execution);
+      });
+  }
+
+  private showsPrompt(): boolean {
+    return this.rest.subarray(-PROMPT.length).equals(PROMPT);
   }
 
   private startOutput(execution: Execution): void {
@@ -492,7 +443,7 @@ export class BashShell {
       execution.wasTypedInto ||
       end.status > 128 ||
       /\b(stty|tput|reset)\b/.test(execution.command);
-    if (execution.wasSignalled) this.beginSync();
+    if (execution.wasSignalled || execution.wasAsked) this.sync.begin();
     this.endExecution(execution, end.status, end.backgroundPid);
   }
 
@@ -505,7 +456,7 @@ export class BashShell {
 
   private onEnd(status: number): void {
     this.bash = undefined;
-    this.endSync();
+    this.sync.end();
     const { execution, rest } = this;
     this.rest = EMPTY;
     if (this.closed) return;
@@ -539,63 +490,6 @@ export class BashShell {
     bash.kill();
   }
 
-  // When no mark comes ------------------------------------------------------------------------
-
-  /**
-   * A signal we sent may still be on its way and would tear the next command's line apart: that
-   * line waits until bash has answered another one.
-   */
-  private beginSync(nonce?: string): void {
-    this.syncing = new Promise((resolve) => (this.endSyncing = resolve));
-    if (nonce) this.sync = nonce;
-    else this.sendSync(4);
-  }
-
-  private sendSync(tries: number): void {
-    if (!this.syncing || !this.bash) return;
-    if (!tries) return this.bash.kill();
-    const nonce = (this.sync = newNonce());
-    this.bash.tell(syncLine(nonce));
-    setTimeout(() => {
-      if (this.sync === nonce) this.sendSync(tries - 1);
-    }, PATIENCE);
-  }
-
-  private lookForSync(data: Buffer): Buffer {
-    const mark = findMark(data, this.sync);
-    if (mark) {
-      this.endSync();
-      return Buffer.concat([data.subarray(0, mark.before), data.subarray(mark.after)]);
-    }
-    const keep = heldBack(data, this.sync);
-    this.rest = data.subarray(data.length - keep);
-    return data.subarray(0, data.length - keep);
-  }
-
-  private endSync(): void {
-    this.sync = "";
-    this.syncing = undefined;
-    this.endSyncing?.();
-  }
-
-  /**
-   * Bash seems to be at its prompt although no end came: ask it once more. More than one
-   * interrupt can cost the second line too, and this one then tells the end. If still no mark
-   * comes, then its marks are broken.
-   */
-  private lookForIdleBash(execution: Execution): void {
-    const { bash } = this;
-    if (execution.isOver || !bash || bash.foreground() !== bash.pid) return;
-    if (!bash.isListening()) return;
-    bash.tell(syncLine(execution.nonce));
-    execution.later(PATIENCE / 10, () => {
-      if (!bash.isListening()) return;
-      execution.statusUnknown = true;
-      bash.tell(repairLine(execution.nonce));
-      execution.later(PATIENCE, () => bash.kill());
-    });
-  }
-
   private ensureOpen(): void {
     if (this.closed) throw this.closedError();
   }
@@ -618,6 +512,6 @@ function isDirectory(place: string): boolean {
   return fs.statSync(place, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-function cancelled(): Failure {
+export function cancelled(): Failure {
   return new Failure("action.cancelled", "The command was cancelled and interrupted");
 }

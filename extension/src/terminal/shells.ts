@@ -3,14 +3,12 @@ import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import type { Disposable } from "../common/disposables";
-import { Emitter } from "../common/events";
+import type { Emitter } from "../common/events";
 import { Failure } from "../common/failure";
-import type { Log } from "../common/log";
 import { seen, type ArgsOf, type Seen } from "../protocol";
 import type { Command } from "./answers";
-import type { PtyModule } from "./bash";
 import { endProcesses, KEY } from "./processes";
-import { BashShell, type Piece, type ShellSettings } from "./shell";
+import type { Piece, ShellSettings } from "./shell";
 
 /** The shell used when an action names none. */
 export const DEFAULT = "main";
@@ -35,24 +33,41 @@ export interface ShellsSettings {
   key: string;
 }
 
-export interface OpenedShell {
-  agent: string;
-  shell: BashShell;
+/** What the shells of a window have in common, however commands get done in them. */
+export interface AgentShell {
+  readonly name: string;
+  readonly cwd: string;
+  readonly onOutput: Emitter<Piece>;
+  run(command: Command, signal?: AbortSignal): Promise<Seen<"run">>;
+  /** False: nothing runs. */
+  interrupt(kill: boolean): Promise<boolean>;
+  close(): void;
 }
 
+/** A shell that is wanted. */
+export interface ShellOrder {
+  agent: string;
+  name: string;
+  settings: ShellSettings;
+  logFile: string;
+  /** The user sees it, in a terminal of its own. */
+  isSeen: boolean;
+  /** To be called when the user has closed that terminal. */
+  onClosed: () => void;
+}
+
+export type MakeShell = (order: ShellOrder) => AgentShell;
+
 export class Shells implements Disposable {
-  readonly onOpened: Emitter<OpenedShell>;
-  private readonly shells = new Map<string, BashShell>();
+  private readonly shells = new Map<string, AgentShell>();
   private readonly directory = fs.mkdtempSync(path.join(os.tmpdir(), "bascule-"));
   private statics = 0;
 
   constructor(
-    private readonly pty: PtyModule | undefined,
+    private readonly makeShell: MakeShell,
     private readonly settings: ShellsSettings,
-    private readonly log: Log,
   ) {
     fs.chmodSync(this.directory, 0o700);
-    this.onOpened = new Emitter((error) => log.error("a terminal could not be shown", error));
   }
 
   /** What relative paths are relative to: the directory of the agent's default shell. */
@@ -107,16 +122,20 @@ export class Shells implements Disposable {
   }
 
   /** Ends a shell whose terminal was closed; its name is free again. */
-  closeShell(opened: OpenedShell): void {
-    this.shells.delete(key(opened.agent, opened.shell.name));
-    opened.shell.close();
+  private closeShell(agent: string, name: string): void {
+    this.shells.get(key(agent, name))?.close();
+    this.shells.delete(key(agent, name));
   }
 
   /** Ends every process any shell started, also those that left their terminal. */
-  dispose(): void {
+  endAll(): void {
     for (const shell of this.shells.values()) shell.close();
     this.shells.clear();
     endProcesses((value) => value === this.settings.key);
+  }
+
+  dispose(): void {
+    this.endAll();
     fs.rmSync(this.directory, { recursive: true, force: true });
   }
 
@@ -126,7 +145,7 @@ export class Shells implements Disposable {
     return keys.map((each) => each.slice(prefix.length)).join(", ");
   }
 
-  private open(agent: string, name: string): BashShell {
+  private open(agent: string, name: string): AgentShell {
     const known = this.shells.get(key(agent, name));
     if (known) return known;
     if (!NAME.test(name))
@@ -141,28 +160,22 @@ export class Shells implements Disposable {
         "shell.too_many",
         `${this.shells.size} shells are open, which is the limit (bascule.terminal.maxShells)`,
       );
-    const shell = this.make(agent, name, this.settings.workingDir());
+    const shell = this.make(agent, name, this.settings.workingDir(), true);
     this.shells.set(key(agent, name), shell);
-    this.onOpened.fire({ agent, shell });
     return shell;
   }
 
-  private make(agent: string, name: string, workingDir: string): BashShell {
-    if (!this.pty || process.platform === "win32")
-      throw new Failure(
-        "capability.missing",
-        "Commands need bash and the terminal library of VS Code, and this window lacks one of them",
-      );
-    const limits = this.settings.limits();
+  private make(agent: string, name: string, workingDir: string, isSeen: boolean): AgentShell {
     const settings: ShellSettings = {
-      ...limits,
+      ...this.settings.limits(),
       directory: this.directory,
       workingDir,
       env: this.environment(),
     };
     const owner = agent.replace(/[^A-Za-z0-9._-]/g, "_").slice(0, 64);
-    const file = path.join(this.directory, `${owner}-${name}.log`);
-    return new BashShell(name, this.pty, settings, this.log, file);
+    const logFile = path.join(this.directory, `${owner}-${name}.log`);
+    const onClosed = (): void => this.closeShell(agent, name);
+    return this.makeShell({ agent, name, settings, logFile, isSeen, onClosed });
   }
 
   /** In a shell that lasts for this command: one that outlives its time-out is ended. */
@@ -173,7 +186,7 @@ export class Shells implements Disposable {
     if (!there.isDirectory())
       throw new Failure("path.not_directory", `the command's cwd is not a directory: ${cwd}`);
     this.statics += 1;
-    const shell = this.make(agent, `static-${this.statics}`, cwd);
+    const shell = this.make(agent, `static-${this.statics}`, cwd, false);
     try {
       return await shell.run(command, signal);
     } finally {

@@ -2,16 +2,24 @@
 import * as vscode from "vscode";
 import { Display } from "./display";
 import type { BashShell, Shown } from "./shell";
+import type { ShellOrder } from "./shells";
 
 /** Milliseconds for which what is written is gathered: every piece is a message to the window. */
 const GATHER = 30;
 const PROMPT = "\x1b[32m$\x1b[0m ";
 
+/** Gives a shell its terminal in the window. */
+export function showShell(shell: BashShell, { agent, name: given, onClosed }: ShellOrder): void {
+  const name = given === "main" ? agent : `${agent} · ${given}`;
+  const pty = new ShellTerminal(agent, shell, onClosed);
+  vscode.window.createTerminal({ name, pty, isTransient: true }).show(true);
+}
+
 /**
  * Shows what a shell does. Typed into while a program runs, it goes to the program; while nothing
  * runs, it is a line that runs as the user's and that agents wait for.
  */
-export class ShellTerminal implements vscode.Pseudoterminal {
+class ShellTerminal implements vscode.Pseudoterminal {
   private readonly writing = new vscode.EventEmitter<string>();
   private readonly closing = new vscode.EventEmitter<number | undefined>();
   private readonly decoder = new TextDecoder();

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { Consent, type ConsentSettings } from "../../src/actions/consent";
 import type {
   ApprovalAnswer,
@@ -86,6 +86,22 @@ test("no answer in time is a no", async () => {
   const { consent: made, told } = consent({ patienceMs: 10 });
   await expect(made.admit(action("run"), never)).rejects.toThrow("nobody answered in time");
   expect(told).toMatchObject([{ answer: "deny", by: "time" }]);
+});
+
+test("a question waits for two minutes, and says until when", async () => {
+  vi.useFakeTimers();
+  try {
+    const { consent: made, asked, told } = consent();
+    const waiting = made.admit(action("run"), never);
+    const denied = expect(waiting).rejects.toMatchObject({ code: "consent.denied" });
+    expect(Date.parse(asked[0]?.expires ?? "") - Date.now()).toBe(120_000);
+    await vi.advanceTimersByTimeAsync(119_999);
+    expect(told).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1);
+    await denied;
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test("cancelling ends the question", async () => {

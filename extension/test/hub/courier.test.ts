@@ -23,6 +23,7 @@ class ScriptedWorker implements Worker {
   readonly begun: string[] = [];
   probe: () => Promise<void> = () => Promise.resolve();
   admit: (action: Asked, signal: AbortSignal) => Promise<void> = () => Promise.resolve();
+  ended = 0;
   private readonly runs: (() => void)[] = [];
 
   finishRuns(): void {
@@ -44,6 +45,10 @@ class ScriptedWorker implements Worker {
 
   approval(): void {
     // nothing waits for one here
+  }
+
+  end(): void {
+    this.ended += 1;
   }
 }
 
@@ -272,6 +277,36 @@ test("health is answered after a round trip through the editor, and not without"
   expect(await hub.health()).toMatchObject({ ok: true });
   worker.probe = () => new Promise(() => undefined);
   await expect(hub.health()).rejects.toThrow("timed out");
+});
+
+test("a host whose editor is dead does not register until it answers", async () => {
+  worker.probe = () => new Promise(() => undefined);
+  hub.cut();
+  await becomes("connecting");
+  await hub.until(() => hub.connections === 2);
+  expect(hub.registrations).toHaveLength(1);
+  worker.probe = () => Promise.resolve();
+  hub.cut();
+  await ready();
+  expect(hub.registrations).toHaveLength(2);
+});
+
+test("a host that another has replaced ends what it runs and tells nothing of it", async () => {
+  const id = hub.act("run", {}, { progress: true });
+  await hub.until(() => hub.progress.length === 1);
+  hub.supersede();
+  await hub.health(); // what was sent before has come
+  expect(worker.ended).toBe(1);
+  hub.act("read", {});
+  await answered(1);
+  expect(hub.observations.map((each) => each.cause)).not.toContain(id);
+});
+
+test("a hub that ends the connection is not tried again", async () => {
+  hub.dismiss();
+  expect(await becomes("refused")).toMatchObject({
+    problem: "The hub ended the connection and wants no other",
+  });
 });
 
 test("a hub of another protocol is not tried again", async () => {

@@ -20,6 +20,7 @@ export class FakeHub {
   /** Sent in place of `hello`. */
   refusal: { code: string; message: string } | undefined;
   messageBytes = 1 << 20;
+  connections = 0;
 
   private http: HttpServer | undefined;
   private io: Server | undefined;
@@ -82,6 +83,15 @@ export class FakeHub {
     return this.socket?.timeout(1000).emitWithAck("health", {});
   }
 
+  supersede(): void {
+    this.socket?.emit("superseded", {});
+  }
+
+  /** A Socket.IO disconnect: do not come back. */
+  dismiss(): void {
+    this.socket?.disconnect();
+  }
+
   /** Once `seen` holds; looked at whenever something came. */
   async until(seen: () => boolean): Promise<void> {
     while (!seen()) await new Promise<void>((resolve) => this.waiting.push(resolve));
@@ -89,6 +99,8 @@ export class FakeHub {
 
   private connected(socket: Socket): void {
     this.socket = socket;
+    this.connections += 1;
+    this.came();
     this.nonce = randomUUID();
     if (this.refusal) {
       socket.emit("refused", this.refusal);

@@ -168,6 +168,27 @@ test("an interrupt ends the program and says so", async () => {
   expect((await run("echo usable")).content).toBe("usable\n");
 });
 
+test("an interrupt ends a loop of programs, whichever moment of theirs it meets", async () => {
+  for (let n = 0; n < 30; n += 1) {
+    const up = printed("up");
+    const running = run("echo up; while :; do sleep 0.005; done");
+    await up;
+    await shell.interrupt(false);
+    expect(meta(await running).exit_code).toBe(130);
+    expect((await run(`echo ${n}`)).content).toBe(`${n}\n`);
+  }
+});
+
+test("a program that handles Ctrl-C gets it once", async () => {
+  const up = printed("up");
+  const program =
+    "count() { n=$((n + 1)); }; trap count INT; echo up; for i in 1 2 3 4; do sleep 0.1; done";
+  const running = run(`bash -c '${program}; echo $n felt'`);
+  await up;
+  await shell.interrupt(false);
+  expect((await running).content).toContain("1 felt");
+});
+
 test("a program that ignores Ctrl-C is killed by force", async () => {
   const up = printed("up");
   const running = run("bash -c 'trap \"\" INT; echo up; exec sleep 60'");

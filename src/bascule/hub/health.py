@@ -20,7 +20,8 @@ class Health(Closable):
     """Watches hosts from their registration until they are forgotten.
 
     `probe` asks a host's editor; `on_change` is awaited when a host becomes unhealthy or healthy
-    again, `on_forgotten` when it has been dead for too long and is no longer in the registry.
+    again, `on_forgotten` when it has been dead for too long, or is dead while another host of its
+    window lives, and is no longer in the registry.
     """
 
     def __init__(
@@ -84,7 +85,8 @@ class Health(Closable):
                     "back" if host.is_healthy else "not answering",
                 )
                 await self._on_change(host)
-            if loop.time() - dead_since > self._settings.forget_after:
+            is_late = loop.time() - dead_since > self._settings.forget_after
+            if is_late or self._registry.is_superseded(host):
                 await self._forget(host)
                 return
             if not (host.is_healthy and host.misses):  # after a first miss it is asked at once

@@ -95,6 +95,10 @@ class Registry:
             )
         return newest
 
+    def has_speaker(self, window_id: WindowId) -> bool:
+        entry = self._entries.get(window_id)
+        return entry is not None and _status(entry) == "healthy"
+
     def answered(self, host: Host) -> None:
         """The host's editor answered: it is healthy."""
         host.misses = 0
@@ -103,6 +107,13 @@ class Registry:
     def missed(self, host: Host) -> None:
         """The host's editor did not answer in time."""
         host.misses += 1
+
+    def is_superseded(self, host: Host) -> bool:
+        """The host's editor does not answer, and that of another host of its window does.
+
+        A reload whose good-bye was lost leaves such a host behind, with what it was running.
+        """
+        return not host.is_healthy and self.has_speaker(host.window_id)
 
     def touch(self, window_id: WindowId) -> None:
         """The window showed a sign of life."""

@@ -257,8 +257,11 @@ class Sockets(Closable):
 
     async def _forgotten(self, host: Host) -> None:
         await self._announce(host)
-        if host.sid in self._windows:
-            self._close_transport(host.sid)
+        if host.sid not in self._windows:
+            return
+        if self._registry.has_speaker(host.window_id):
+            await self._server.emit("superseded", {}, to=host.sid, namespace=WINDOW)
+        self._close_transport(host.sid)
 
     def _close_transport(self, sid: str) -> None:
         """End the connection without a word: one that lives comes back by itself."""
@@ -286,13 +289,17 @@ class Sockets(Closable):
 
     async def _health_changed(self, host: Host) -> None:
         if not host.is_healthy:
-            error = WindowUnhealthy(
-                f"The editor of the window {host.window_id} stopped answering",
-                window_id=host.window_id,
-                sent=True,
-            )
-            await self._switchboard.fail_host(host, error)
+            await self._switchboard.fail_host(host, self._why_silent(host))
         await self._announce(host)
+
+    def _why_silent(self, host: Host) -> BasculeError:
+        if self._registry.is_superseded(host):
+            return _gone(host)  # asked again, the host that lives tells what it knows
+        return WindowUnhealthy(
+            f"The editor of the window {host.window_id} stopped answering",
+            window_id=host.window_id,
+            sent=True,
+        )
 
     # Events -------------------------------------------------------------------------------
 

@@ -61,6 +61,8 @@ class Journal:
         self.window_id = str(uuid4())
         self.window_key = secrets.token_urlsafe(32)
         self.begun: OrderedDict[EventId, _Entry] = OrderedDict()
+        self.has_ended = asyncio.Event()
+        """Set whenever an action ended; whoever waits for the next one clears it."""
 
     def begin(self, action_id: EventId, host_id: str) -> None:
         self.begun[action_id] = _Entry(host_id)
@@ -70,6 +72,7 @@ class Journal:
     def end(self, action_id: EventId, observation: Mapping[str, Any]) -> None:
         if (entry := self.begun.get(action_id)) is not None:
             entry.observation = observation
+            self.has_ended.set()
 
     def acknowledged(self, action_id: EventId) -> None:
         if (entry := self.begun.get(action_id)) is not None:
@@ -88,7 +91,8 @@ class FakeWindow(Closable):
 
     `editor_is_dead` makes it the zombie that a killed browser leaves behind: the socket lives,
     nothing that needs the editor answers. `done` lists the ids of the actions that were really
-    done, in the order they were begun.
+    done, in the order they were begun; `superseded` is set when the hub says that another host of
+    the window does its work.
     """
 
     def __init__(
@@ -108,6 +112,7 @@ class FakeWindow(Closable):
         self.editor_is_dead = False
         self.done: list[EventId] = []
         self.agents: set[str] = set()
+        self.superseded = asyncio.Event()
         self._settings = settings
         self._sandbox: Sandbox
         self._in_flight = InFlight()
@@ -126,6 +131,7 @@ class FakeWindow(Closable):
                 "oh_event": self._action_came,
                 "oh_cancel": self._cancel_came,
                 "health": self._asked_for_health,
+                "superseded": self._superseded,
             },
             on_connected=self._register,
         )
@@ -166,6 +172,8 @@ class FakeWindow(Closable):
     # Registering --------------------------------------------------------------------------
 
     async def _register(self, hello: Mapping[str, Any]) -> None:
+        if self.editor_is_dead:
+            raise HubUnreachable("The editor does not answer; this host speaks for nobody")
         self._limit = hello["limits"]["message_bytes"]
         body = {
             "nonce": hello["nonce"],
@@ -199,6 +207,12 @@ class FakeWindow(Closable):
         started = time.perf_counter()
         await asyncio.to_thread(os.stat, self.folder)
         return {"ok": True, "milliseconds": (time.perf_counter() - started) * 1000}
+
+    async def _superseded(self, _data: object = None) -> None:
+        """What runs here ends, and nobody is told of it: the other host was asked instead."""
+        self.superseded.set()
+        for task in self._tasks:
+            task.cancel()
 
     # Actions ------------------------------------------------------------------------------
 

@@ -1,0 +1,270 @@
+/**
+ * A shell in an ordinary terminal of VS Code, told what to run by its shell integration: for where
+ * a terminal of our own cannot be had.
+ *
+ * It is slower, waits for the user's start-up files, and knows less: the status of some commands
+ * is unknown (-1), input and keys reach whatever reads the terminal, and a command interrupts what
+ * the user runs there.
+ */
+import * as vscode from "vscode";
+import { within } from "../common/deadline";
+import type { Disposable } from "../common/disposables";
+import { Emitter } from "../common/events";
+import { Failure } from "../common/failure";
+import type { Log } from "../common/log";
+import type { Seen } from "../protocol";
+import { Answers, type Command } from "./answers";
+import { Execution } from "./execution";
+import { DiskLog } from "./log";
+import { KEY_NAME, newNonce, quoted } from "./marks";
+import * as notes from "./notes";
+import { Output } from "./output";
+import { PlainText } from "./plain";
+import { KEY } from "./processes";
+import { cancelled, type Piece } from "./shell";
+import type { AgentShell, ShellOrder } from "./shells";
+
+/** Milliseconds for a shell to get ready, start-up files included, and to heed an interrupt. */
+const START_MS = 20_000;
+const PATIENCE = 1000;
+
+export class IntegratedShell implements AgentShell {
+  readonly onOutput: Emitter<Piece>;
+  private readonly log: DiskLog;
+  private readonly answers: Answers;
+  private readonly listening: Disposable;
+  private terminal: vscode.Terminal | undefined;
+  private execution: Execution | undefined;
+  private unread: Execution | undefined;
+  private directory: string;
+  private hadLife = false;
+  private closed = false;
+
+  constructor(
+    private readonly order: ShellOrder,
+    logger: Log,
+  ) {
+    this.onOutput = new Emitter((error) => logger.error("a listener failed", error));
+    this.log = new DiskLog(order.logFile, order.settings.logLimit);
+    this.answers = new Answers(order.name, this.log, order.settings.softSeconds);
+    this.directory = order.settings.workingDir;
+    this.listening = vscode.window.onDidCloseTerminal((terminal) => {
+      if (terminal === this.terminal) this.lost(terminal.exitStatus?.code ?? -1);
+    });
+  }
+
+  get name(): string {
+    return this.order.name;
+  }
+
+  get cwd(): string {
+    return this.terminal?.shellIntegration?.cwd?.fsPath ?? this.directory;
+  }
+
+  async run(command: Command, signal?: AbortSignal): Promise<Seen<"run">> {
+    this.ensureOpen();
+    if (command.is_input || !command.command.trim()) return this.goOn(command, signal);
+    while (this.execution) {
+      if (!command.queue && !this.execution.abandoned)
+        return this.answers.refused(command, this.execution, this.cwd);
+      await this.execution.ended;
+      if (signal?.aborted) throw cancelled();
+    }
+    return this.runNew(command, signal);
+  }
+
+  interrupt(kill: boolean): Promise<boolean> {
+    const running = this.execution !== undefined;
+    if (running && kill) this.terminal?.dispose();
+    else if (running) this.press("C-c");
+    return Promise.resolve(running);
+  }
+
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.listening.dispose();
+    this.execution?.fail(this.closedError());
+    this.execution = undefined;
+    this.terminal?.dispose();
+    this.log.close();
+  }
+
+  private async runNew(command: Command, signal?: AbortSignal): Promise<Seen<"run">> {
+    const limit = command.output_limit ?? this.order.settings.outputLimit;
+    const execution = new Execution(command.command, newNonce(), new Output(limit), false, "agent");
+    this.execution = execution;
+    try {
+      const integration = await this.ready(execution);
+      if (signal?.aborted) throw cancelled();
+      execution.logStart = this.log.end;
+      execution.begin();
+      void this.follow(execution, integration, command.command);
+    } catch (error) {
+      this.execution = undefined;
+      execution.close();
+      throw error;
+    }
+    return this.answer(command, execution, signal);
+  }
+
+  private async ready(execution: Execution): Promise<vscode.TerminalShellIntegration> {
+    if (this.terminal?.shellIntegration) return this.terminal.shellIntegration;
+    execution.newShell = this.hadLife;
+    if (!this.hadLife) execution.leftByPrevious = notes.INTEGRATED;
+    const { agent, name, settings, isSeen } = this.order;
+    const terminal = (this.terminal = vscode.window.createTerminal({
+      name: name === "main" ? agent : `${agent} · ${name}`,
+      cwd: this.directory,
+      env: { PAGER: "cat", GIT_PAGER: "cat", [KEY]: settings.env[KEY] ?? null },
+      isTransient: true,
+      hideFromUser: !isSeen,
+      ...(process.platform === "win32" ? {} : { shellPath: "bash" }),
+    }));
+    if (isSeen) terminal.show(true);
+    const integration = await within(integrationOf(terminal), START_MS, noIntegration).catch(
+      (error: unknown) => {
+        terminal.dispose();
+        throw error;
+      },
+    );
+    this.ensureOpen();
+    this.hadLife = true;
+    return integration;
+  }
+
+  /** Until the command is over: what it prints, and how it ended. */
+  private async follow(
+    execution: Execution,
+    integration: vscode.TerminalShellIntegration,
+    text: string,
+  ): Promise<void> {
+    let tell!: (code: number | undefined) => void;
+    const ended = new Promise<number | undefined>((resolve) => (tell = resolve));
+    const listening = vscode.window.onDidEndTerminalShellExecution((event) => {
+      if (event.execution === told) tell(event.exitCode);
+    });
+    const told = integration.executeCommand(asOneCommand(text));
+    const plain = new PlainText();
+    for await (const piece of told.read()) this.emit(execution, plain.add(piece));
+    this.emit(execution, plain.end());
+    if (execution.isOver) tell(undefined); // the terminal was closed
+    const status = await ended;
+    listening.dispose();
+    if (execution.isOver) return;
+    execution.statusUnknown = status === undefined;
+    this.finish(execution, status ?? -1);
+  }
+
+  private async goOn(command: Command, signal?: AbortSignal): Promise<Seen<"run">> {
+    const { execution, unread } = this;
+    if (!execution && unread) {
+      this.unread = undefined;
+      return this.answers.done(command, unread, this.cwd);
+    }
+    const typed = command.command.trim() !== "";
+    if (!execution) {
+      const text = typed ? notes.NOTHING_TO_TYPE_INTO : notes.NOTHING_TO_READ;
+      return this.answers.idle(command, text, this.cwd);
+    }
+    const key = typed && KEY_NAME.test(command.command) ? command.command : "";
+    if (key) this.press(key);
+    else if (typed) this.terminal?.sendText(command.command.replace(/\n$/, ""), true);
+    if (execution.isWaitedFor) return this.answers.forAnother(command, this.cwd);
+    return this.answer(command, execution, signal, key);
+  }
+
+  private async answer(
+    command: Command,
+    execution: Execution,
+    signal: AbortSignal | undefined,
+    key = "",
+  ): Promise<Seen<"run">> {
+    const soft = command.blocking ? undefined : this.order.settings.softSeconds * 1000;
+    const hard = command.timeout === undefined ? undefined : command.timeout * 1000;
+    execution.answers += 1;
+    const abandon = (): void => this.abandon(execution);
+    signal?.addEventListener("abort", abandon, { once: true });
+    const reason = await execution.wait(soft, hard).finally(() => {
+      signal?.removeEventListener("abort", abandon);
+    });
+    if (signal?.aborted) {
+      await execution.ended;
+      throw cancelled();
+    }
+    if (reason !== "soft" && reason !== "hard")
+      return this.answers.done(command, execution, this.cwd, key);
+    return this.answers.running(command, execution, reason, this.cwd);
+  }
+
+  private abandon(execution: Execution): void {
+    execution.abandoned = true;
+    this.press("C-c");
+    execution.later(PATIENCE, () => this.terminal?.dispose());
+    execution.release();
+  }
+
+  private press(key: string): void {
+    const code = key.toUpperCase().charCodeAt(key.length - 1) & 0x1f;
+    this.terminal?.sendText(String.fromCharCode(code), false);
+  }
+
+  private emit(execution: Execution, text: string): void {
+    if (!text || this.closed) return;
+    const data = Buffer.from(text);
+    const offset = this.log.end;
+    execution.add(data);
+    this.log.append(data);
+    this.onOutput.fire({ offset, data });
+  }
+
+  private finish(execution: Execution, status: number): void {
+    this.execution = undefined;
+    if (!execution.isWaitedFor && !execution.abandoned) this.unread = execution;
+    execution.finish(status, -1);
+  }
+
+  /** The shell ended, or the user closed its terminal. */
+  private lost(status: number): void {
+    this.directory = this.cwd;
+    this.terminal = undefined;
+    const { execution } = this;
+    if (!execution) return;
+    execution.shellEnded = true;
+    this.finish(execution, status);
+  }
+
+  private ensureOpen(): void {
+    if (this.closed) throw this.closedError();
+  }
+
+  private closedError(): Failure {
+    return new Failure(
+      "shell.closed",
+      `the shell '${this.name}' was closed; use another, or make a new one`,
+    );
+  }
+}
+
+function integrationOf(terminal: vscode.Terminal): Promise<vscode.TerminalShellIntegration> {
+  return new Promise((resolve) => {
+    if (terminal.shellIntegration) return resolve(terminal.shellIntegration);
+    const listening = vscode.window.onDidChangeTerminalShellIntegration((event) => {
+      if (event.terminal !== terminal) return;
+      listening.dispose();
+      resolve(event.shellIntegration);
+    });
+  });
+}
+
+/** Some texts (a subshell first, a comment, an open quote) have no end for the integration; `eval` has. */
+function asOneCommand(text: string): string {
+  return process.platform === "win32" ? text : `eval ${quoted(text)}`;
+}
+
+function noIntegration(): Failure {
+  return new Failure(
+    "capability.missing",
+    `VS Code's shell integration, which waits for the user's start-up files, did not get ready within ${START_MS / 1000} seconds`,
+  );
+}
