@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bascule.sandbox.shell.keeper import Keeper
 from bascule.sandbox.vscode.program import Program
-from tests.cli.processes import ended
+from tests.cli.processes import PATIENCE, ended
 
 pytestmark = pytest.mark.slow
 
@@ -51,3 +55,12 @@ async def test_closing_it_ends_what_it_started(keeper: Keeper, tmp_path: Path) -
 async def test_there_is_nothing_for_it_to_read(keeper: Keeper, tmp_path: Path) -> None:
     async with await bash(keeper, "read x; echo got $?", tmp_path) as program:
         assert (await program.says(r"got (\d)"))[1] == "1"
+
+
+async def test_an_orphan_it_does_not_know_of_is_reaped(keeper: Keeper, tmp_path: Path) -> None:
+    script = "bash -c 'setsid sleep 600 & echo orphan $!'; exec sleep 600"
+    async with await bash(keeper, script, tmp_path) as program:
+        orphan = psutil.Process(int((await program.says(r"orphan (\d+)"))[1]))
+        os.kill(orphan.pid, signal.SIGKILL)
+
+        await asyncio.to_thread(orphan.wait, PATIENCE)  # a zombie would not be gone

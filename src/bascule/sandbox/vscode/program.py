@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import re
+import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,10 +19,18 @@ from bascule.sandbox.shell.keeper import Keeper
 logger = logging.getLogger(__name__)
 
 _LAST_WORDS: Final = 40
+_ORPHANS_TO_KEEPER: Final = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 0, 0, 0, 0); "
+    "os.execve(sys.argv[1], sys.argv[1:], os.environ)"
+)
+"""A keeper makes what it starts adopt its orphans, as a shell should. A program that expects none
+would never reap them, so they go to the keeper itself (36: PR_SET_CHILD_SUBREAPER)."""
 
 
 class Program(Closable):
     """Runs below a keeper, which ends it with all it started when we end, however that is.
+
+    What detached itself from the program ends with the keeper.
 
     It has a terminal of its own, which is where its lines come from; it reads nothing.
     """
@@ -44,7 +53,7 @@ class Program(Closable):
         nothing = await asyncio.to_thread(os.open, os.devnull, os.O_RDONLY)
         try:
             self.pid = await self._keeper.spawn(
-                argv,
+                (sys.executable, "-I", "-S", "-c", _ORPHANS_TO_KEEPER, *argv),
                 env=env,
                 cwd=str(cwd),
                 terminal=theirs,
@@ -77,7 +86,7 @@ class Program(Closable):
         return "\n".join(self._lines)
 
     async def aclose(self) -> None:
-        """End it and all it started."""
+        """End it and all that is still below it."""
         if self.pid and not self.ended.done():
             await self._keeper.end(self.pid)
         self._stop_reading()
