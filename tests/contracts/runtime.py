@@ -158,6 +158,15 @@ class RuntimeSuite:
         assert (await runtime.act(static)).content == f"{workspace}/elsewhere []\n"
         assert (await runtime.run("echo $PWD $word")).content == f"{workspace} kept\n"
 
+    async def test_a_command_runs_where_it_is_told_to(
+        self, runtime: Verbs, workspace: Path
+    ) -> None:
+        (workspace / "it's here").mkdir()
+        assert (await runtime.run("echo $PWD", cwd="it's here")).content.endswith("/it's here\n")
+        refused = await runtime.run("echo done", cwd="nowhere")
+        assert refused.exit_code == 1
+        assert "done" not in refused.content
+
     async def test_a_shell_that_cannot_be_is_an_error(self, runtime: Verbs) -> None:
         with pytest.raises(InvalidShellName):
             await runtime.run("true", shell="../evil")

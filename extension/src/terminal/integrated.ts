@@ -99,7 +99,8 @@ export class IntegratedShell implements AgentShell {
       if (signal?.aborted) throw cancelled();
       execution.logStart = this.log.end;
       execution.begin();
-      void this.follow(execution, integration, command.command);
+      const go = command.cwd ? `cd -- ${quoted(command.cwd)} && ` : "";
+      void this.follow(execution, integration, go + command.command);
     } catch (error) {
       this.execution = undefined;
       execution.close();

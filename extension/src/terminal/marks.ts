@@ -73,7 +73,7 @@ export function settleLine(): string {
 export function commandLines(
   text: string,
   nonce: string,
-  state: { status: number; options: string },
+  state: { status: number; options: string; cwd?: string | null | undefined },
 ): string {
   const nul = text.indexOf("\0");
   if (nul >= 0)
@@ -90,8 +90,9 @@ export function commandLines(
   } else {
     begin = `{ ${begin} } >/dev/null 2>&1; `;
   }
+  const go = state.cwd ? `\\builtin cd -- ${quoted(state.cwd)} && ` : "";
   const line =
-    `${begin}\\builtin eval ${quoted(first)} <&255; ` +
+    `${begin}${go}\\builtin eval ${quoted(first)} <&255; ` +
     `{ ${report(nonce, "E")}; } >/dev/null 2>&1\n${report(nonce, "F")} 2>/dev/null\n`;
   const size = Buffer.byteLength(line);
   if (size > MAX_COMMAND)

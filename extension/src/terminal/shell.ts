@@ -205,7 +205,8 @@ export class BashShell {
       lines = commandLines(command.command, nonce, { status: 0, options: "" }); // checks the text
       bash = await this.readyBash(execution);
       if (signal?.aborted) throw cancelled();
-      lines = commandLines(command.command, nonce, { status: this.status, options: this.options });
+      const { status, options } = this;
+      lines = commandLines(command.command, nonce, { status, options, cwd: command.cwd });
     } catch (error) {
       if ((this.execution as Execution | undefined) === execution) this.execution = undefined;
       execution.close();

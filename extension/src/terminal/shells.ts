@@ -188,7 +188,7 @@ export class Shells implements Disposable {
     this.statics += 1;
     const shell = this.make(agent, `static-${this.statics}`, cwd, false);
     try {
-      return await shell.run(command, signal);
+      return await shell.run({ ...command, cwd: null }, signal);
     } finally {
       shell.close();
     }

@@ -174,7 +174,7 @@ class Shells(Closable):
         if on_progress is not None:
             shell.subscribe(on_progress)
         async with shell:
-            return await shell.run(replace(action, is_static=False))
+            return await shell.run(replace(action, is_static=False, cwd=None))
 
 
 def _existing_directory(path: Path) -> Path:
