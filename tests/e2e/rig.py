@@ -98,6 +98,11 @@ class Rig:
         page = await server.open(browser or self.browser, folder)
         return EditorWindow(await self.registered(folder), folder, page, server)
 
+    async def stop_serving(self, server: CodeServer) -> None:
+        """Runs on the rig's loop. Its tabs have been closed."""
+        self._servers.remove(server)
+        await server.stop()
+
     async def host_number(self, window_id: WindowId) -> int:
         """Counts up with every registration; that of the host that gets the actions now."""
         return self.hub._registry.speaker(window_id).number

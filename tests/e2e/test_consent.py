@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +32,22 @@ _UNDECIDED = {
 
 
 @pytest.fixture(scope="module")
-def undecided(rig: Rig) -> CodeServer:
-    return rig.wait(rig.serve("undecided", _UNDECIDED))
+def undecided(rig: Rig) -> Iterator[CodeServer]:
+    server = rig.wait(rig.serve("undecided", _UNDECIDED))
+    yield server
+    rig.wait(rig.stop_serving(server))
 
 
 @pytest.fixture(scope="module")
 def paired(
     rig: Rig, undecided: CodeServer, tmp_path_factory: pytest.TempPathFactory
-) -> EditorWindow:
+) -> Iterator[EditorWindow]:
     """A window that was paired by the code its user typed."""
     folder = tmp_path_factory.mktemp("paired") / "cautious"
     folder.mkdir()
-    return rig.wait(_pair_by_code(rig, undecided, folder))
+    window = rig.wait(_pair_by_code(rig, undecided, folder))
+    yield window
+    rig.wait(window.page.context.close())
 
 
 @pytest.fixture(scope="module")

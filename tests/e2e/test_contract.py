@@ -72,8 +72,9 @@ class TestInAWindow(RuntimeSuite):
             if soft == ShellSettings().soft_timeout:
                 return _InAWindow(rig, vscode_window, **keywords)
             hasty: CodeServer = request.getfixturevalue("hasty")
-            opening = rig.open_window(settings.shells.working_dir, server=hasty)
-            return _InAWindow(rig, rig.wait(opening), **keywords)
+            window = rig.wait(rig.open_window(settings.shells.working_dir, server=hasty))
+            request.addfinalizer(lambda: rig.wait(window.page.context.close()))
+            return _InAWindow(rig, window, **keywords)
 
         return make
 
@@ -84,6 +85,8 @@ class TestInAWindow(RuntimeSuite):
 
 
 @pytest.fixture(scope="module")
-def hasty(rig: Rig) -> CodeServer:
+def hasty(rig: Rig) -> Iterator[CodeServer]:
     """A VS Code that answers silence early."""
-    return rig.wait(rig.serve("hasty", {"bascule.terminal.softTimeout": 0.1}))
+    server = rig.wait(rig.serve("hasty", {"bascule.terminal.softTimeout": 0.1}))
+    yield server
+    rig.wait(rig.stop_serving(server))

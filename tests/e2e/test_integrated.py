@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from playwright.async_api import Page, expect
@@ -17,13 +17,16 @@ from .rig import EditorWindow, Rig
 
 
 @pytest.fixture(scope="module")
-def window(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> EditorWindow:
+def window(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EditorWindow]:
     """A user without start-up files, which the integration would wait for."""
     home = tmp_path_factory.mktemp("integrated")
     settings = {"bascule.terminal.kind": "integrated"}
     server = rig.wait(rig.serve("integrated", settings, {"HOME": str(home)}))
     folder = home / "workspace"
-    return rig.wait(rig.open_window(folder, server=server))
+    window = rig.wait(rig.open_window(folder, server=server))
+    yield window
+    rig.wait(window.page.context.close())
+    rig.wait(rig.stop_serving(server))
 
 
 @pytest.fixture

@@ -105,6 +105,7 @@ async def test_a_window_with_a_wrong_token_says_so_in_its_status_bar(
         await rig.on(_shows(page, "The hub does not know this window's token"))
     finally:
         await rig.on(page.context.close())
+        await rig.on(rig.stop_serving(server))
 
 
 async def _shows(page: Page, text: str) -> None:
