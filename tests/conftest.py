@@ -32,6 +32,7 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     ("os.stat", "sandbox/shell/bash.py", "_channel_readable"),
     ("os.readlink", "sandbox/shell/bash.py", "directory"),
     ("os.readlink", "sandbox/shell/bash.py", "is_starting_program"),
+    ("os.readlink", "sandbox/shell/bash.py", "_descriptor"),
     *(
         ("io.BufferedReader.read", "sandbox/shell/bash.py", name)
         for name in ("environment", "is_other_shell")

@@ -247,6 +247,16 @@ class TakesAnyCommand:
             assert (await run(shell, "enable -n printf")).metadata.state == "done"
             assert await text(shell, "echo b") == "b\n"
 
+    @pytest.mark.parametrize("before", ["true", "sleep 0.01 & wait"])
+    async def test_a_closed_descriptor_of_the_terminal_is_opened_again(
+        self, shell: Shell, before: str
+    ) -> None:
+        await run(shell, before)
+        await run(shell, "exec 255>&-")
+        assert (await run(shell, "echo once >> runs; cat runs; false")).content == "once\n"
+        assert (await run(shell, "exec 255>&-; (exit 1)")).exit_code == 1
+        assert (await run(shell, "tty -s")).exit_code == 0
+
 
 class ReportsMetadata:
     async def test_status_directory_user_host_and_interpreter(
@@ -323,6 +333,18 @@ class KnowsTheEnd:
         answer = await run(shell, "sleep 60", timeout=0.05)
         answer = await typed(shell, "C-c")
         assert "(venv)" not in answer.content
+
+    async def test_what_a_hook_prints_right_after_the_end_is_not_output(self, shell: Shell) -> None:
+        for _ in range(30):
+            answer = await run(shell, "echo a; PROMPT_COMMAND='echo noise'")
+            assert answer.content == "a\n"
+            assert (await run(shell, "PROMPT_COMMAND=; echo b")).content == "b\n"
+
+    async def test_a_notice_right_after_the_end_is_not_output(self, shell: Shell) -> None:
+        for _ in range(10):  # the job ends while bash is busy with builtins
+            answer = await run(shell, "sleep 0.001 & for i in {1..9000}; do :; done; echo a")
+            assert answer.content == f"[1] {answer.metadata.pid}\na\n"
+            assert (await run(shell, "echo b")).content == "b\n"
 
     async def test_notices_of_ended_jobs_come_between_commands(self, shell: Shell) -> None:
         await run(shell, "true & wait")
@@ -550,7 +572,8 @@ class TypesAndInterrupts:
             for _ in range(number % 4 + 1):
                 await shell.interrupt()
                 await asyncio.sleep(0)
-            assert (await waiting).exit_code == 130
+            ended = await waiting
+            assert (ended.exit_code, ended.content.strip()) == (130, "")
             answer = await run(shell, f"echo whole {number} line")
             assert (answer.content, answer.exit_code) == (f"whole {number} line\n", 0)
 

@@ -99,8 +99,6 @@ def _dataclass(cls: type) -> cs.DataclassSchema:
 def _field(field: dataclasses.Field[Any], hint: Any) -> cs.CoreSchema:
     schema = _NARROWED[field.name] if field.name in _NARROWED else _of(hint)
     if field.default_factory is not MISSING:
-        if field.default_factory is dict:
-            return cs.with_default_schema(schema, default={})
         return cs.with_default_schema(schema, default_factory=field.default_factory)
     if field.default is MISSING:
         return schema

@@ -89,13 +89,15 @@ async def test_a_start_directory_that_does_not_exist_is_named(tmp_path: Path) ->
 async def test_a_start_that_is_cancelled_leaves_no_shell(tmp_path: Path) -> None:
     async with Shells(ShellSettings(working_dir=tmp_path)) as shells:
         await shells.run(CmdRun("true"))
-        starting = asyncio.create_task(shells.run(CmdRun("true", shell="other")))
-        for _ in range(3):
-            await asyncio.sleep(0)
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-        answer = await shells.run(CmdRun("echo fine", shell="other"))
-        assert answer.content == "fine\n"
+        for moment in range(40):
+            name = f"other-{moment}"
+            starting = asyncio.create_task(shells.run(CmdRun("true", shell=name)))
+            await asyncio.sleep(moment % 10 * 0.0003)  # from before the fork to after the exec
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            answer = await shells.run(CmdRun("echo fine", shell=name))
+            assert answer.content == "fine\n"
+            await shells.close_shell(name)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start shells as another user")
@@ -111,3 +113,13 @@ async def test_shells_run_as_the_account_asked_for(tmp_path: Path) -> None:
         assert "Permission denied" in answer.content
         assert answer.metadata.username == "nobody"
         await shells.run(CmdRun("sleep 60 & sleep 60", timeout=0.1))
+
+
+async def test_what_the_server_ignores_a_shell_does_not(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    try:
+        async with Shells(ShellSettings(working_dir=tmp_path)) as shells:
+            answer = await shells.run(CmdRun("sh -c 'grep SigIgn /proc/self/status'"))
+    finally:
+        signal.signal(signal.SIGQUIT, before)
+    assert int(answer.content.split()[1], 16) == 0

@@ -60,6 +60,8 @@ class Keeper:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # What is ignored stays so through exec, also what was before we came; handlers do not.
+        self.ignored = [n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN]
 
     def serve(self) -> None:
         """Until the other end closes or a SIGTERM or SIGHUP comes."""
@@ -123,7 +125,7 @@ class Keeper:
         told, tell = os.pipe()
         pid = os.fork()
         if pid == 0:
-            become_shell(message, fds, tell)
+            become_shell(message, fds, tell, self.ignored)
         os.close(tell)
         for fd in fds:
             os.close(fd)
@@ -200,11 +202,19 @@ class Ending:
         return not self.waiting or time.monotonic() >= self.deadline
 
 
-def become_shell(message: dict, fds: list[int], tell: int) -> None:  # type: ignore[type-arg]
+def become_shell(
+    message: dict,  # type: ignore[type-arg]
+    fds: list[int],
+    tell: int,
+    ignored: list[signal.Signals],
+) -> None:
     """In the forked child: take the terminal, drop rights, exec. Tells `tell` what went wrong."""
     terminal, channel = fds
     where = "session"
     try:
+        # The keeper's own pipe: a SIGHUP to this child, whose terminal may vanish at any moment,
+        # would read there as one to the keeper.
+        signal.set_wakeup_fd(-1)
         os.setsid()
         fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
         if message["uid"] is not None:
@@ -223,10 +233,8 @@ def become_shell(message: dict, fds: list[int], tell: int) -> None:  # type: ign
         # terminal gone its programs get SIGHUP.
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        signal.set_wakeup_fd(-1)
-        for number in range(1, signal.NSIG):
-            if number not in (signal.SIGKILL, signal.SIGSTOP, 32, 33):
-                signal.signal(number, signal.SIG_DFL)
+        for number in ignored:
+            signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execve(message["argv"][0], message["argv"], message["env"])  # noqa: S606
     except BaseException as error:  # noqa: BLE001 - this child must never run the parent's code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import shutil
 import socket
@@ -166,6 +167,7 @@ def _last_words(execution: Execution, cwd: str, key: str) -> str:
     return suffix
 
 
+@functools.cache
 def _own_name() -> str:
     try:
         return getpwuid(os.getuid()).pw_name

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ from .keeper import Account, Keeper
 from .marks import init_line
 
 _READ = 65536
+_SAID = 8192
 _READS_PER_WAKE = 16
 _SHELLS = frozenset({"bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"})
 
@@ -28,24 +30,28 @@ _SHELLS = frozenset({"bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"})
 class BashProcess:
     """Bash with a command channel as its input and a terminal for everything it runs.
 
-    `on_output` gets what is printed, `on_end` once the status (negative: a signal), after the last
-    output; `on_replaced` when `exec` put another program in bash's place. Nothing is awaited here:
-    the owner drives it from the event loop that opened it.
+    `on_output` gets what is printed, `on_said` what bash says on the channel, `on_end` once the
+    status (negative: a signal), after the last output; `on_replaced` when `exec` put another
+    program in bash's place. Nothing is awaited here: the owner drives it from the event loop that
+    opened it.
     """
 
     def __init__(
         self,
         *,
         on_output: Callable[[bytes], None],
+        on_said: Callable[[bytes], None],
         on_end: Callable[[int], None],
         on_replaced: Callable[[], None],
     ) -> None:
         self._on_output = on_output
+        self._on_said = on_said
         self._on_end = on_end
         self._on_replaced = on_replaced
         self._loop = asyncio.get_running_loop()
         self._master = -1
         self._channel: socket.socket | None = None
+        self._channel_name = ""
         self._unsent = bytearray()
         self._untyped = bytearray()
         self._modes = b""
@@ -53,6 +59,8 @@ class BashProcess:
         self.terminal = ""
         """The terminal's name, `/dev/pts/N`."""
         self.is_alive = False
+        self.left_lines_unread = False
+        """It ended before it had read all that it was told."""
         self._ended_at_once: int | None = None
 
     async def start(
@@ -65,13 +73,12 @@ class BashProcess:
         size: tuple[int, int],
         load_rc: bool,
     ) -> None:
-        bash = shutil.which("bash", path=env.get("PATH")) or shutil.which("bash")
-        if bash is None:
-            raise MissingTool("there is no bash on PATH; install it, `apt-get install bash`")
+        bash = _find_bash(env.get("PATH"))
         self._master, terminal = os.openpty()
         self.terminal = os.ttyname(terminal)
         self._modes = _quiet(self._master, size)
         self._channel, theirs = socket.socketpair()
+        self._channel_name = f"socket:[{os.fstat(theirs.fileno()).st_ino}]"
         self._channel.setblocking(False)
         os.set_blocking(self._master, False)
         try:
@@ -108,6 +115,7 @@ class BashProcess:
             except BlockingIOError:
                 sent = 0
             except OSError:
+                self.left_lines_unread = True
                 return  # bash is gone; its end is reported by the keeper
             if sent == len(lines):
                 return
@@ -160,6 +168,14 @@ class BashProcess:
         except OSError:
             return -1
 
+    def is_in_command(self) -> bool:
+        """Bash has read the whole line and runs the command in it: its input is not the channel."""
+        return self._descriptor(0) != self._channel_name
+
+    def has_terminal(self) -> bool:
+        """Bash still has its own descriptor of the terminal, which it gives to every command."""
+        return self._descriptor(_KEPT_TERMINAL) == self.terminal
+
     def is_starting_program(self) -> bool:
         """What is in the foreground is still a copy of bash, about to become something else (or a
         subshell, which looks the same)."""
@@ -186,6 +202,12 @@ class BashProcess:
             return 0
         buffer = fcntl.ioctl(self._channel, termios.TIOCOUTQ, bytes(4))
         return int(struct.unpack("i", buffer)[0]) + len(self._unsent)
+
+    def _descriptor(self, number: int) -> str | None:
+        try:
+            return str(Path(f"/proc/{self.pid}/fd/{number}").readlink())
+        except OSError:
+            return None
 
     def directory(self) -> str | None:
         try:
@@ -271,15 +293,15 @@ class BashProcess:
         return b"".join(parts) or None
 
     def _channel_readable(self) -> None:
-        """Traces and complaints about our own lines come here and are dropped; so does the end."""
         assert self._channel is not None
         try:
-            if self._channel.recv(_READ):
+            if said := self._channel.recv(_SAID):
+                self._on_said(said)
                 return
         except BlockingIOError:
             return
-        except OSError:
-            pass
+        except ConnectionResetError:
+            self.left_lines_unread = True
         self._loop.remove_reader(self._channel)
         if self.is_alive and Path(f"/proc/{self.pid}").exists():
             self._on_replaced()
@@ -291,6 +313,7 @@ class BashProcess:
         except BlockingIOError:
             return
         except OSError:
+            self.left_lines_unread = True
             sent = len(self._unsent)
         del self._unsent[:sent]
         if not self._unsent:
@@ -312,6 +335,8 @@ class BashProcess:
         if not self.is_alive:
             self._ended_at_once = status
             return
+        if self._channel is not None:
+            self._channel_readable()  # its last word, and whether it had read all of ours
         self.is_alive = False
         self.drain()
         self._on_end(status)
@@ -320,8 +345,17 @@ class BashProcess:
 _PTY_CHUNK = 4095
 _DRAINED = 4 << 20
 _TYPED_LINE = 4000
+_KEPT_TERMINAL = 255
 _SIGNALS = {b"\x03": signal.SIGINT, b"\x1a": signal.SIGTSTP, b"\x1c": signal.SIGQUIT}
 _KEY_SIGNALS = frozenset(_SIGNALS.values())
+
+
+@functools.cache
+def _find_bash(path: str | None) -> str:
+    bash = shutil.which("bash", path=path) or shutil.which("bash")
+    if bash is None:
+        raise MissingTool("there is no bash on PATH; install it, `apt-get install bash`")
+    return bash
 
 
 def _quiet(master: int, size: tuple[int, int]) -> bytes:

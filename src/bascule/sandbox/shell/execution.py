@@ -1,4 +1,4 @@
-"""One command of a shell, from the line that starts it to the mark that ends it."""
+"""One command of a shell, from the line that starts it to its end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Literal
 
+from .alarm import Alarm
+from .marks import End
 from .output import Output
 
 Reason = Literal["end", "soft", "hard", "lost"]
@@ -32,6 +34,15 @@ class Execution:
     background_pid = -1
     is_told = False
     is_started = False
+    """What is printed from here on is its output."""
+    is_marked = False
+    """Marks on the terminal say where its output starts and ends."""
+    is_printed = False
+    """All it printed has been read, its end mark too."""
+    end: End | None = None
+    """What bash told of its end; its last output may still be on the way."""
+    is_begun = False
+    """Bash is known to run it; looked up only when it matters."""
     is_over = False
     is_retry = False
     abandoned = False
@@ -46,26 +57,33 @@ class Execution:
     waiter: asyncio.Future[Reason] | None = None
     when_begun: Callable[[], None] | None = None
 
-    def __init__(self, *, nonce: bytes, output: Output, loop: asyncio.AbstractEventLoop) -> None:
+    _soft: float | None = None
+    _out_of_time: float | None = None
+
+    def __init__(
+        self, *, nonce: bytes, output: Output, loop: asyncio.AbstractEventLoop, alarm: Alarm
+    ) -> None:
         self.nonce = nonce
         self.output = output
         self._loop = loop
+        self._alarm = alarm
         self._began = self._last_output = loop.time()
         self._reached: dict[Stage, asyncio.Future[None]] = {}
         self._timers: list[asyncio.TimerHandle] = []
 
     async def until(self, stage: Stage) -> None:
         """Wait until the command is that far; any number may wait."""
-        done = {"told": self.is_told, "begun": self.is_started, "over": self.is_over}[stage]
+        done = {"told": self.is_told, "begun": self.is_begun, "over": self.is_over}[stage]
         if not (done or self.is_over):
             await asyncio.shield(self._reached.setdefault(stage, self._loop.create_future()))
 
     def tell(self) -> None:
         self.is_told = True
-        self._announce("told")
+        if self._reached:
+            self._announce("told")
 
     def begin(self) -> None:
-        self.is_started = True
+        self.is_begun = True
         self._announce("begun")
         if self.when_begun is not None:
             self.when_begun()
@@ -88,31 +106,34 @@ class Execution:
             return "end"
         waiter: asyncio.Future[Reason] = self._loop.create_future()
         self.waiter = waiter
-        timers: list[asyncio.TimerHandle] = []
-        begin = self._loop.time()
-
-        def expire(reason: Reason) -> None:
-            if not waiter.done():
-                waiter.set_result(reason)
-
-        def look() -> None:
-            """The timer is not moved for every piece of output: it looks when it was last."""
-            quiet_since = max(begin, self._last_output)
-            if soft is not None and self._loop.time() >= quiet_since + soft:
-                expire("soft")
-            elif soft is not None:
-                timers.append(self._loop.call_at(quiet_since + soft, look))
-
-        if soft is not None:
-            timers.append(self._loop.call_later(soft, look))
-        if hard is not None:
-            timers.append(self._loop.call_later(hard, expire, "hard"))
+        now = self._last_output = self._loop.time()
+        self._soft = soft
+        self._out_of_time = None if hard is None else now + hard
+        self._set_alarm()
         try:
             return await waiter
         finally:
             self.waiter = None
-            for timer in timers:
-                timer.cancel()
+            self._alarm.clear(self._look)
+
+    def _set_alarm(self) -> None:
+        """Not moved for every piece of output: when it rings, we see when the last one was."""
+        soft, hard = self._soft, self._out_of_time
+        if soft is not None and (hard is None or self._last_output + soft < hard):
+            self._alarm.set(self._last_output + soft, self._look)
+        elif hard is not None:
+            self._alarm.set(hard, self._look)
+
+    def _look(self) -> None:
+        if self.waiter is None or self.waiter.done():
+            return
+        now = self._loop.time()
+        if self._out_of_time is not None and now >= self._out_of_time:
+            self.waiter.set_result("hard")
+        elif self._soft is not None and now >= self._last_output + self._soft:
+            self.waiter.set_result("soft")
+        else:
+            self._set_alarm()
 
     def finish(self, status: int, background_pid: int) -> None:
         self.status = -1 if self.status_unknown else status
@@ -136,10 +157,11 @@ class Execution:
 
     def close(self) -> None:
         self.is_over = True
-        for timer in self._timers:
-            timer.cancel()
-        for stage in tuple(self._reached):
-            self._announce(stage)
+        if self._timers or self._reached:
+            for timer in self._timers:
+                timer.cancel()
+            for stage in tuple(self._reached):
+                self._announce(stage)
 
     def _announce(self, stage: Stage) -> None:
         reached = self._reached.pop(stage, None)

@@ -1,25 +1,31 @@
 """What we say to bash, and how we know its answer: rules only, no I/O.
 
 Commands do not travel through the terminal. Bash reads them from a channel of its own (its
-descriptor 0) while what it runs has the terminal. For each command one line is written there: print
-the start mark, put `$?` back to what the command before left, `eval` the text with the terminal as
-its input, print the end mark with the status and state. What comes before the start mark is left
-over from the command before (a prompt, a notice); a signal sent before it could tear the line apart
-and make bash run a piece of it.
+descriptor 0) while what it runs has the terminal. For each command one line is written there: put
+`$?` back to what the command before left, `eval` the text with the terminal as its input, and tell
+on the channel that it ended, with its status and the shell's state. What the command printed is in
+the terminal by then, and read before the end is believed.
 
-An interrupt makes bash drop what is left of a line. So when a signal was sent, or a prompt is seen
-and no end, another line is written that prints the end mark and nothing else.
+Nothing of ours is in the output, then, as long as the shell is calm. When something else may print
+between two commands (a job's notice, a hook at the prompt, a trace, the first prompt of all) there
+are marks on the terminal as well: what comes before the start mark is not the command's, nor what
+comes after the end mark.
 
-A mark is an escape sequence no terminal shows: `ESC ] 7771 ; NONCE ; … BEL`. The nonce is made for
-one command and good for one start and one end, so nothing printed by accident passes for either:
-not a prompt, not `set` or `env`, not the log. (A program of the same user that searches bash's
-memory for it could. We do not guard against that.)
+An interrupt makes bash drop what is left of a line, and no end is told. But bash then prints its
+prompt, which shows only between a line's beginning and its end. When it is seen and no end came,
+another line is written that tells the end and does nothing else.
+
+A mark on the terminal is an escape sequence no terminal shows: `ESC ] 7771 ; NONCE ; S BEL`. The
+nonce is made for one command and good for one start and one end, so nothing printed by accident
+passes for either: not a prompt, not `set` or `env`, not the log. (A program of the same user that
+searches bash's memory for it could. We do not guard against that.)
 
 Details that would break something if changed:
 - 255 is the descriptor interactive bash keeps its terminal at, closed on exec. Copying *from* it
   makes bash save the replaced descriptor above 255, out of the way of `exec 10>file`.
-- `>&0 2>&0` sends what is not for the user (a trace, a DEBUG trap's output) into the channel,
+- `>&0 2>&0` also sends what is not for the user (a trace, a DEBUG trap's output) into the channel,
   where we drop it.
+- The prompt is hidden by the builtin that tells the end, so that what breaks one breaks the other.
 - `\\builtin` is not subject to aliases; functions named like builtins do not matter to it.
 - Every line begins with a simple command: after a syntax error inside `eval` bash takes a leading
   `{` or `!` for a plain word.
@@ -38,15 +44,17 @@ MAX_COMMAND = 16 << 20
 """Bytes. Bash itself copies the text several times."""
 
 PROMPT = b"\x1b]7771;P\x07"
-"""What PS1 is set to: not empty, since scripts ask it whether the shell is interactive."""
+"""What PS1 shows while a line is under way. It is set even when it shows nothing, since scripts ask
+it whether the shell is interactive."""
 
 _OPEN = b"\x1b]7771;"
-_NONCE = r"[0-9a-f]{16}"
-_ANY_MARK = re.compile(
-    rb"\x1b\]7771;(?:P|%(n)s;S|%(n)s;[EF];.*?\x1f%(n)s)\x07" % {b"n": _NONCE.encode()}, re.DOTALL
-)
-_LONGEST_MARK = 64 << 10
+_ANY_MARK = re.compile(rb"\x1b\]7771;(?:P|[0-9a-f]{16};[SEF])\x07")
+_REFUSAL = re.compile(rb"\S+: 255: [^\n]+\n")
+_SHOWN_PROMPT = "PS1=$'\\e]7771;P\\a'"
+_HIDE_PROMPT = "\\builtin printf -v PS1 '\\\\[\\\\]'"
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n"})
+_LONGEST_MARK = 32
+_ECHOING = frozenset("vx")
 
 
 def new_nonce() -> str:
@@ -55,7 +63,7 @@ def new_nonce() -> str:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What an end mark tells."""
+    """What bash tells at the end of a command."""
 
     status: int
     background_pid: int
@@ -63,18 +71,21 @@ class End:
     """Bash's `$-`: `x` for xtrace, `u` for nounset, …"""
     path: str
     cwd: str
+    is_calm: bool = True
+    """Nothing but the next command will print: no job, no trace, no hook at the prompt."""
+    is_marked: bool = False
+    """A mark on the terminal follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A mark in a piece of output: what came before it, the mark, and where it stops."""
+    """A mark on the terminal, in a piece of output: what came before it and where it stops."""
 
     before: int
     after: int
-    end: End | None
-    """None for a start mark."""
-    at_prompt: bool = False
-    """The end was asked for: the command's own line was dropped, and a prompt was printed."""
+    is_start: bool
+    was_asked: bool
+    """The command's own line was dropped, and bash printed a prompt before this end."""
 
 
 def init_line(*, terminal: str, load_rc: bool) -> bytes:
@@ -83,26 +94,33 @@ def init_line(*, terminal: str, load_rc: bool) -> bytes:
     return (
         "{ \\builtin : <&255; } 2>/dev/null || \\exec 255<>" + terminal + "; "
         f"{rc}set +o history +o histexpand; "
-        "unset -v HISTFILE TMOUT MAILCHECK PROMPT_COMMAND; "
-        "PS1=$'\\e]7771;P\\a' PS2=\n"
+        f"unset -v HISTFILE TMOUT MAILCHECK PROMPT_COMMAND; {_HIDE_PROMPT}; PS2=\n"
     ).encode()
 
 
-def command_line(text: str, nonce: str, *, last_status: int, options: str) -> bytes:
-    """The line that runs `text`. Raises `CommandInvalid` for what bash cannot be given."""
+def command_line(
+    text: str, nonce: str, *, last_status: int = 0, options: str = "", marked: bool = True
+) -> bytes:
+    """The line that runs `text`, between marks on the terminal if asked for.
+
+    Raises `CommandInvalid` for what bash cannot be given.
+    """
     if "\0" in text:
         raise CommandInvalid(
             f"the command holds a NUL byte at position {text.index(chr(0))}, which no shell can "
             "be given; write it to a file instead"
         )
-    start = f"\\builtin printf '\\e]7771;{nonce};S\\a' >&255;{_restore(last_status)}"
+    start = f"{_SHOWN_PROMPT};"
+    if marked:
+        start += f"{_mark(nonce, 'S')};"
+    start += _restore(last_status)
     if "x" in options:
         # The trace of `eval` itself comes before the start mark when that is printed inside.
         text = f"{{ {start} }} >/dev/null 2>&1\n{text}"
         start = ""
     line = (
         f"{start}\\builtin eval $'{text.translate(_ESCAPES)}' <&255; "
-        f"{{ {_report(nonce, 'E')}; }} >&0 2>&0\n"
+        f"{{ {_report(nonce, 'E', marked=marked)}; }} >&0 2>&0\n"
     )
     try:
         encoded = line.encode()
@@ -119,47 +137,61 @@ def command_line(text: str, nonce: str, *, last_status: int, options: str) -> by
 
 
 def ask_line(nonce: str) -> bytes:
-    """A line that only prints the end mark: bash reads and runs lines again."""
-    return f"{_report(nonce, 'F')} 2>&0\n".encode()
+    """A line that only tells the end: bash reads and runs lines again."""
+    report = _report(nonce, "F", marked=True).translate(_ESCAPES)
+    return f"\\builtin eval $'{report}' >&0 2>&0\n".encode()
 
 
 def repair_line(nonce: str, *, terminal: str) -> bytes:
-    """Undo what can keep bash from marking ends: functions, disabled builtins, a lost 255."""
+    """Undo what can keep bash from telling ends: functions, disabled builtins, a lost 255."""
     return (
-        "\\unset -f builtin printf eval exec enable\n\\enable builtin printf eval exec\n"
-        f"\\exec 255<>{terminal}\n"
-    ).encode() + ask_line(nonce)
+        b"\\unset -f builtin printf eval exec enable\n\\enable builtin printf eval exec\n"
+        + terminal_line(terminal)
+        + ask_line(nonce)
+    )
+
+
+def terminal_line(terminal: str) -> bytes:
+    """A line that gives bash its own descriptor of the terminal back."""
+    return f"\\exec 255<>{terminal}\n".encode()
+
+
+def is_refusal(output: bytes) -> bool:
+    """What bash says, and all it says, when it has no terminal to give to a command."""
+    return _REFUSAL.fullmatch(output) is not None
 
 
 def find_mark(data: bytes, nonce: bytes) -> Found | None:
-    """The first complete mark of `nonce` in `data`."""
-    at = data.find(_OPEN + nonce + b";")
+    """The first mark of `nonce` on the terminal."""
+    opening = _OPEN + nonce + b";"
+    at = data.find(opening)
+    stop = at + len(opening) + 2
+    if at < 0 or stop > len(data):
+        return None
+    letter = data[stop - 2 : stop - 1]
+    return Found(at, stop, is_start=letter == b"S", was_asked=letter == b"F")
+
+
+def find_end(said: bytes, nonce: bytes) -> End | None:
+    """The end of the command of `nonce`, if it has come whole."""
+    at = said.find(b"\x1b" + nonce)  # a trace of the line itself has no escape there
     if at < 0:
         return None
-    body = at + len(_OPEN) + len(nonce) + 1
-    if data.startswith(b"S\x07", body):
-        return Found(at, body + 2, None)
-    close = b"\x1f" + nonce + b"\x07"
-    stop = data.find(close, body)
-    if stop < 0 or not data.startswith((b"E;", b"F;"), body):
-        return None
-    end = _parse(data[body + 2 : stop])
-    return Found(at, stop + len(close), end, at_prompt=data.startswith(b"F", body))
+    body = at + 1 + len(nonce)
+    stop = said.find(b"\x1f" + nonce, body)
+    return None if stop < 0 else _parse(said[body:stop])
 
 
 def held_back(data: bytes, nonce: bytes) -> int:
     """How many bytes at the end of `data` may be the beginning of a mark of `nonce`, or a prompt
-    (what stands on the line of its mark) that bash printed before one."""
-    opening = _OPEN + nonce + b";"
-    at = data.find(opening)
-    if at >= 0:
-        return len(data) - at
-    at = data.find(b"\x1b", max(0, len(data) - len(opening)))
+    (what stands on the line of its mark)."""
+    at = data.find(b"\x1b", max(0, len(data) - _LONGEST_MARK))
     while at >= 0:
         last = data[at:]
         if last == PROMPT:
             return len(data) - data.rfind(b"\n", 0, at) - 1
-        if opening.startswith(last) or PROMPT.startswith(last):
+        mark = _OPEN + nonce + b";"
+        if mark.startswith(last[: len(mark)]) or PROMPT.startswith(last):
             return len(last)
         at = data.find(b"\x1b", at + 1)
     return 0
@@ -173,15 +205,12 @@ def without_prompt(data: bytes) -> bytes:
 
 
 def without_marks(data: bytes) -> bytes:
-    """`data` less every complete mark, whoever's it is."""
-    return _ANY_MARK.sub(b"", data) if _OPEN in data else data
-
-
-def without_prompts(data: bytes) -> bytes:
-    """`data` less every prompt and mark."""
+    """`data` less every complete mark, whoever's it is, and what stands before a prompt's."""
+    if _OPEN not in data:
+        return data
     *before, last = data.split(PROMPT)
-    kept = [piece[: piece.rfind(b"\n") + 1] for piece in map(without_marks, before)]
-    return b"".join(kept) + without_marks(last)
+    kept = [piece[: piece.rfind(b"\n") + 1] for piece in before]
+    return _ANY_MARK.sub(b"", b"".join([*kept, last]))
 
 
 def unfinished_mark(data: bytes) -> int:
@@ -204,16 +233,31 @@ def _restore(status: int) -> str:
     )
 
 
-def _report(nonce: str, letter: str) -> str:
+def _mark(nonce: str, letter: str) -> str:
+    return f"\\builtin printf '\\e]7771;{nonce};{letter}\\a' >&255"
+
+
+def _report(nonce: str, letter: str, *, marked: bool) -> str:
     # `${!:-}`: the last background job, or nothing, also under `set -u`.
+    noisy = "" if marked else "[[ ${!:-}${PROMPT_COMMAND:-} ]] && "
     return (
-        f"\\builtin printf '\\e]7771;{nonce};{letter};%s;%s;%s\\037%s\\037%s\\037{nonce}\\a' "
-        '"$?" "${!:-}" "$-" "${PATH-}" "${PWD-}" >&255'
+        f"\\builtin printf '\\e{nonce}{letter};%s;%s;%s;%s\\037%s\\037%s\\037{nonce}' "
+        '"$?" "${!:-}" "$-" "${PROMPT_COMMAND:+hook}" "${PATH-}" "${PWD-}"'
+        f" && {_HIDE_PROMPT}; {noisy}{_mark(nonce, letter)}"
     )
 
 
 @functools.lru_cache(maxsize=64)  # most ends are alike
 def _parse(body: bytes) -> End:
     state, path, cwd = body.decode("utf-8", "surrogateescape").split("\x1f", 2)
-    status, background, options = state.split(";")
-    return End(int(status), int(background or -1), options, path, cwd)
+    letter, status, background, options, hook = state.split(";")
+    is_noisy = bool(background or hook)
+    return End(
+        int(status),
+        int(background or -1),
+        options,
+        path,
+        cwd,
+        is_calm=not (is_noisy or _ECHOING.intersection(options)),
+        is_marked=is_noisy or letter == "F",
+    )

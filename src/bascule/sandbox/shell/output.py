@@ -26,6 +26,9 @@ class Taken:
     """Bytes."""
 
 
+NOTHING = Taken("", "", 0, 0)
+
+
 class Output:
     """Bytes in, text out. Memory is bounded by the limit, not by what is printed.
 
@@ -37,12 +40,12 @@ class Output:
         self._limit = limit
         room = limit * _LONGEST_CHARACTER if limit else WHOLE
         self._room = room
+        self._begin()
+
+    def _begin(self) -> None:
         self._head: list[bytes] = []
         self._tail: deque[bytes] = deque()
-        self._head_size = 0
-        self._tail_size = 0
-        self._size = 0
-        self._dropped = 0
+        self._head_size = self._tail_size = self._size = self._dropped = 0
 
     @property
     def size(self) -> int:
@@ -65,10 +68,11 @@ class Output:
     def take(self, *, final: bool) -> Taken:
         """All since the last time. Unless `final`, an unfinished last character is kept back."""
         size = self._size
+        if not size:
+            return NOTHING
         head, tail = b"".join(self._head), b"".join(self._tail)
         dropped = self._dropped
-        self._head, self._tail = [], deque()
-        self._head_size = self._tail_size = self._size = self._dropped = 0
+        self._begin()
         if not final:
             end = tail or head
             if kept := _unfinished(end):

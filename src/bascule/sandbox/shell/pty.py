@@ -2,16 +2,15 @@
 
 `marks` has the protocol with bash, `bash` the process, `output` what an answer may hold. This
 module is the life of commands: one at a time, each an `Execution`, from the line that starts it
-to the mark that ends it, through any number of answers.
+to its end, through any number of answers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bascule.core.actions import CmdRun
@@ -20,6 +19,7 @@ from bascule.core.errors import CommandInvalid, ShellClosed
 from bascule.core.observations import CmdOutput
 
 from . import notes
+from .alarm import Alarm
 from .answers import Answers
 from .bash import BashProcess
 from .execution import Execution
@@ -30,23 +30,28 @@ from .marks import (
     End,
     ask_line,
     command_line,
+    find_end,
     find_mark,
     held_back,
+    is_refusal,
     new_nonce,
     repair_line,
+    terminal_line,
     unfinished_mark,
     without_marks,
     without_prompt,
-    without_prompts,
 )
 from .output import Output
-from .settings import ShellSettings, shell_environment
+from .settings import ShellSettings
 
 _KEY = re.compile(r"C-[A-Za-z\\\]^_@\[]")
 _BACKGROUND_LIMIT = 64 << 10
 _PATIENCE = 1.0
 """Seconds between ever firmer ways to end an abandoned command, and to find bash idle."""
 _SYNC_TRIES = 40
+_GLANCE = 0.002
+"""Seconds between looks whether bash has begun, when a signal waits for that."""
+_MOST_SAID = 1 << 20
 
 
 class PtyShell(Shell):
@@ -55,15 +60,24 @@ class PtyShell(Shell):
     Bash is started with the first command. `run` must be called from one event loop.
     """
 
-    def __init__(self, name: str, *, keeper: Keeper, settings: ShellSettings, log: DiskLog) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        keeper: Keeper,
+        settings: ShellSettings,
+        environment: Mapping[str, str],
+        log: DiskLog,
+    ) -> None:
         self.name = name
         self._keeper = keeper
         self._settings = settings
         self._log = log
         self._listeners: list[OnProgress] = []
-        self._env = shell_environment(settings)
+        self._env = environment
         self._cwd = str(settings.working_dir)
         self._answers = Answers(name, settings=settings, log=log)
+        self._alarm: Alarm | None = None
         self._bash: BashProcess | None = None
         self._execution: Execution | None = None
         self._unread: Execution | None = None
@@ -74,6 +88,9 @@ class PtyShell(Shell):
         self._options = ""
         self._had_life = False
         self._is_settled = False
+        self._is_calm = False
+        self._was_disturbed = False
+        self._said = b""
         self._rest = b""
         self._background = bytearray()
         self._closed = False
@@ -135,6 +152,8 @@ class PtyShell(Shell):
             self._execution = None
             execution.fail(self._closed_error())
         self._end_sync()
+        if self._alarm is not None:
+            self._alarm.close()
         if (bash := self._bash) is not None:
             self._bash = None
             try:
@@ -150,17 +169,27 @@ class PtyShell(Shell):
     async def _run_new(self, command: CmdRun, *, is_retry: bool = False) -> CmdOutput:
         limit = command.output_limit
         nonce = new_nonce()
+        loop = asyncio.get_running_loop()
+        if self._alarm is None:
+            self._alarm = Alarm(loop)
         execution = Execution(
             nonce=nonce.encode(),
             output=Output(self._settings.output_limit if limit is None else limit),
-            loop=asyncio.get_running_loop(),
+            loop=loop,
+            alarm=self._alarm,
         )
         execution.is_retry = is_retry
         self._execution = execution  # from here on others are refused, also while bash starts
         try:
-            bash = await self._ready_bash(execution)
+            bash = self._bash
+            if bash is None or self._syncing is not None:
+                bash = await self._ready_bash(execution)
             line = command_line(
-                command.command, nonce, last_status=self._status, options=self._options
+                command.command,
+                nonce,
+                last_status=self._status,
+                options=self._options,
+                marked=not self._is_calm,
             )
         except BaseException:
             if self._execution is execution:
@@ -173,6 +202,9 @@ class PtyShell(Shell):
             execution.left_by_previous = notes.left_by_previous(unread.status, rest.head, rest.tail)
         bash.settle()
         execution.log_start = self._log.end
+        execution.is_marked = not self._is_calm
+        if self._is_calm:
+            self._start_output(execution)
         bash.tell(line)
         execution.tell()
         return await self._answer(command, execution)
@@ -194,11 +226,14 @@ class PtyShell(Shell):
         if self._had_life and not await asyncio.to_thread(Path(cwd).is_dir):
             cwd = str(self._settings.working_dir)
         bash = BashProcess(
-            on_output=self._on_output, on_end=self._on_end, on_replaced=self._on_replaced
+            on_output=self._on_output,
+            on_said=self._on_said,
+            on_end=self._on_end,
+            on_replaced=self._on_replaced,
         )
-        self._rest = b""
+        self._said = self._rest = b""
         self._status, self._options = 0, ""
-        self._is_settled = False
+        self._is_settled = self._is_calm = self._was_disturbed = False
         self._background.clear()
         await bash.start(
             self._keeper,
@@ -278,10 +313,19 @@ class PtyShell(Shell):
     async def _can_be_signalled(self, execution: Execution) -> None:
         """A signal that hits bash while it still reads the line would be lost, or the line."""
         await execution.until("told")
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
-                await execution.until("begun")
+        self._look_for_begin(execution)
+        await execution.until("begun")
         execution.was_signalled = True
+
+    def _look_for_begin(self, execution: Execution) -> None:
+        """Bash does not tell that it begins, which nearly nobody asks: see for ourselves."""
+        bash = self._bash
+        if execution.is_begun or execution.is_over or bash is None:
+            return
+        if bash.is_in_command() or execution.age() > _PATIENCE:
+            execution.begin()
+        else:
+            execution.later(_GLANCE, lambda: self._look_for_begin(execution))
 
     async def _answer(self, command: CmdRun, execution: Execution, *, key: str = "") -> CmdOutput:
         soft = None if command.blocking else self._settings.soft_timeout
@@ -321,10 +365,12 @@ class PtyShell(Shell):
             if number + 1 < len(steps):
                 execution.later(_PATIENCE, lambda: step(number + 1))
 
-        if execution.is_started:
+        # A signal now could hit bash while it still reads the line.
+        execution.when_begun = lambda: step(0)
+        if execution.is_begun:
             step(0)
-        else:  # a signal now would hit bash while it still reads the line
-            execution.when_begun = lambda: step(0)
+        elif execution.is_told:
+            self._look_for_begin(execution)
 
     def _kill_foreground(self) -> None:
         bash = self._require_bash()
@@ -333,37 +379,88 @@ class PtyShell(Shell):
 
     # What bash says --------------------------------------------------------------------------
 
+    def _on_said(self, said: bytes) -> None:
+        """Ends of commands, answers to questions, and noise of our own lines, which is dropped."""
+        if self._said:
+            said, self._said = self._said + said, b""
+        if self._sync and find_end(said, self._sync) is not None:
+            self._end_sync()
+            return
+        execution = self._execution
+        if execution is None or execution.end is not None:
+            return  # an answer to a question asked twice
+        if (end := find_end(said, execution.nonce)) is not None:
+            self._take_end(execution, end)
+        else:
+            self._said = said[-_MOST_SAID:]
+
+    def _take_end(self, execution: Execution, end: End) -> None:
+        execution.end = end
+        if not execution.is_printed:
+            self._require_bash().drain()  # what it printed is in the terminal by now
+        if execution.is_over:
+            return
+        if execution.is_printed or not (execution.is_marked or end.is_marked):
+            self._finish(execution, end)
+        else:  # the mark follows at once, unless a signal got in between
+            execution.later(_PATIENCE / 10, lambda: self._finish(execution, end))
+
+    def _finish(self, execution: Execution, end: End) -> None:
+        if self._rest and not execution.is_printed:
+            rest, self._rest = self._rest, b""
+            self._emit(execution, rest)
+        bash = self._require_bash()
+        if end.status == 1 and not bash.has_terminal() and self._was_refused(execution):
+            bash.tell(terminal_line(bash.terminal))
+            self._background.clear()
+            self._execution = None
+            if execution.lose():
+                return
+        self._is_settled = True
+        self._status, self._options = end.status, end.options
+        self._cwd = end.cwd or self._cwd
+        execution.path = end.path
+        if execution.was_signalled or execution.was_asked:
+            self._was_disturbed = True
+            self._begin_sync()
+        self._is_calm = end.is_calm and not self._was_disturbed
+        self._end_execution(execution, end.status, end.background_pid)
+
+    def _was_refused(self, execution: Execution) -> bool:
+        """Bash could not give the command its terminal, since an earlier one closed it."""
+        if execution.is_retry:
+            return False
+        return not execution.is_started or is_refusal(self._log.read(execution.log_start))
+
     def _on_output(self, data: bytes) -> None:
         if self._rest:
             data, self._rest = self._rest + data, b""
-        if self._sync:
-            data = self._look_for_sync(data)
         execution = self._execution
-        if execution is None or execution.is_over:
+        if execution is None or not execution.is_told or execution.is_printed:
             self._idle_output(data)
             return
         nonce = execution.nonce
-        if not execution.is_started:
-            mark = find_mark(data, nonce)
-            if mark is None or mark.end is not None:
-                if mark is None:
-                    self._idle_output(self._keep_back(data, held_back(data, nonce)))
-                    return
-            else:
-                self._idle_output(data[: mark.before])
-                data = data[mark.after :]
-            self._start_output(execution)
         mark = find_mark(data, nonce)
-        if mark is not None and mark.end is not None:
-            shown = data[: mark.before]
-            self._emit(execution, without_prompt(shown) if mark.at_prompt else shown)
-            self._finish(execution, mark.end)
-            if mark.after < len(data):
-                self._on_output(data[mark.after :])
+        if not execution.is_started:
+            if mark is None:
+                self._idle_output(self._keep_back(data, held_back(data, nonce)))
+                return
+            self._idle_output(data[: mark.before])
+            self._start_output(execution)
+            if mark.is_start:
+                data = data[mark.after :]
+                mark = find_mark(data, nonce)
+        if mark is None:
+            self._emit(execution, self._keep_back(data, held_back(data, nonce)))
+            if self._rest.endswith(PROMPT):
+                execution.later(_PATIENCE / 200, lambda: self._prompt_seen(execution))
             return
-        self._emit(execution, self._keep_back(data, held_back(data, nonce)))
-        if self._rest.endswith(PROMPT):
-            execution.later(_PATIENCE / 200, lambda: self._prompt_seen(execution))
+        shown = data[: mark.before]
+        self._emit(execution, without_prompt(shown) if mark.was_asked else shown)
+        execution.is_printed = True
+        if execution.end is not None:
+            self._finish(execution, execution.end)
+        self._idle_output(data[mark.after :])
 
     def _keep_back(self, data: bytes, size: int) -> bytes:
         """`data` less its last `size` bytes, which wait for what comes next."""
@@ -373,14 +470,17 @@ class PtyShell(Shell):
         return data[:-size]
 
     def _start_output(self, execution: Execution) -> None:
-        execution.begin()
-        if not self._is_settled or {"v", "x"} & set(self._options):
-            self._background.clear()  # the first prompt, or our own lines as bash echoes them
-        execution.background = bytes(self._background).decode("utf-8", "replace")
-        self._background.clear()
+        execution.is_started = True
         execution.log_start = self._log.end
+        if self._background:
+            # Not the first prompt, nor our own lines as bash echoes them.
+            if self._is_settled and not {"v", "x"}.intersection(self._options):
+                execution.background = self._background.decode("utf-8", "replace")
+            self._background.clear()
 
     def _emit(self, execution: Execution, data: bytes) -> None:
+        if execution.was_signalled:
+            data = data.replace(PROMPT, b"")  # of each signal that found bash at its prompt
         if not data:
             return
         execution.add(data)
@@ -396,24 +496,15 @@ class PtyShell(Shell):
 
     def _idle_output(self, data: bytes) -> None:
         """Output with no command running: prompts, which are dropped, and background jobs'."""
-        if data == PROMPT:  # nearly always
+        if not data:
             return
         data = self._keep_back(data, unfinished_mark(data))
-        data = without_prompts(data) if PROMPT in data else without_marks(data)
+        data = without_marks(data)
         if data and self._is_settled:
             self._background += data
             if len(self._background) > _BACKGROUND_LIMIT:
                 del self._background[: len(self._background) - _BACKGROUND_LIMIT]
             self._record(data)
-
-    def _finish(self, execution: Execution, end: End) -> None:
-        self._is_settled = True
-        self._status, self._options = end.status, end.options
-        self._cwd = end.cwd or self._cwd
-        execution.path = end.path
-        if execution.was_signalled or execution.was_asked:
-            self._begin_sync()
-        self._end_execution(execution, end.status, end.background_pid)
 
     def _end_execution(self, execution: Execution, status: int, background_pid: int) -> None:
         self._execution = None
@@ -434,15 +525,20 @@ class PtyShell(Shell):
         execution = self._execution
         if execution is not None and not execution.is_told:
             return  # it has not been given to any bash yet and starts one itself
-        if execution is not None and not (execution.is_started or execution.is_retry):
+        if execution is not None and bash is not None and self._never_began(execution, bash):
             self._execution = None
-            if execution.lose():  # bash had died before; a new one runs it
+            if execution.lose():  # a new bash runs it
                 return
         code = status if status >= 0 else 128 - status
         self._status, self._options = 0, ""
         if execution is not None:
             execution.shell_ended = True
             self._end_execution(execution, 0 if execution.replaced else code, -1)
+
+    def _never_began(self, execution: Execution, bash: BashProcess) -> bool:
+        """Bash died before it had read the line, so running it again does nothing twice."""
+        told_more = execution.was_asked or execution.is_begun
+        return bash.left_lines_unread and not (told_more or execution.is_retry)
 
     def _on_replaced(self) -> None:
         """`exec` put another program in bash's place.
@@ -501,13 +597,6 @@ class PtyShell(Shell):
     def _ask_unless_answered(self, nonce: bytes, tries: int) -> None:
         if self._sync == nonce:
             self._ask_for_sync(tries)
-
-    def _look_for_sync(self, data: bytes) -> bytes:
-        mark = find_mark(data, self._sync)
-        if mark is not None:
-            self._end_sync()
-            return data[: mark.before] + data[mark.after :]
-        return self._keep_back(data, held_back(data, self._sync))
 
     def _end_sync(self) -> None:
         self._sync = b""

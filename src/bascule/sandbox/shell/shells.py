@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from bascule.core.observations import CmdOutput, Interrupted
 from .keeper import Keeper
 from .log import DiskLog
 from .pty import PtyShell
-from .settings import ShellSettings
+from .settings import ShellSettings, shell_environment
 
 DEFAULT = "main"
 """The shell used when an action names none."""
@@ -46,6 +46,7 @@ class Shells(Closable):
             tempfile.gettempdir(), f"bascule-{os.urandom(8).hex()}"
         )
         self._keeper = Keeper(directory=self._dir if self._own_dir else None)
+        self._environment: Mapping[str, str] | None = None
         self._shells: dict[str, PtyShell] = {}
         self._listeners: list[OnProgress] = []
         self._static_numbers = itertools.count(1)
@@ -147,7 +148,15 @@ class Shells(Closable):
         log = DiskLog(self._dir / f"{name}.log", limit=settings.log_limit)
         if settings.account is not None:
             shutil.chown(log.path, settings.account.uid)
-        shell = PtyShell(name, keeper=self._keeper, settings=settings, log=log)
+        if self._environment is None:
+            self._environment = shell_environment(settings)
+        shell = PtyShell(
+            name,
+            keeper=self._keeper,
+            settings=settings,
+            environment=self._environment,
+            log=log,
+        )
         shell.subscribe(self._pass_on)
         return shell
 
