@@ -167,14 +167,14 @@ def window_goals() -> Sequence[Goal]:
 
     return (
         Goal(
-            "1 KB read in a window: past a bare echo, of `workspace.fs.readFile`",
+            "1 KB read in a window less a bare echo, of `workspace.fs.readFile`",
             window(lambda read, echo, bare: (read - echo) / bare, "read", "echo", "read_file"),
             1.5,
             "x",
             is_aim=True,
         ),
         Goal(
-            "`true` in a window: past a bare echo",
+            "`true` in a window less a bare echo",
             window(lambda true, echo: (true - echo) * 1000, "true", "echo"),
             3,
             " ms",

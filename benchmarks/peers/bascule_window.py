@@ -6,7 +6,6 @@ extension host, and VS Code's own shell integration.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import statistics
 import sys
@@ -80,11 +79,10 @@ class BasculeWindow:
         """From the reload until the next action is answered; and until any extension ran."""
         rig = self._open_rig
         began, moment = perf_counter(), time()
-        reloading = asyncio.create_task(rig.reload())
+        await rig.reload()
         await rig.window_is("gone")
         await rig.agent.read(str(self._file))
         seconds = perf_counter() - began
-        await reloading
         return {"reload": seconds, "reload_editor": await rig.command("probe.activated") - moment}
 
     @property

@@ -83,10 +83,13 @@ class WindowRig:
 
     async def window_is(self, status: WindowStatus) -> None:
         """Returns once the hub says that of the window."""
-        async with asyncio.timeout(CONNECT_TIMEOUT):
-            async for windows in self._link.watch():
-                if any(window.status == status for window in windows):
-                    return
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                async for windows in self._link.watch():
+                    if any(window.status == status for window in windows):
+                        return
+        except TimeoutError:
+            raise TimeoutError(f"no {status} window in {CONNECT_TIMEOUT:.0f} s") from None
 
     async def reload(self) -> None:
         """As a user does; returns when the browser has begun anew."""
