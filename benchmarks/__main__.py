@@ -26,6 +26,7 @@ from benchmarks.cases.latency import Latency, LatencyOneCore
 from benchmarks.cases.output import LARGE, MEDIUM, Output
 from benchmarks.cases.server import ServerStart
 from benchmarks.cases.startup import Startup
+from benchmarks.cases.window import Window
 from benchmarks.entrants import ENTRANTS, NOT_IN_A_HURRY, Entrant
 from benchmarks.results import Results
 from benchmarks.run import Run
@@ -35,6 +36,7 @@ CASES: tuple[Case, ...] = (
     *(Startup(), Latency(), LatencyOneCore()),
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
+    Window(),
 )
 
 
@@ -69,7 +71,7 @@ def _entrants(asked: argparse.Namespace) -> list[Entrant]:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     names = [case.name for case in CASES]
-    parser.add_argument("--quick", action="store_true", help="3 rounds, peers hardly, 2 minutes")
+    parser.add_argument("--quick", action="store_true", help="3 rounds, peers hardly, 3 minutes")
     parser.add_argument("--only", nargs="+", choices=names, metavar="CASE", help=", ".join(names))
     subjects = [entrant.name for entrant in ENTRANTS]
     parser.add_argument(

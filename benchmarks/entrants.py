@@ -18,6 +18,8 @@ class Entrant:
     pace: Literal["fast", "medium", "slow"] = "fast"
     """How many repetitions are bearable: a command takes well under a millisecond, a few, or
     a tenth of a second."""
+    needs_editor: bool = False
+    """Lives in a real VS Code in a real browser; is handed where they are."""
 
     @property
     def is_peer(self) -> bool:
@@ -34,6 +36,13 @@ BASCULE_HTTP = Entrant(
 )
 BASCULE_HTTP_BARE = Entrant(
     "bascule-http-bare", "the same server, asked by a bare socket", "bascule_remote", ("bare",)
+)
+BASCULE_WINDOW = Entrant(
+    "bascule-window",
+    "Bascule in a real VS Code window, through the hub",
+    "bascule_window",
+    pace="slow",
+    needs_editor=True,
 )
 OPENHANDS_TMUX = Entrant(
     "openhands-v1-tmux",
@@ -64,6 +73,7 @@ SWE_REX = Entrant(
 ENTRANTS: tuple[Entrant, ...] = (
     *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_HTTP, BASCULE_HTTP_BARE),
     *(OPENHANDS_TMUX, OPENHANDS_PTY, OPENHANDS_SERVER, SWE_REX),
+    BASCULE_WINDOW,
 )
 NOT_IN_A_HURRY: frozenset[Entrant] = frozenset({OPENHANDS_PTY, OPENHANDS_SERVER})
 """Slow to load and without a goal of ours: a quick run leaves them out."""

@@ -83,6 +83,7 @@ class Results:
             "rounds": self.rounds,
             "problems": self.problems,
         }
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, indent=1, sort_keys=False) + "\n")
 
     @classmethod

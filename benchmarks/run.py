@@ -16,7 +16,7 @@ from time import perf_counter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from benchmarks import venvs
+from benchmarks import editor, venvs
 from benchmarks.cases.case import Case, Effort
 from benchmarks.entrants import Entrant
 from benchmarks.results import Results
@@ -60,6 +60,7 @@ class Run:
         self._console = console
         self._workers: dict[str, Worker] = {}
         self._pythons: dict[str, Path] = {}
+        self._handed: dict[str, tuple[str, ...]] = {}
 
     def __enter__(self) -> Run:
         return self
@@ -75,8 +76,9 @@ class Run:
         for entrant in entrants:
             try:
                 self._pythons[entrant.name] = self._python(entrant)
+                self._handed[entrant.name] = self._parts(entrant)
                 self._workers[entrant.name] = self._start(entrant)
-            except venvs.VenvFailed as failed:
+            except (venvs.VenvFailed, editor.EditorMissing) as failed:
                 self._skip(entrant, str(failed))
         for entrant in entrants:
             self._greet(entrant)
@@ -99,12 +101,17 @@ class Run:
                 self.results.save(self._root / ".bench" / "unfinished.json")
 
     def _steps(self, case: Case) -> Iterator[Step]:
-        rounds = {name: case.rounds(w.entrant, self._effort) for name, w in self._workers.items()}
+        rounds = {name: self._rounds(case, w.entrant) for name, w in self._workers.items()}
         for number in range(max(rounds.values(), default=0)):
             turn = [w.entrant for name, w in self._workers.items() if number < rounds[name]]
             shift = number % len(turn)
             for entrant in turn[shift:] + turn[:shift]:
                 yield Step(case, entrant, number)
+
+    def _rounds(self, case: Case, entrant: Entrant) -> int:
+        if case.is_in_editor is not entrant.needs_editor:
+            return 0
+        return case.rounds(entrant, self._effort)
 
     def _take(self, step: Step) -> None:
         worker = self._workers.get(step.entrant.name)
@@ -133,7 +140,7 @@ class Run:
     def _finish(self, case: Case) -> None:
         for worker in list(self._workers.values()):
             try:
-                if case.rounds(worker.entrant, self._effort):
+                if self._rounds(case, worker.entrant):
                     case.finish(worker)
             except WorkerError as error:
                 self._complain(case, worker.entrant, error)
@@ -144,8 +151,15 @@ class Run:
         with self._console.status(f"environment of {entrant.venv}"):
             return venvs.python_of(entrant.venv, self._root, make=not self._effort.is_quick)
 
+    def _parts(self, entrant: Entrant) -> tuple[str, ...]:
+        if not entrant.needs_editor:
+            return ()
+        with self._console.status("VS Code, a browser and the extension"):
+            return editor.prepare(self._root, install=not self._effort.is_quick).arguments
+
     def _start(self, entrant: Entrant) -> Worker:
-        return Worker(entrant, self._pythons[entrant.name], self._root)
+        name = entrant.name
+        return Worker(entrant, self._pythons[name], self._root, self._handed[name])
 
     def _greet(self, entrant: Entrant) -> None:
         if entrant.name not in self._workers:

@@ -9,7 +9,7 @@ import select
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,10 @@ class WorkerLost(WorkerError):
 class Worker:
     """One subject in a process of its own, with an empty home and an empty workspace."""
 
-    def __init__(self, entrant: Entrant, python: Path, root: Path) -> None:
+    def __init__(
+        self, entrant: Entrant, python: Path, root: Path, handed: Sequence[str] = ()
+    ) -> None:
+        """`handed` goes to the worker behind its own arguments."""
         self.entrant = entrant
         self.mark = uuid.uuid4().hex
         self._home = tempfile.TemporaryDirectory(prefix=f"bench-{entrant.name}-")
@@ -45,7 +48,7 @@ class Worker:
         workspace = Path(self._home.name, "workspace")
         workspace.mkdir()
         self._process = subprocess.Popen(
-            [python, "-m", f"benchmarks.peers.{entrant.module}", *entrant.arguments],
+            [python, "-m", f"benchmarks.peers.{entrant.module}", *entrant.arguments, *handed],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

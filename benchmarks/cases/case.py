@@ -25,6 +25,8 @@ class Effort:
 class Case(ABC):
     name: str
     title: str
+    is_in_editor: bool = False
+    """Asks those who live in an editor and nobody else; any other case asks only the rest."""
 
     @abstractmethod
     def rounds(self, entrant: Entrant, effort: Effort) -> int:

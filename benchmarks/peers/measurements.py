@@ -24,6 +24,14 @@ class Measurements(Generic[Shell]):
         self._fleet: list[Shell] = []
         self._enduring: tuple[Shell, Trials] | None = None
 
+    async def start(self) -> None:
+        await self._subject.start()
+
+    async def stop(self) -> None:
+        await self.fleet_close()
+        await self.endure_end()
+        await self._subject.stop()
+
     async def hello(self) -> dict[str, Any]:
         return {
             "pid": os.getpid(),

@@ -11,7 +11,14 @@ from benchmarks.__main__ import CASES
 from benchmarks.cases.case import Effort
 from benchmarks.cases.latency import Latency
 from benchmarks.cases.output import completeness
-from benchmarks.entrants import BASCULE, ENTRANTS, OPENHANDS_TMUX, RAW, SWE_REX
+from benchmarks.entrants import (
+    BASCULE,
+    BASCULE_WINDOW,
+    ENTRANTS,
+    OPENHANDS_TMUX,
+    RAW,
+    SWE_REX,
+)
 from benchmarks.goals import goals
 from benchmarks.results import Results
 from benchmarks.run import Forecast, Step
@@ -86,6 +93,46 @@ def test_a_goal_with_a_floor_holds_from_there_on(results: Results) -> None:
 
     results.rounds["latency"][OPENHANDS_TMUX.name] = [{"median": 0.08}]
     assert floor.holds(results) is False
+
+
+def test_figures_of_a_window_are_held_against_the_echo_of_the_same_round(results: Results) -> None:
+    for echo, read, true in ((0.001, 0.003, 0.005), (0.002, 0.004, 0.004), (0.003, 0.009, 0.005)):
+        seen = {"echo": echo, "read": read, "true": true}
+        results.add(
+            "window", BASCULE_WINDOW, {**seen, "read_file": 0.004, "shell_integration": 0.04}
+        )
+
+    rows = {row[0]: row[1:] for row in report.goal_rows(results)}
+
+    assert rows["1 KB read in a window less a bare echo, of `workspace.fs.readFile`, aimed at"] == [
+        *("≤ 1.50x", "0.500x", "0.500 – 1.50", "yes")
+    ]
+    assert rows["`true` in a window less a bare echo, aimed at"] == [
+        *("≤ 3 ms", "3.00 ms", "2.00 – 4.00", "yes")
+    ]
+    assert rows["`true` in a window, faster than VS Code's shell integration"] == [
+        *("≥ 10x", "8.00x", "8.00 – 10.0", "**no**")
+    ]
+
+
+def test_a_round_that_lacks_a_part_of_a_combined_figure_is_left_out(results: Results) -> None:
+    results.add("window", BASCULE_WINDOW, {"true": 0.004})
+    results.add("window", BASCULE_WINDOW, {"true": 0.004, "shell_integration": 0.06})
+    floor = next(goal for goal in goals(10) if "shell integration" in goal.text)
+
+    assert floor.measured.rounds(results) == pytest.approx([15.0])
+    assert floor.holds(results) is True
+
+
+def test_the_section_of_a_window_has_its_ways_and_its_return(results: Results) -> None:
+    seen = {"true": 0.004, "true_p95": 0.01, "wrong": 0, "reload": 6.0, "reload_editor": 5.0}
+    results.add("window", BASCULE_WINDOW, seen)
+
+    text = report.render(results, CASES)
+
+    assert "| **`true`**, through hub and window | 4.00 | 4.00 – 4.00 | 10.0 |" in text
+    assert "| **reload until the agent's next action is answered** | 6.00 | 6.00 – 6.00 |" in text
+    assert "Wrong answers of the window: 0." in text
 
 
 def test_the_report_names_what_was_skipped_and_why(results: Results) -> None:

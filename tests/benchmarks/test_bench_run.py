@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from benchmarks import editor
 from benchmarks.cases.case import Case, Effort
-from benchmarks.entrants import RAW, Entrant
+from benchmarks.cases.window import Window
+from benchmarks.entrants import BASCULE_WINDOW, RAW, Entrant
 from benchmarks.results import Figures, Results
 from benchmarks.run import Run
 from benchmarks.workers import Declined, Worker, WorkerError
@@ -72,6 +74,44 @@ def test_one_that_cannot_be_loaded_is_skipped_and_named(root: Path) -> None:
     assert "no_such_module" in run.results.skipped["broken"]
     assert "SKIPPED broken" in shown.getvalue()
     assert RAW.name not in run.results.skipped
+
+
+def test_a_window_without_an_editor_is_skipped_and_named(root: Path) -> None:
+    shown = io.StringIO()
+    with Run(root, Effort(rounds=1), Console(file=shown, width=200)) as run:
+        run.bring_up([BASCULE_WINDOW])
+        run.all([Window()])
+
+    assert "scripts/editor cannot be run" in run.results.skipped[BASCULE_WINDOW.name]
+    assert f"SKIPPED {BASCULE_WINDOW.name}" in shown.getvalue()
+    assert not run.results.rounds
+
+
+def test_who_lives_in_an_editor_is_asked_by_no_other_case_and_nobody_else_by_its_own(
+    root: Path,
+) -> None:
+    inside = Entrant("inside", "the same", "raw_pty", needs_editor=True)
+    asked: list[tuple[str, str]] = []
+
+    class Outside(Moody):
+        def measure(self, worker: Worker, round: int, effort: Effort) -> Figures:
+            asked.append((self.name, worker.entrant.name))
+            return {}
+
+        def finish(self, worker: Worker) -> None:
+            asked.append((self.name, worker.entrant.name))
+
+    class Inside(Outside):
+        name = "inside"
+        is_in_editor = True
+
+    with Run(root, Effort(rounds=1), Console(file=io.StringIO())) as run:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(editor, "prepare", lambda *_, **__: editor.Editor(*[root] * 4))
+            run.bring_up([RAW, inside])
+        run.all([Outside(), Inside()])
+
+    assert asked == [("moody", "raw-pty")] * 2 + [("inside", "inside")] * 2
 
 
 def test_the_first_turn_moves_on_from_round_to_round(root: Path) -> None:

@@ -1,0 +1,157 @@
+"""Ours in a real VS Code window, through the hub, beside the limits of the same way.
+
+The limits are a bare Socket.IO echo over the same three processes, `workspace.fs.readFile` in the
+extension host, and VS Code's own shell integration.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from time import perf_counter, time
+from typing import Any
+
+import uvloop
+
+import bascule
+from bascule.core.actions import FileRead
+from bascule.sandbox.vscode.installation import VERSION
+from bascule.wire import encode_action, encode_observation
+from benchmarks.peers.measurements import percentile
+from benchmarks.peers.serve import respond
+from benchmarks.peers.window_rig import Parts, WindowRig
+
+TEXT = ("The quick brown fox jumps over the lazy dog, again and again.\n" * 17)[:1023] + "\n"
+WARMUP = 10
+
+
+class BasculeWindow:
+    """The questions the window case asks. Nothing runs before `window_open`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._rig: WindowRig | None = None
+        self._file = Path.cwd() / "note.txt"
+
+    async def start(self) -> None:
+        """There is nothing to start: it would be in the way of other cases."""
+
+    async def stop(self) -> None:
+        await self.window_close()
+
+    async def hello(self) -> dict[str, Any]:
+        versions = {"bascule": bascule.__version__, "code-server": VERSION}
+        return {"pid": os.getpid(), "versions": versions, "server_pid": None}
+
+    async def window_open(self) -> dict[str, Any]:
+        """Bring up everything, unless it is there."""
+        if self._rig is None:
+            self._file.write_text(TEXT)
+            rig = WindowRig(self._parts, self._file.parent)
+            try:
+                await rig.open()
+            except BaseException:
+                await rig.aclose()
+                raise
+            self._rig = rig
+        return {}
+
+    async def window_close(self) -> dict[str, Any]:
+        if self._rig is not None:
+            rig, self._rig = self._rig, None
+            await rig.aclose()
+        return {}
+
+    async def window_path(self, pieces: int, each: int, integrated: int) -> dict[str, Any]:
+        """All ways by turns: `each` times in each piece, the slowest `integrated` times."""
+        path = WindowPath(self._open_rig, str(self._file))
+        await path.prepare()
+        await path.take(WARMUP, integrated)
+        path.forget()
+        for _ in range(pieces):
+            await path.take(each, integrated)
+        return path.figures()
+
+    async def window_reload(self) -> dict[str, Any]:
+        """From the reload until the next action is answered; and until any extension ran."""
+        rig = self._open_rig
+        began, moment = perf_counter(), time()
+        await rig.reload()
+        await rig.window_is("gone")
+        await rig.agent.read(str(self._file))
+        seconds = perf_counter() - began
+        return {"reload": seconds, "reload_editor": await rig.command("probe.activated") - moment}
+
+    @property
+    def _open_rig(self) -> WindowRig:
+        assert self._rig is not None
+        return self._rig
+
+
+class WindowPath:
+    """Times of one round, by what was done."""
+
+    def __init__(self, rig: WindowRig, path: str) -> None:
+        self._rig = rig
+        self._path = path
+        self._times: dict[str, list[float]] = {}
+        self._wrong = 0
+        self._message: object = None
+        self._answer: object = None
+
+    async def prepare(self) -> None:
+        """The echo carries what a read does: the same action there, the same observation back."""
+        rig = self._rig
+        seen = await rig.agent.read(self._path)
+        event = encode_action(FileRead(self._path))
+        self._message = {"window_id": rig.agent.window.id, "event": event}
+        self._answer = encode_observation(seen)
+        await rig.command("probe.connect", rig.relay_url, self._answer)
+
+    async def take(self, each: int, integrated: int) -> None:
+        """The limits come first: they do not meet what a window still does after our actions."""
+        await self._repeat("echo", self._echo, each)
+        await self._probe("read_file", "probe.readFile", self._path, each)
+        await self._repeat("read", self._read, each)
+        await self._repeat("true", self._true, each)
+        await self._probe("shell_integration", "probe.shellIntegration", "true", integrated)
+
+    def forget(self) -> None:
+        self._times.clear()
+
+    def figures(self) -> dict[str, Any]:
+        medians = {name: statistics.median(times) for name, times in self._times.items()}
+        worst = {f"{name}_p95": percentile(times, 95) for name, times in self._times.items()}
+        return {**medians, **worst, "wrong": self._wrong}
+
+    async def _repeat(self, name: str, work: Callable[[], Awaitable[bool]], count: int) -> None:
+        times = []
+        for _ in range(count):
+            began = perf_counter()
+            is_right = await work()
+            times.append(perf_counter() - began)
+            self._wrong += not is_right
+        self._note(name, times)
+
+    async def _probe(self, name: str, command: str, *arguments: Any) -> None:
+        self._note(name, await self._rig.command(command, *arguments))
+
+    def _note(self, name: str, times: Sequence[float]) -> None:
+        self._times.setdefault(name, []).extend(times)
+
+    async def _echo(self) -> bool:
+        return bool(await self._rig.asker.call("echo", self._message) == self._answer)
+
+    async def _read(self) -> bool:
+        return (await self._rig.agent.read(self._path)).content == TEXT
+
+    async def _true(self) -> bool:
+        seen = await self._rig.agent.run("true")
+        return (seen.content, seen.exit_code) == ("", 0)
+
+
+if __name__ == "__main__":
+    respond(BasculeWindow(Parts(*map(Path, sys.argv[1:]))), uvloop.run)

@@ -1,0 +1,117 @@
+"""The window case: its relay and probe are as bare as they claim, and a real window answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import socketio
+
+from benchmarks import editor
+from benchmarks.entrants import BASCULE_WINDOW
+from benchmarks.workers import Worker
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def relay(project: Path) -> Iterator[str]:
+    """The address of a relay in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.peers.relay"]
+    process = subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout:
+        yield process.stdout.readline().strip()
+        process.terminate()
+        process.wait(20)
+
+
+async def connected(relay: str, role: str) -> socketio.AsyncClient:
+    client = socketio.AsyncClient(reconnection=False)
+    await client.connect(relay, transports=["websocket"], auth={"role": role})
+    return client
+
+
+async def test_the_relay_hands_an_echo_to_the_newest_window_and_its_answer_back(
+    relay: str,
+) -> None:
+    old, new = [await connected(relay, "window") for _ in range(2)]
+    asker = await connected(relay, "asker")
+    old.on("echo", lambda message: ["old", message])
+    new.on("echo", lambda message: ["new", message])
+    try:
+        assert await asker.call("echo", {"a": 1}) == ["new", {"a": 1}]
+    finally:
+        for client in (asker, new, old):
+            await client.disconnect()
+
+
+def test_what_the_probe_says_of_itself_outside_is_what_it_says_inside() -> None:
+    package = json.loads((editor.PROBE / "package.json").read_text())
+
+    manifest = ET.fromstring(editor.vsix_manifest(package))
+
+    space = {"": "http://schemas.microsoft.com/developer/vsx-schema/2011"}
+    identity = manifest.find("Metadata/Identity", space)
+    assert identity is not None
+    assert identity.attrib["Id"] == package["name"]
+    assert identity.attrib["Version"] == package["version"]
+    assert identity.attrib["Publisher"] == package["publisher"]
+
+
+def test_a_program_that_fails_is_named_by_its_last_words(tmp_path: Path) -> None:
+    script = tmp_path / "scripts" / "editor"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\necho one >&2\necho 'missing: npm' >&2\nexit 1\n")
+    script.chmod(0o755)
+
+    with pytest.raises(editor.EditorMissing, match=r"^missing: npm$"):
+        editor.prepare(tmp_path, install=True)
+
+
+@pytest.fixture
+def parts(project: Path) -> editor.Editor:
+    return editor.prepare(project, install=True)
+
+
+@pytest.mark.editor
+def test_the_probe_is_packed_with_all_it_needs(parts: editor.Editor) -> None:
+    with zipfile.ZipFile(parts.probe) as archive:
+        main = archive.read("extension/main.js").decode()
+        names = set(archive.namelist())
+
+    assert {"[Content_Types].xml", "extension.vsixmanifest", "extension/package.json"} < names
+    assert 'require("vscode")' in main
+    assert 'require("socket.io-client")' not in main
+
+
+@pytest.mark.editor
+@pytest.mark.timeout(300)
+def test_a_real_window_answers_every_question_of_its_case(
+    parts: editor.Editor, project: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "benchmarks").symlink_to(project / "benchmarks")
+    worker = Worker(BASCULE_WINDOW, Path(sys.executable), tmp_path, parts.arguments)
+    try:
+        worker.greet()
+        assert worker.family() == {worker.pid}, "nothing runs before it is asked for"
+        worker.ask("window_open")
+        seen = worker.ask("window_path", pieces=2, each=3, integrated=1)
+        back = worker.ask("window_reload")
+        again = worker.ask("window_path", pieces=1, each=2, integrated=1)
+        worker.ask("window_close")
+
+        assert worker.family() == {worker.pid}, "nothing is left when it is closed"
+    finally:
+        worker.stop()
+    assert (seen.pop("wrong"), again.pop("wrong")) == (0, 0)
+    assert seen.keys() == again.keys()
+    assert 0 < back["reload_editor"] < back["reload"]
+    for name in ("echo", "read_file", "read", "true", "shell_integration"):
+        assert 0 < seen[name] <= seen[f"{name}_p95"]
