@@ -122,4 +122,5 @@ async def test_what_the_server_ignores_a_shell_does_not(tmp_path: Path) -> None:
             answer = await shells.run(CmdRun("sh -c 'grep SigIgn /proc/self/status'"))
     finally:
         signal.signal(signal.SIGQUIT, before)
-    assert int(answer.content.split()[1], 16) == 0
+    ignored = int(answer.content.split()[1], 16)
+    assert ignored & ~(0b11 << 31) == 0  # 32 and 33 are the C library's own
