@@ -6,6 +6,7 @@ extension host, and VS Code's own shell integration.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import statistics
 import sys
@@ -26,6 +27,8 @@ from benchmarks.peers.window_rig import Parts, WindowRig
 
 TEXT = ("The quick brown fox jumps over the lazy dog, again and again.\n" * 17)[:1023] + "\n"
 WARMUP = 10
+REST_SECONDS = 0.1
+"""A window goes on drawing after a command; what follows should not meet that, an echo least."""
 
 
 class BasculeWindow:
@@ -112,7 +115,6 @@ class WindowPath:
         await rig.command("probe.connect", rig.relay_url, self._answer)
 
     async def take(self, each: int, integrated: int) -> None:
-        """The limits come first: they do not meet what a window still does after our actions."""
         await self._repeat("echo", self._echo, each)
         await self._probe("read_file", "probe.readFile", self._path, each)
         await self._repeat("read", self._read, each)
@@ -128,6 +130,7 @@ class WindowPath:
         return {**medians, **worst, "wrong": self._wrong}
 
     async def _repeat(self, name: str, work: Callable[[], Awaitable[bool]], count: int) -> None:
+        await asyncio.sleep(REST_SECONDS)
         times = []
         for _ in range(count):
             began = perf_counter()
@@ -137,6 +140,7 @@ class WindowPath:
         self._note(name, times)
 
     async def _probe(self, name: str, command: str, *arguments: Any) -> None:
+        await asyncio.sleep(REST_SECONDS)
         self._note(name, await self._rig.command(command, *arguments))
 
     def _note(self, name: str, times: Sequence[float]) -> None:
