@@ -141,7 +141,8 @@ async def test_the_code_lets_a_real_window_in(
     )
     async with VSCodeServer(installation, settings) as server:
         await page.goto(server.address(tmp_path))
-        await page.locator(".monaco-workbench").wait_for(timeout=60_000)
+        # Its item is there once the extension runs; before, the palette does not know its commands.
+        await page.locator(".statusbar").get_by_text("Bascule").first.wait_for(timeout=90_000)
         pairing = await start("pair", env=knowing(hub, tmp_path))
         code = await code_of(pairing)
         typed = page.locator(".quick-input-widget input[type=text]")
