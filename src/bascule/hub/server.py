@@ -13,12 +13,12 @@ from typing import Self
 from bascule.core import errors
 from bascule.core.contracts import Closable, WindowLink
 from bascule.core.errors import BasculeError, InvalidSetting, StorageFailed
+from bascule.sandbox.server.listener import Listener, bound_socket
 
 from .api import Api
 from .guard import Guard
 from .identity import Identity
 from .link import HubWindows
-from .listener import Listener
 from .metrics import Metrics
 from .registry import Registry
 from .replies import App, Receive, Scope, Send
@@ -31,6 +31,8 @@ from .tokens import Tokens
 logger = logging.getLogger(__name__)
 
 _SOCKETS = "/socket.io"
+_OVERHEAD = 1 << 16
+"""Bytes of a frame that are not the message."""
 
 
 class Hub(Closable):
@@ -69,7 +71,12 @@ class Hub(Closable):
             url=lambda: self.url,
         )
         app = _join(self._sockets.app, self._api.app)
-        self._listener = Listener(Guard(app, settings, self.tokens), settings)
+        self._listener = Listener(
+            Guard(app, settings, self.tokens),
+            settings,
+            max_frame=settings.message_bytes + _OVERHEAD,
+            ping_interval=None,  # Engine.IO has its own
+        )
         self._closed = False
 
     @property
@@ -176,19 +183,8 @@ def _ensure_directory(path: Path) -> None:
 
 def _bind(host: str, port: int) -> socket.socket:
     try:
-        info = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, kind, protocol, _, address = info[0]
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(address)
-        except BaseException:
-            sock.close()
-            raise
+        return bound_socket(host, port)
     except (OSError, OverflowError) as error:
         raise InvalidSetting(
             f"The hub cannot listen on {host}:{port}: {error}. Port 0 takes a free one"
         ) from error
-    return sock

@@ -11,14 +11,13 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from bascule.core.errors import BasculeError, InvalidRequest, MessageTooLarge
-from bascule.sandbox.settings import ServerSettings
 
 from .replies import App, error_body
 
@@ -29,17 +28,52 @@ _LINGER = 1.0
 """Seconds in which a client that was refused may take its answer and hang up."""
 
 
-class Listener:
-    """Serves `app` on a socket from `start` until `stop`."""
+class ListenerSettings(Protocol):
+    """What a listener is told by the settings of whoever has it."""
 
-    def __init__(self, app: App, settings: ServerSettings) -> None:
+    @property
+    def max_head(self) -> int: ...
+    @property
+    def request_timeout(self) -> float: ...
+    @property
+    def keep_alive(self) -> float: ...
+    @property
+    def stop_grace(self) -> float: ...
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket to listen on; raises `OSError` or `OverflowError` when it cannot be had."""
+    info = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = info[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+class Listener:
+    """Serves `app` on a socket from `start` until `stop`. The hub has one too."""
+
+    def __init__(
+        self,
+        app: App,
+        settings: ListenerSettings,
+        *,
+        max_frame: int = 64 << 10,
+        ping_interval: float | None = 20.0,
+    ) -> None:
         self._settings = settings
         self._config = Config(
             app,
             http=Connection,
             ws="websockets-sansio",
-            ws_max_size=64 << 10,
+            ws_max_size=max_frame,
             ws_per_message_deflate=False,
+            ws_ping_interval=ping_interval,
             lifespan="off",
             interface="asgi3",
             log_config=None,

@@ -14,7 +14,7 @@ from bascule.sandbox.settings import SandboxSettings, ServerSettings
 
 from .guard import Guard
 from .inflight import InFlight
-from .listener import Listener
+from .listener import Listener, bound_socket
 from .routes import Routes
 
 logger = logging.getLogger(__name__)
@@ -102,19 +102,8 @@ def _ensure_key(key: str) -> None:
 
 def _bind(host: str, port: int) -> socket.socket:
     try:
-        info = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, kind, protocol, _, address = info[0]
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(address)
-        except BaseException:
-            sock.close()
-            raise
+        return bound_socket(host, port)
     except (OSError, OverflowError) as error:
         raise SandboxStartFailed(
             f"The action server cannot listen on {host}:{port}: {error}. Port 0 takes a free one"
         ) from error
-    return sock
