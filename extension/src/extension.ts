@@ -10,7 +10,7 @@ import { identify } from "./hub/identity";
 import { Journal } from "./hub/journal";
 import { Command, Stored, View } from "./manifest";
 import { Session } from "./session";
-import { setting } from "./settings";
+import { setting, watchSettings } from "./settings";
 import { endProcesses } from "./terminal/processes";
 import { Activity } from "./views/activity";
 import { Spotlight } from "./views/spotlight";
@@ -35,6 +35,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
 
 async function start(context: vscode.ExtensionContext, log: Log): Promise<void> {
   const { subscriptions } = context;
+  subscriptions.push(watchSettings());
   const identity = await identify(
     {
       get: (name) => Promise.resolve(context.workspaceState.get(name)),

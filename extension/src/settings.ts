@@ -1,7 +1,18 @@
+/** What the settings of this machine say; package.json has a default for each. */
 import * as vscode from "vscode";
 import type { Settings } from "./manifest";
 
-/** What the settings of this machine say; package.json has a default for each. */
+let known: vscode.WorkspaceConfiguration | undefined;
+
+/** VS Code copies all there is for every question, so what it said is kept until it changes. */
 export function setting<K extends keyof Settings>(name: K): Settings[K] {
-  return vscode.workspace.getConfiguration("bascule").get(name) as Settings[K];
+  known ??= vscode.workspace.getConfiguration("bascule");
+  return known.get(name) as Settings[K];
+}
+
+/** To be called once, before the first question. */
+export function watchSettings(): vscode.Disposable {
+  return vscode.workspace.onDidChangeConfiguration((change) => {
+    if (change.affectsConfiguration("bascule")) known = undefined;
+  });
 }

@@ -75,7 +75,8 @@ class RecordedWindow(FakeWindow):
                 return await handler(data)  # asked whenever it is time to
             self._transcript.add("<", name, data)
             answer = await handler(data)
-            self._transcript.add(">", f"{name} acknowledged", answer)
+            if answer is not None:
+                self._transcript.add(">", f"{name} acknowledged", answer)
             return answer
 
         return heard

@@ -36,7 +36,8 @@ export class Consent {
         "The user has not trusted this workspace; nothing is done here until they do",
       );
     const kind: string = action.action;
-    const rule = rules()[kind] ?? rules()["*"] ?? "ask";
+    const said = rules();
+    const rule = said[kind] ?? said["*"] ?? "ask";
     if (rule === "deny")
       throw new Failure("consent.denied", `The user's settings forbid '${kind}' actions`);
     const settings = touchesSettings(action);

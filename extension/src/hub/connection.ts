@@ -135,10 +135,7 @@ export class Connection implements Disposable {
     socket.on("disconnect", (reason) => this.lost(reason));
     socket.on("connect_error", (error) => this.failed(error));
     socket.on("health", (_, ack) => void this.health(ack));
-    socket.on("oh_event", (message, ack) => {
-      ack?.({ received: true });
-      receiver.action(message);
-    });
+    socket.on("oh_event", (message) => receiver.action(message));
     socket.on("oh_cancel", ({ id }, ack) => {
       void receiver.cancel(id).then((known) => ack?.({ known }));
     });

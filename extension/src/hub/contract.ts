@@ -76,7 +76,7 @@ export interface FromHub {
   hello: (hello: Hello) => void;
   refused: (refused: Refused) => void;
   health: (nothing: unknown, ack: (health: { ok: boolean; milliseconds: number }) => void) => void;
-  oh_event: (action: unknown, ack?: (received: Received) => void) => void;
+  oh_event: (action: unknown) => void;
   oh_cancel: (what: { id: string }, ack?: (known: { known: boolean }) => void) => void;
   "approval.answered": (answered: ApprovalAnswered) => void;
   /** Another host speaks for this window, and the editor of this one is dead. */

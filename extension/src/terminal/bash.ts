@@ -17,6 +17,9 @@ const SIGNALS = new Map<number, NodeJS.Signals>([
 const SHELLS = new Set(["bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"]);
 /** A terminal that edits lines holds no more than 4,095 bytes of one. */
 const TYPED_LINE = 4000;
+/** Bytes read at once, and before we stop for the sake of others: a job may print for ever. */
+const PIECE = 64 << 10;
+const DRAINED = 4 << 20;
 
 /** The part of VS Code's bundled node-pty that we use. */
 export interface PtyModule {
@@ -35,6 +38,8 @@ export interface PtyOptions {
 
 export interface Pty {
   readonly pid: number;
+  /** Our side of the terminal, which does not block. Not in its documentation. */
+  readonly fd: number;
   onData(listener: (data: Buffer) => void): unknown;
   onExit(listener: (end: { exitCode: number; signal?: number }) => void): unknown;
   write(data: Buffer): void;
@@ -44,12 +49,14 @@ export interface Pty {
 
 export interface BashEvents {
   output(data: Buffer): void;
+  /** Told to us, not to the user: ends of commands. */
+  said(data: Buffer): void;
   /** After the last output. More than 128: a signal. */
   ended(status: number): void;
 }
 
 export interface BashPlace {
-  /** A directory of ours alone, for the command channel. */
+  /** A directory of ours alone, for the channels. */
   directory: string;
   cwd: string;
   env: Record<string, string>;
@@ -61,33 +68,39 @@ let channels = 0;
 
 export class Bash {
   isAlive = true;
+  /** It ended before it had read all that it was told. */
+  leftLinesUnread = false;
 
   private constructor(
     private readonly pty: Pty,
-    private readonly channel: net.Socket,
-    private readonly fifo: string,
-    events: BashEvents,
+    private readonly commands: Fifo,
+    private readonly telling: Fifo,
+    private readonly events: BashEvents,
   ) {
+    telling.socket.on("data", (data: Buffer) => events.said(data));
     pty.onData((data) => events.output(data));
     pty.onExit(({ exitCode, signal }) => {
+      for (let data = telling.read(); data; data = telling.read()) events.said(data);
+      this.leftLinesUnread = commands.socket.writableLength > 0 || commands.read() !== undefined;
       this.isAlive = false;
-      this.close();
+      commands.close();
+      telling.close();
       events.ended(signal ? 128 + signal : exitCode);
     });
-    // Written to only while bash lives; its end is told by the terminal.
-    channel.on("error", () => undefined);
   }
 
   static async start(module: PtyModule, place: BashPlace, events: BashEvents): Promise<Bash> {
     channels += 1;
-    const fifo = path.join(place.directory, `channel-${process.pid}-${channels}`);
+    const name = path.join(place.directory, `channel-${process.pid}-${channels}`);
+    const made: Fifo[] = [];
     try {
-      await run("mkfifo", ["-m", "600", fifo]);
-      // Both ways, or opening would wait for bash, and bash see an end between two lines.
-      const descriptor = fs.openSync(fifo, fs.constants.O_RDWR | fs.constants.O_NONBLOCK);
-      const channel = new net.Socket({ fd: descriptor, readable: false, writable: true });
+      await run("mkfifo", ["-m", "600", name, `${name}-ends`]);
+      const commands = new Fifo(name, { readable: false, writable: true });
+      made.push(commands);
+      const telling = new Fifo(`${name}-ends`, { readable: true, writable: false });
+      made.push(telling);
       const script = 'exec bash --norc --noprofile --noediting -i <"$0"';
-      const pty = module.spawn("bash", ["-c", script, fifo], {
+      const pty = module.spawn("bash", ["-c", script, name], {
         name: "xterm-256color",
         cols: place.columns,
         rows: place.rows,
@@ -95,11 +108,16 @@ export class Bash {
         env: place.env,
         encoding: null,
       });
-      return new Bash(pty, channel, fifo, events);
+      return new Bash(pty, commands, telling, events);
     } catch (error) {
-      fs.rmSync(fifo, { force: true });
+      for (const fifo of made) fifo.close();
       throw new Failure("sandbox.start_failed", `bash could not be started: ${String(error)}`);
     }
+  }
+
+  /** Where bash tells ends. */
+  get ends(): string {
+    return this.telling.path;
   }
 
   get pid(): number {
@@ -108,7 +126,21 @@ export class Bash {
 
   /** Writes command lines; what the channel does not take at once follows by itself. */
   tell(lines: string): void {
-    if (this.isAlive) this.channel.write(lines);
+    if (this.isAlive) this.commands.socket.write(lines);
+  }
+
+  /**
+   * Delivers all that was printed up to now. The kernel says that reading would block only when
+   * nothing is on its way, so afterwards nothing earlier is missing.
+   */
+  drain(): void {
+    let left = DRAINED;
+    while (this.isAlive && left > 0) {
+      const data = readNow(this.pty.fd);
+      if (!data) return;
+      left -= data.length;
+      this.events.output(data);
+    }
   }
 
   /** Types into whatever reads the terminal. Long lines are pushed in pieces by the end-of-file key. */
@@ -171,9 +203,14 @@ export class Bash {
     return theirs !== undefined && theirs.join("\0") === ours?.join("\0");
   }
 
+  /** It still has its own descriptor of the terminal, which it gives to every command. */
+  hasTerminal(): boolean {
+    return linkOf(`/proc/${this.pid}/fd/255`).startsWith("/dev/");
+  }
+
   /** It reads its command channel: what it evaluates has the terminal in that place. */
   isListening(): boolean {
-    return linkOf(`/proc/${this.pid}/fd/0`) === this.fifo;
+    return linkOf(`/proc/${this.pid}/fd/0`) === this.commands.path;
   }
 
   /** Signals what is in the foreground; false when nothing could be. */
@@ -231,15 +268,49 @@ export class Bash {
   private hasChannel(): boolean {
     try {
       const open = fs.readdirSync(`/proc/${this.pid}/fd`);
-      return open.some((fd) => linkOf(`/proc/${this.pid}/fd/${fd}`) === this.fifo);
+      return open.some((fd) => linkOf(`/proc/${this.pid}/fd/${fd}`) === this.commands.path);
     } catch {
       return true; // gone or not ours to look at: nothing to take over
     }
   }
+}
 
-  private close(): void {
-    this.channel.destroy();
-    fs.rmSync(this.fifo, { force: true });
+/** One way between bash and us. */
+class Fifo {
+  readonly socket: net.Socket;
+  private readonly descriptor: number;
+
+  constructor(
+    readonly path: string,
+    ways: { readable: boolean; writable: boolean },
+  ) {
+    // Both ways, or opening would wait for bash, and either side see an end between two lines.
+    this.descriptor = fs.openSync(path, fs.constants.O_RDWR | fs.constants.O_NONBLOCK);
+    this.socket = new net.Socket({ fd: this.descriptor, ...ways });
+    // Used only while bash lives, whose end is told by the terminal.
+    this.socket.on("error", () => undefined);
+  }
+
+  /** What nobody has read. */
+  read(): Buffer | undefined {
+    return readNow(this.descriptor);
+  }
+
+  close(): void {
+    this.socket.destroy();
+    fs.rmSync(this.path, { force: true });
+  }
+}
+
+const scratch = Buffer.alloc(PIECE);
+
+/** What can be read at once. */
+function readNow(descriptor: number): Buffer | undefined {
+  try {
+    const size = fs.readSync(descriptor, scratch);
+    return size ? Buffer.from(scratch.subarray(0, size)) : undefined;
+  } catch {
+    return undefined; // nothing is there, or nobody on the other side
   }
 }
 

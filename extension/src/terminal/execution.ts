@@ -1,11 +1,23 @@
-/** One command of a shell, from the line that starts it to the mark that ends it. */
+/** One command of a shell, from the line that starts it to its end. */
+import type { End } from "./marks";
 import type { Output } from "./output";
 
 /** Why a wait is over: the command ended, was silent for a while, is out of time, or bash died before it ran it. */
 export type Reason = "end" | "soft" | "hard" | "lost";
 
 export class Execution {
+  /** Bash was given it. */
+  isTold = false;
+  /** What is printed from here on is its output. */
   started = false;
+  /** Marks on the terminal say where its output starts and ends. */
+  isMarked = false;
+  /** All it printed has been read, its end mark too. */
+  isPrinted = false;
+  /** What bash told of its end; its last output may still be on the way. */
+  end: End | undefined;
+  /** Bash is known to run it; looked up only when it matters. */
+  isBegun = false;
   answers = 0;
   logStart = 0;
   background = "";
@@ -27,10 +39,12 @@ export class Execution {
   whenBegun: (() => void) | undefined;
   /** Done once the command is over, however it ended. */
   readonly ended: Promise<void>;
-  /** Done once bash runs the command, and in any case when it is over. */
+  /** Done once bash was given the command, and once it runs it; in any case when it is over. */
+  readonly told: Promise<void>;
   readonly begun: Promise<void>;
 
   private tellEnded!: () => void;
+  private tellTold!: () => void;
   private tellBegun!: () => void;
   private readonly began = performance.now();
   private lastOutput = this.began;
@@ -46,6 +60,7 @@ export class Execution {
     readonly who: "agent" | "user",
   ) {
     this.ended = new Promise((resolve) => (this.tellEnded = resolve));
+    this.told = new Promise((resolve) => (this.tellTold = resolve));
     this.begun = new Promise((resolve) => (this.tellBegun = resolve));
   }
 
@@ -53,8 +68,13 @@ export class Execution {
     return this.settle !== undefined;
   }
 
+  tell(): void {
+    this.isTold = true;
+    this.tellTold();
+  }
+
   begin(): void {
-    this.started = true;
+    this.isBegun = true;
     this.tellBegun();
     this.whenBegun?.();
   }
@@ -132,6 +152,7 @@ export class Execution {
     this.isOver = true;
     this.timers.forEach(clearTimeout);
     this.timers.clear();
+    this.tellTold();
     this.tellBegun();
     this.tellEnded();
   }

@@ -1,7 +1,7 @@
 /** Bash at its prompt although no end of its command came: asks for it, and mends what is broken. */
 import type { Bash } from "./bash";
 import type { Execution } from "./execution";
-import { repairLine, syncLine } from "./marks";
+import { askLine, repairLine } from "./marks";
 
 /** Milliseconds bash has to answer, to get over an interrupt, and to be mended. */
 const ANSWER_MS = 100;
@@ -32,7 +32,7 @@ export class IdleBash {
     const bash = this.bash();
     if (execution.isOver || !bash?.isListening()) return;
     execution.wasAsked = true;
-    bash.tell(syncLine(execution.nonce));
+    bash.tell(askLine(execution.nonce, bash.ends));
     // After what can be read by then was read: the answer may be in it.
     execution.later(ANSWER_MS, () => setImmediate(() => this.mend(execution)));
   }
@@ -46,7 +46,7 @@ export class IdleBash {
     if (execution.isOver || !bash?.isListening()) return;
     execution.statusUnknown = !execution.wasSignalled;
     bash.signal("SIGINT");
-    execution.later(CLEARED_MS, () => bash.tell(repairLine(execution.nonce)));
+    execution.later(CLEARED_MS, () => bash.tell(repairLine(execution.nonce, bash.ends)));
     execution.later(MENDED_MS, () => bash.kill());
   }
 }

@@ -1,5 +1,4 @@
 /** Ways to end a command before its time: keys that are felt, and ever firmer signals. */
-import { within } from "../common/deadline";
 import type { Bash } from "./bash";
 import type { Execution } from "./execution";
 import type { IdleBash } from "./idle";
@@ -9,6 +8,8 @@ const PATIENCE = 1000;
 /** Milliseconds after which a key that was perhaps not felt is pressed again. */
 const AGAIN = [20, 20, 50, 100, 100, 200, 500, 500, 500];
 const IDLE_MS = 50;
+/** Milliseconds between looks whether bash has begun, when a signal waits for that. */
+const GLANCE = 2;
 
 export class Interrupts {
   constructor(
@@ -17,13 +18,13 @@ export class Interrupts {
   ) {}
 
   async press(execution: Execution, key: string): Promise<void> {
-    await canBeSignalled(execution);
+    await this.canBeSignalled(execution);
     await this.pressUntilFelt(execution, key, AGAIN);
   }
 
   /** At once, without asking the program. */
   async kill(execution: Execution): Promise<void> {
-    await canBeSignalled(execution);
+    await this.canBeSignalled(execution);
     if (!execution.isOver) this.killForeground();
   }
 
@@ -43,8 +44,9 @@ export class Interrupts {
       steps[number]?.();
       if (number + 1 < steps.length) execution.later(PATIENCE, () => step(number + 1));
     };
-    if (execution.started) step(0);
-    else execution.whenBegun = () => step(0); // now it would hit bash while it still reads the line
+    if (execution.isBegun) return step(0);
+    execution.whenBegun = () => step(0); // now it would hit bash while it still reads the line
+    this.lookForBegin(execution);
   }
 
   /**
@@ -85,10 +87,20 @@ export class Interrupts {
     // A builtin runs: only bash itself can be ended.
     if (bash.foreground() === bash.pid || !bash.signal("SIGKILL")) bash.kill();
   }
-}
 
-/** A signal that hits bash while it still reads the line would be lost, or the line. */
-async function canBeSignalled(execution: Execution): Promise<void> {
-  await within(execution.begun, PATIENCE, () => new Error("late")).catch(() => undefined);
-  execution.wasSignalled = true;
+  /** A signal that hits bash while it still reads the line would be lost, or the line. */
+  private async canBeSignalled(execution: Execution): Promise<void> {
+    await execution.told;
+    this.lookForBegin(execution);
+    await execution.begun;
+    execution.wasSignalled = true;
+  }
+
+  /** Bash does not tell that it begins, which nearly nobody asks: see for ourselves. */
+  private lookForBegin(execution: Execution): void {
+    const bash = this.bash();
+    if (execution.isBegun || execution.isOver || !bash) return;
+    if (!bash.isListening() || execution.age() * 1000 > PATIENCE) execution.begin();
+    else execution.later(GLANCE, () => this.lookForBegin(execution));
+  }
 }

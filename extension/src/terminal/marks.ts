@@ -2,32 +2,41 @@
  * What we say to bash, and how we know its answer: rules only, no I/O.
  *
  * The same protocol as the sandbox's (src/bascule/sandbox/shell/marks.py has the whole reasoning). Bash
- * reads commands from a channel of its own, a FIFO on its descriptor 0, while what it runs has the
- * terminal. For each command two lines are written: one prints the start mark, evaluates the text
- * with the terminal as input and prints the end mark; the other prints the end mark once more, for
- * when an interrupt made bash drop the rest of the first.
+ * reads commands from a channel of its own, on its descriptor 0, while what it runs has the
+ * terminal. For each command one line is written there: it puts `$?` back, evaluates the text with
+ * the terminal as its input, and tells the end with its status and the shell's state. What the
+ * command printed is in the terminal by then, and read before the end is believed.
  *
- * A mark is `ESC ] 7771 ; NONCE ; … BEL`, its nonce made for one command and good once. Unlike the
- * sandbox's socket a FIFO would hand back to bash what is written to it, so what is not for the
- * user goes to /dev/null.
+ * A calm shell prints nothing of ours, then. Where something else may print between two commands (a
+ * job's notice, a hook at the prompt, a trace) there are marks on the terminal as well,
+ * `ESC ] 7771 ; NONCE ; S BEL`, their nonce made for one command. And where an interrupt made bash
+ * drop the rest of a line, its prompt shows, which it does only between a line's beginning and its
+ * end; then another line asks for the end.
+ *
+ * The sandbox's channel is one socket. Here it is two FIFOs, since node-pty hands no descriptor to
+ * what it starts: bash has one as its input and opens the other, `ends`, when it has something to
+ * tell. It opens it both ways, or it would wait for ever for a reader that died.
  */
 import { randomBytes } from "node:crypto";
 import { Failure } from "../common/failure";
 
 export const MAX_COMMAND = 16 << 20;
 
-/** What PS1 is set to: not empty, since scripts ask it whether the shell is interactive. */
+/** What PS1 shows while a line is under way. */
 export const PROMPT = Buffer.from("\x1b]7771;P\x07");
 
 const OPEN = Buffer.from("\x1b]7771;");
 const ESC = 0x1b;
 const NEWLINE = 0x0a;
-const LONGEST_MARK = 64 << 10;
+const LONGEST_MARK = 32;
 const N = "[0-9a-f]{16}";
-
-const ANY_MARK = new RegExp(`\\x1b\\]7771;(?:P|${N};S|${N};[EF];[^]*?\\x1f${N})\\x07`, "g");
+const ANY_MARK = new RegExp(`\\x1b\\]7771;(?:P|${N};[SEF])\\x07`, "g");
 const MODES = "-opost -echo -echonl -ixon -ixoff noflsh";
+const SHOW_PROMPT = "\\builtin printf -v PS1 '\\e]7771;P\\a'";
+/** Not empty, since scripts ask PS1 whether the shell is interactive. */
+const HIDE_PROMPT = "\\builtin printf -v PS1 '\\\\[\\\\]'";
 
+/** What bash tells at the end of a command. */
 export interface End {
   status: number;
   backgroundPid: number;
@@ -35,16 +44,19 @@ export interface End {
   options: string;
   path: string;
   cwd: string;
+  /** Nothing but the next command will print: no job, no trace, no hook at the prompt. */
+  isCalm: boolean;
+  /** A mark on the terminal follows. */
+  isMarked: boolean;
 }
 
-/** A mark in a piece of output: where it begins and stops, and what it tells. */
+/** A mark on the terminal, in a piece of output: what came before it and where it stops. */
 export interface Found {
   before: number;
   after: number;
-  /** Missing in a start mark. */
-  end?: End;
-  /** The end came from the second line: the first was dropped, and a prompt was printed. */
-  atPrompt: boolean;
+  isStart: boolean;
+  /** The command's own line was dropped, and bash printed a prompt before this end. */
+  wasAsked: boolean;
 }
 
 /** How agents write a control key: `C-c`. */
@@ -55,12 +67,12 @@ export function newNonce(): string {
 }
 
 /** Makes a fresh bash ours: a quiet terminal, no history, no prompt to see, no log-out for idleness. */
-export function initLine(nonce: string): string {
+export function initLine(nonce: string, ends: string): string {
   return (
     "{ \\builtin : <&255; } 2>/dev/null || \\exec 255<>/dev/tty; " +
     `stty ${MODES} <&255; ` +
     "set +o history +o histexpand; unset -v HISTFILE TMOUT MAILCHECK PROMPT_COMMAND; " +
-    `PS1=$'\\e]7771;P\\a' PS2=\n${syncLine(nonce)}`
+    `${HIDE_PROMPT}; PS2=\n${askLine(nonce, ends)}`
   );
 }
 
@@ -69,11 +81,17 @@ export function settleLine(): string {
   return `{ stty ${MODES} <&255; } >/dev/null 2>&1\n`;
 }
 
-/** The two lines that run `text`. */
-export function commandLines(
+/** The line that runs `text`, in `cwd` if bash can go there, and between marks if asked for. */
+export function commandLine(
   text: string,
   nonce: string,
-  state: { status: number; options: string; cwd?: string | null | undefined },
+  state: {
+    ends: string;
+    status: number;
+    options: string;
+    isMarked: boolean;
+    cwd?: string | null | undefined;
+  },
 ): string {
   const nul = text.indexOf("\0");
   if (nul >= 0)
@@ -81,19 +99,19 @@ export function commandLines(
       "shell.command_invalid",
       `the command holds a NUL byte at position ${nul}, which no shell can be given; write it to a file instead`,
     );
-  let begin = `\\builtin printf '\\e]7771;${nonce};S\\a' >&255;${restore(state.status)}`;
+  let start = `${SHOW_PROMPT};`;
+  if (state.isMarked) start += `${mark(nonce, "S")};`;
+  start += restore(state.status);
   let first = text;
   if (state.options.includes("x")) {
     // The trace of `eval` itself comes before the start mark when that is printed inside.
-    first = `{ ${begin} } >/dev/null 2>&1\n${text}`;
-    begin = "";
-  } else {
-    begin = `{ ${begin} } >/dev/null 2>&1; `;
+    first = `{ ${start} } >/dev/null 2>&1\n${text}`;
+    start = "";
   }
   const go = state.cwd ? `\\builtin cd -- ${quoted(state.cwd)} && ` : "";
   const line =
-    `${begin}${go}\\builtin eval ${quoted(first)} <&255; ` +
-    `{ ${report(nonce, "E")}; } >/dev/null 2>&1\n${report(nonce, "F")} 2>/dev/null\n`;
+    `${start}${go}\\builtin eval ${quoted(first)} <&255; ` +
+    `{ ${report(nonce, "E", state.isMarked)}; } ${into(state.ends)}\n`;
   const size = Buffer.byteLength(line);
   if (size > MAX_COMMAND)
     throw new Failure(
@@ -104,48 +122,63 @@ export function commandLines(
   return line;
 }
 
-/** A line whose end mark shows that bash reads and runs lines again. */
-export function syncLine(nonce: string): string {
-  return `${report(nonce, "F")} 2>/dev/null\n`;
+/** A line that only tells the end: bash reads and runs lines again. */
+export function askLine(nonce: string, ends: string): string {
+  return `\\builtin eval ${quoted(report(nonce, "F", true))} ${into(ends)}\n`;
 }
 
-/** Undoes what can keep bash from marking ends: functions, disabled builtins, a lost 255. */
-export function repairLine(nonce: string): string {
+/** Undoes what can keep bash from telling ends: functions, disabled builtins, a lost 255. */
+export function repairLine(nonce: string, ends: string): string {
   return (
     "\\unset -f builtin printf eval exec enable\n\\enable builtin printf eval exec\n" +
-    `\\exec 255<>/dev/tty\n${syncLine(nonce)}`
+    terminalLine() +
+    askLine(nonce, ends)
   );
 }
 
-/** The first complete mark of `nonce` in `data`. */
+/** Gives bash its own descriptor of the terminal back. */
+export function terminalLine(): string {
+  return "\\exec 255<>/dev/tty\n";
+}
+
+/** What bash says, and all it says, when it has no terminal to give to a command. */
+export function isRefusal(output: string): boolean {
+  return /^[^\n]+: 255: Bad file descriptor\n$/.test(output);
+}
+
+/** The first mark of `nonce` on the terminal. */
 export function findMark(data: Buffer, nonce: string): Found | undefined {
   const opening = `\x1b]7771;${nonce};`;
   const before = data.indexOf(opening);
-  if (before < 0) return undefined;
-  const body = before + opening.length;
-  if (data[body] === 0x53 && data[body + 1] === 0x07)
-    return { before, after: body + 2, atPrompt: false };
-  const close = `\x1f${nonce}\x07`;
-  const stop = data.indexOf(close, body);
-  const letter = String.fromCharCode(data[body] ?? 0);
-  if (stop < 0 || !"EF".includes(letter)) return undefined;
-  const end = parse(data.toString("utf8", body + 2, stop));
-  return { before, after: stop + close.length, end, atPrompt: letter === "F" };
+  const after = before + opening.length + 2;
+  if (before < 0 || after > data.length) return undefined;
+  const letter = String.fromCharCode(data[after - 2] ?? 0);
+  return { before, after, isStart: letter === "S", wasAsked: letter === "F" };
+}
+
+/** The end of the command of `nonce`, if it has come whole. */
+export function findEnd(said: Buffer, nonce: string): End | undefined {
+  const opening = `\x1b${nonce}`; // a trace of the line itself has no escape there
+  const at = said.indexOf(opening);
+  if (at < 0) return undefined;
+  const body = at + opening.length;
+  const stop = said.indexOf(`\x1f${nonce}`, body);
+  return stop < 0 ? undefined : parse(said.toString("utf8", body, stop));
 }
 
 /**
  * How many bytes at the end of `data` may be the beginning of a mark of `nonce`, or a prompt (what
- * stands on the line of its mark) that bash printed before one.
+ * stands on the line of its mark).
  */
 export function heldBack(data: Buffer, nonce: string): number {
+  let at = data.indexOf(ESC, Math.max(0, data.length - LONGEST_MARK));
+  if (at < 0) return 0;
   const opening = Buffer.from(`\x1b]7771;${nonce};`);
-  const whole = data.indexOf(opening);
-  if (whole >= 0) return data.length - whole;
-  let at = data.indexOf(ESC, Math.max(0, data.length - opening.length));
   while (at >= 0) {
     const last = data.subarray(at);
     if (last.equals(PROMPT)) return data.length - lineStart(data, at);
-    if (startsWith(opening, last) || startsWith(PROMPT, last)) return last.length;
+    if (startsWith(opening, last.subarray(0, opening.length)) || startsWith(PROMPT, last))
+      return last.length;
     at = data.indexOf(ESC, at + 1);
   }
   return 0;
@@ -153,20 +186,28 @@ export function heldBack(data: Buffer, nonce: string): number {
 
 /** `data` less the prompt at its end: what stands on the line of the prompt's mark. */
 export function withoutPrompt(data: Buffer): Buffer {
-  const at = data.length - PROMPT.length;
-  return at >= 0 && data.subarray(at).equals(PROMPT) ? data.subarray(0, lineStart(data, at)) : data;
+  return endsWithPrompt(data)
+    ? data.subarray(0, lineStart(data, data.length - PROMPT.length))
+    : data;
 }
 
-/** `data` less every prompt, with what stands before it on its line, and every mark. */
-export function withoutPrompts(data: Buffer): Buffer {
+export function endsWithPrompt(data: Buffer): boolean {
+  return data.length >= PROMPT.length && data.subarray(-PROMPT.length).equals(PROMPT);
+}
+
+/** `data` less every complete mark, whoever's it is, and what stands before a prompt's. */
+export function withoutMarks(data: Buffer): Buffer {
   if (!data.includes(OPEN)) return data;
   const pieces = data.toString("latin1").split(PROMPT.toString("latin1"));
   const last = pieces.pop() ?? "";
-  const kept = pieces.map((piece) => {
-    const text = piece.replace(ANY_MARK, "");
-    return text.slice(0, text.lastIndexOf("\n") + 1);
-  });
-  return Buffer.from(kept.join("") + last.replace(ANY_MARK, ""), "latin1");
+  const kept = pieces.map((piece) => piece.slice(0, piece.lastIndexOf("\n") + 1));
+  return Buffer.from((kept.join("") + last).replace(ANY_MARK, ""), "latin1");
+}
+
+/** `data` less the prompts in it, and nothing else. */
+export function withoutPrompts(data: Buffer): Buffer {
+  if (!data.includes(PROMPT)) return data;
+  return Buffer.from(data.toString("latin1").replaceAll(PROMPT.toString("latin1"), ""), "latin1");
 }
 
 /** Length of the beginning of a mark, of any command, that `data` ends with. */
@@ -187,12 +228,23 @@ function restore(status: number): string {
   );
 }
 
-function report(nonce: string, letter: string): string {
+function mark(nonce: string, letter: string): string {
+  return `\\builtin printf '\\e]7771;${nonce};${letter}\\a' >&255`;
+}
+
+function report(nonce: string, letter: string, isMarked: boolean): string {
   // `${!:-}`: the last background job, or nothing, also under `set -u`.
+  const noisy = isMarked ? "" : "[[ ${!:-}${PROMPT_COMMAND[*]:-}${PS0:-} ]] && ";
   return (
-    `\\builtin printf '\\e]7771;${nonce};${letter};%s;%s;%s\\037%s\\037%s\\037${nonce}\\a' ` +
-    '"$?" "${!:-}" "$-" "${PATH-}" "${PWD-}" >&255'
+    `\\builtin printf '\\e${nonce}${letter};%s;%s;%s;%s\\037%s\\037%s\\037${nonce}' ` +
+    '"$?" "${!:-}" "$-" "${PROMPT_COMMAND[*]:+hook}${PS0:+hook}" "${PATH-}" "${PWD-}"' +
+    ` && ${HIDE_PROMPT}; ${noisy}${mark(nonce, letter)}`
   );
+}
+
+/** Sends what a line prints to us: ends, and what is not for the user, which we drop. */
+function into(ends: string): string {
+  return `1<>${quoted(ends)} 2>&1`;
 }
 
 /** A word of bash that stands for `text`, on one line. */
@@ -203,13 +255,16 @@ export function quoted(text: string): string {
 
 function parse(body: string): End {
   const [state = "", path = "", ...cwd] = body.split("\x1f");
-  const [status, background, options = ""] = state.split(";");
+  const [letter, status, background, options = "", hook] = state.split(";");
+  const isNoisy = Boolean(background ?? "") || Boolean(hook ?? "");
   return {
     status: Number(status),
     backgroundPid: background ? Number(background) : -1,
     options,
     path,
     cwd: cwd.join("\x1f"),
+    isCalm: !isNoisy && !/[vx]/.test(options),
+    isMarked: isNoisy || letter === "F",
   };
 }
 

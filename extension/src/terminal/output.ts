@@ -50,6 +50,11 @@ export class Output {
     }
   }
 
+  /** What came first, of what was not taken yet. */
+  get beginning(): string {
+    return this.head[0]?.toString("utf8") ?? "";
+  }
+
   /** All since the last time. Unless `final`, an unfinished last character is kept back. */
   take(final: boolean): Taken {
     let head = Buffer.concat(this.head);

@@ -3,8 +3,8 @@
  *
  * `marks` has the protocol with bash, `bash` the process, `output` what an answer may hold,
  * `interrupts`, `idle` and `sync` what is done when a command has to end early. This module is the
- * life of commands: one at a time, each an `Execution`, from the line that starts it to the mark
- * that ends it, through any number of answers.
+ * life of commands: one at a time, each an `Execution`, from the line that starts it to its end,
+ * through any number of answers.
  */
 import * as fs from "node:fs";
 import { within } from "../common/deadline";
@@ -19,15 +19,19 @@ import { IdleBash } from "./idle";
 import { Interrupts } from "./interrupts";
 import { DiskLog } from "./log";
 import {
-  commandLines,
+  commandLine,
+  endsWithPrompt,
+  findEnd,
   findMark,
   heldBack,
   initLine,
+  isRefusal,
   KEY_NAME,
   newNonce,
-  PROMPT,
   settleLine,
+  terminalLine,
   unfinishedMark,
+  withoutMarks,
   withoutPrompt,
   withoutPrompts,
   type End,
@@ -37,6 +41,11 @@ import { Output } from "./output";
 import { Sync } from "./sync";
 
 const BACKGROUND_LIMIT = 64 << 10;
+const MOST_SAID = 1 << 20;
+/** Milliseconds a mark may come after its end was told, should a signal have got in between. */
+const MARK_MS = 100;
+/** Statuses of a program that was stopped, and is a job now: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU. */
+const STOPPED = new Set([19, 20, 21, 22].map((number) => 128 + number));
 /** Milliseconds for which a prompt has to be the last that was printed. */
 const PROMPT_MS = 20;
 const START_MS = 10_000;
@@ -86,7 +95,10 @@ export class BashShell {
   private options = "";
   private hadLife = false;
   private isSettled = false;
+  private isCalm = false;
+  private wasDisturbed = false;
   private needsSettling = false;
+  private said = EMPTY;
   private rest = EMPTY;
   private background = EMPTY;
   private closed = false;
@@ -200,13 +212,17 @@ export class BashShell {
     const execution = new Execution(command.command, nonce, new Output(limit), isRetry, who);
     this.execution = execution; // from here on others are refused, also while bash starts
     let bash: Bash;
-    let lines: string;
+    let line: string;
     try {
-      lines = commandLines(command.command, nonce, { status: 0, options: "" }); // checks the text
-      bash = await this.readyBash(execution);
+      bash = this.bash && !this.sync.settled ? this.bash : await this.readyBash(execution);
       if (signal?.aborted) throw cancelled();
-      const { status, options } = this;
-      lines = commandLines(command.command, nonce, { status, options, cwd: command.cwd });
+      line = commandLine(command.command, nonce, {
+        ends: bash.ends,
+        status: this.status,
+        options: this.options,
+        isMarked: !this.isCalm,
+        cwd: command.cwd,
+      });
     } catch (error) {
       if ((this.execution as Execution | undefined) === execution) this.execution = undefined;
       execution.close();
@@ -218,9 +234,15 @@ export class BashShell {
       this.unread = undefined;
     }
     execution.logStart = this.log.end;
+    execution.isMarked = !this.isCalm;
+    if (this.isCalm) {
+      bash.drain(); // what a process that outlived its command printed since
+      this.startOutput(execution);
+    }
     if (!isRetry) this.onShown.fire({ is: "command", text: command.command, who });
-    bash.tell((this.needsSettling ? settleLine() : "") + lines);
+    bash.tell((this.needsSettling ? settleLine() : "") + line);
     this.needsSettling = false;
+    execution.tell();
     this.watchForExec(execution);
     return this.answer(command, execution, signal, "", who);
   }
@@ -238,8 +260,9 @@ export class BashShell {
   private async start(execution: Execution): Promise<void> {
     execution.newShell = this.hadLife;
     if (!isDirectory(this.directory)) this.directory = this.settings.workingDir;
-    this.rest = this.background = EMPTY;
-    [this.status, this.options, this.isSettled] = [0, "", false];
+    this.rest = this.background = this.said = EMPTY;
+    [this.status, this.options] = [0, ""];
+    this.isSettled = this.isCalm = this.wasDisturbed = false;
     const ended: { status?: number } = {};
     const bash: Bash = await Bash.start(
       this.pty,
@@ -251,6 +274,7 @@ export class BashShell {
       },
       {
         output: (data) => this.onData(data),
+        said: (data) => this.onSaid(data),
         ended: (status) => {
           ended.status = status;
           this.onEnd(status);
@@ -264,7 +288,7 @@ export class BashShell {
     this.bash = bash;
     const nonce = newNonce();
     this.sync.expect(nonce);
-    bash.tell(initLine(nonce));
+    bash.tell(initLine(nonce, bash.ends));
     await within(
       this.sync.settled ?? Promise.resolve(),
       START_MS,
@@ -289,7 +313,7 @@ export class BashShell {
         key = command.command;
         await this.interrupts.press(execution, key);
       } else {
-        await execution.begun;
+        await execution.told;
         const enter = command.command.endsWith("\n") ? "" : "\n";
         execution.wasTypedInto = true;
         if (!execution.isOver) this.bash?.type(Buffer.from(command.command + enter));
@@ -343,73 +367,81 @@ export class BashShell {
 
   // What bash says ----------------------------------------------------------------------------
 
+  /** Ends of commands, answers to questions, and noise of our own lines, which is dropped. */
+  private onSaid(data: Buffer): void {
+    const said = this.said.length ? Buffer.concat([this.said, data]) : data;
+    this.said = EMPTY;
+    if (this.sync.hear(said)) return;
+    const { execution } = this;
+    if (execution?.end) return; // an answer to a question asked twice
+    const end = execution && findEnd(said, execution.nonce);
+    if (end) this.takeEnd(execution, end);
+    else if (execution || this.sync.settled) this.said = said.subarray(-MOST_SAID);
+  }
+
+  private takeEnd(execution: Execution, end: End): void {
+    execution.end = end;
+    if (!execution.isPrinted) this.bash?.drain(); // what it printed is in the terminal by now
+    if (execution.isOver) return;
+    if (execution.isPrinted || !(execution.isMarked || end.isMarked)) this.finish(execution, end);
+    else execution.later(MARK_MS, () => this.finish(execution, end));
+  }
+
   private onData(chunk: Buffer): void {
     let data = chunk;
     if (this.rest.length) {
       data = Buffer.concat([this.rest, chunk]);
       this.rest = EMPTY;
     }
-    if (this.sync.isUnderWay) data = this.withoutAnswer(data);
     const { execution } = this;
-    if (!execution || execution.isOver) return this.idleOutput(data);
+    if (!execution?.isTold || execution.isPrinted) return this.idleOutput(data);
     const { nonce } = execution;
+    let mark = findMark(data, nonce);
     if (!execution.started) {
-      const mark = findMark(data, nonce);
-      if (!mark) {
-        const keep = heldBack(data, nonce);
-        const ready = data.subarray(0, data.length - keep);
-        this.rest = Buffer.concat([data.subarray(data.length - keep), this.rest]);
-        return this.idleOutput(ready);
-      }
-      if (!mark.end) {
-        this.idleOutput(data.subarray(0, mark.before));
-        data = data.subarray(mark.after);
-      }
+      if (!mark) return this.idleOutput(this.keepBack(data, heldBack(data, nonce)));
+      this.idleOutput(data.subarray(0, mark.before));
       this.startOutput(execution);
+      if (mark.isStart) {
+        data = data.subarray(mark.after);
+        mark = findMark(data, nonce);
+      }
     }
-    this.commandOutput(execution, data);
-  }
-
-  private withoutAnswer(all: Buffer): Buffer {
-    const { data, kept } = this.sync.filter(all);
-    this.rest = data.subarray(data.length - kept);
-    return data.subarray(0, data.length - kept);
-  }
-
-  private commandOutput(execution: Execution, data: Buffer): void {
-    const mark = findMark(data, execution.nonce);
-    if (mark?.end) {
-      const shown = data.subarray(0, mark.before);
-      this.emit(execution, mark.atPrompt ? withoutPrompt(shown) : shown);
-      this.finish(execution, mark.end);
-      if (mark.after < data.length) this.onData(data.subarray(mark.after));
+    if (!mark) {
+      this.emit(execution, this.keepBack(data, heldBack(data, nonce)));
+      if (endsWithPrompt(this.rest))
+        execution.later(PROMPT_MS, () => {
+          if (endsWithPrompt(this.rest)) this.idle.promptSeen(execution);
+        });
       return;
     }
-    const keep = heldBack(data, execution.nonce);
-    if (keep) this.rest = Buffer.concat([data.subarray(data.length - keep), this.rest]);
-    this.emit(execution, data.subarray(0, data.length - keep));
-    if (this.showsPrompt())
-      execution.later(PROMPT_MS, () => {
-        if (this.showsPrompt()) this.idle.promptSeen(execution);
-      });
+    const shown = data.subarray(0, mark.before);
+    this.emit(execution, mark.wasAsked ? withoutPrompt(shown) : shown);
+    execution.isPrinted = true;
+    if (execution.end) this.finish(execution, execution.end);
+    this.idleOutput(data.subarray(mark.after));
   }
 
-  private showsPrompt(): boolean {
-    return this.rest.subarray(-PROMPT.length).equals(PROMPT);
+  /** `data` less its last `size` bytes, which wait for what comes next. */
+  private keepBack(data: Buffer, size: number): Buffer {
+    if (!size) return data;
+    this.rest = Buffer.concat([data.subarray(data.length - size), this.rest]);
+    return data.subarray(0, data.length - size);
   }
 
   private startOutput(execution: Execution): void {
-    execution.begin();
-    if (/[vx]/.test(this.options)) this.background = EMPTY; // our own lines as bash echoes them
-    execution.background = this.background.toString("utf8");
-    this.background = EMPTY;
+    execution.started = true;
     execution.logStart = this.log.end;
+    // Not our own lines as bash echoes them.
+    if (!/[vx]/.test(this.options)) execution.background = this.background.toString("utf8");
+    this.background = EMPTY;
   }
 
   private emit(execution: Execution, data: Buffer): void {
-    if (!data.length) return;
-    execution.add(data);
-    this.record(data);
+    // A prompt was printed for each signal that found bash at its prompt.
+    const shown = execution.wasSignalled ? withoutPrompts(data) : data;
+    if (!shown.length) return;
+    execution.add(shown);
+    this.record(shown);
   }
 
   private record(data: Buffer): void {
@@ -421,19 +453,28 @@ export class BashShell {
 
   /** Output with no command running: prompts, which are dropped, and background jobs'. */
   private idleOutput(data: Buffer): void {
-    let ready = data;
-    const keep = unfinishedMark(data);
-    if (keep) {
-      this.rest = Buffer.concat([data.subarray(data.length - keep), this.rest]);
-      ready = data.subarray(0, data.length - keep);
-    }
-    ready = withoutPrompts(ready);
+    if (!data.length) return;
+    const ready = withoutMarks(this.keepBack(data, unfinishedMark(data)));
     if (!ready.length || !this.isSettled) return;
     this.background = Buffer.concat([this.background, ready]).subarray(-BACKGROUND_LIMIT);
     this.record(ready);
   }
 
   private finish(execution: Execution, end: End): void {
+    const { bash } = this;
+    if (this.rest.length && !execution.isPrinted) {
+      const { rest } = this;
+      this.rest = EMPTY;
+      this.emit(execution, rest);
+    }
+    if (end.status === 1 && bash && !bash.hasTerminal()) {
+      bash.tell(terminalLine());
+      if (wasRefused(execution)) {
+        this.background = EMPTY;
+        this.execution = undefined;
+        if (execution.lose()) return;
+      }
+    }
     [this.status, this.options] = [end.status, end.options];
     this.directory = end.cwd || this.directory;
     execution.path = end.path;
@@ -444,7 +485,13 @@ export class BashShell {
       execution.wasTypedInto ||
       end.status > 128 ||
       /\b(stty|tput|reset)\b/.test(execution.command);
-    if (execution.wasSignalled || execution.wasAsked) this.sync.begin();
+    if (execution.wasSignalled || execution.wasAsked) {
+      this.wasDisturbed = true;
+      this.sync.begin();
+    } else if (STOPPED.has(end.status)) {
+      this.wasDisturbed = true; // bash tells of it, and of its end, when it comes to it
+    }
+    this.isCalm = end.isCalm && !this.wasDisturbed;
     this.endExecution(execution, end.status, end.backgroundPid);
   }
 
@@ -456,6 +503,7 @@ export class BashShell {
   }
 
   private onEnd(status: number): void {
+    const { bash } = this;
     this.bash = undefined;
     this.sync.end();
     const { execution, rest } = this;
@@ -464,13 +512,10 @@ export class BashShell {
     if (execution?.started && rest.length) this.emit(execution, rest);
     [this.status, this.options] = [0, ""];
     if (!execution) return;
-    if (!execution.started) {
-      // While bash starts there is nothing to lose; `start` says what went wrong.
-      if (!this.isSettled) return;
-      if (!execution.isRetry) {
-        this.execution = undefined;
-        if (execution.lose()) return; // bash had died before; a new one runs it
-      }
+    if (!execution.isTold) return; // `start` says what went wrong, or starts another
+    if (bash && neverBegan(execution, bash)) {
+      this.execution = undefined;
+      if (execution.lose()) return; // a new bash runs it
     }
     execution.shellEnded = true;
     this.endExecution(execution, execution.replaced ? 0 : status, -1);
@@ -501,6 +546,17 @@ export class BashShell {
       `the shell '${this.name}' was closed; use another, or make a new one`,
     );
   }
+}
+
+/** Bash died before it had read the line, so running it again does nothing twice. */
+function neverBegan(execution: Execution, bash: Bash): boolean {
+  return bash.leftLinesUnread && !(execution.wasAsked || execution.isBegun || execution.isRetry);
+}
+
+/** Bash could not give the command its terminal, since an earlier one closed it. */
+function wasRefused(execution: Execution): boolean {
+  if (execution.isRetry) return false;
+  return !execution.started || isRefusal(execution.output.beginning);
 }
 
 async function endsInTime(running: Execution, seconds: number | undefined): Promise<boolean> {

@@ -1,6 +1,6 @@
 /** Makes sure that bash reads lines again before it is given the next one. */
 import type { Bash } from "./bash";
-import { findMark, heldBack, newNonce, syncLine } from "./marks";
+import { askLine, findEnd, newNonce } from "./marks";
 
 /** Milliseconds bash has to answer a question, and after an interrupt that clears a torn one. */
 const ANSWER_MS = 250;
@@ -19,10 +19,6 @@ export class Sync {
 
   constructor(private readonly bash: () => Bash | undefined) {}
 
-  get isUnderWay(): boolean {
-    return this.nonce !== "";
-  }
-
   /** Waits for the answer to a line that holds `nonce` and was or will be written by the caller. */
   expect(nonce: string): void {
     this.settled = new Promise((resolve) => (this.settle = resolve));
@@ -40,20 +36,17 @@ export class Sync {
     this.settle?.();
   }
 
-  /** `data` less the answer, and how many bytes at the end of it may be the beginning of one. */
-  filter(data: Buffer): { data: Buffer; kept: number } {
-    const mark = findMark(data, this.nonce);
-    if (!mark) return { data, kept: heldBack(data, this.nonce) };
+  /** Whether this was the answer. */
+  hear(said: Buffer): boolean {
+    if (!this.nonce || !findEnd(said, this.nonce)) return false;
     this.end();
-    return {
-      data: Buffer.concat([data.subarray(0, mark.before), data.subarray(mark.after)]),
-      kept: 0,
-    };
+    return true;
   }
 
   private ask(tries: number): void {
     const nonce = (this.nonce = newNonce());
-    this.bash()?.tell(syncLine(nonce));
+    const bash = this.bash();
+    bash?.tell(askLine(nonce, bash.ends));
     // After what can be read by then was read: the answer may be in it.
     setTimeout(() => setImmediate(() => this.askAgain(nonce, tries - 1)), ANSWER_MS);
   }

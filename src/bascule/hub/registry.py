@@ -150,6 +150,10 @@ class Registry:
         connected = sum(host.is_connected for host in entry.hosts.values())
         return replace(entry.window, status=_status(entry), hosts=connected)
 
+    def owner(self, window_id: WindowId) -> str:
+        """Raises `NoSuchWindow`."""
+        return self._entry(window_id).window.owner
+
     def windows(self) -> Sequence[Window]:
         """All of them, the one registered first at the head."""
         return [self.window(window_id) for window_id in self._entries]

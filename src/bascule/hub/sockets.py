@@ -28,7 +28,7 @@ from bascule.core.errors import (
 )
 from bascule.core.identity import EventId
 from bascule.core.windows import Window, WindowId
-from bascule.link.socketio import PROTOCOL, SocketJson, ensure_protocol
+from bascule.link.socketio import PROTOCOL, TextPacket, ensure_protocol
 from bascule.wire import decode_action, error_to_wire
 from bascule.wire.windows import decode_folders
 
@@ -54,6 +54,27 @@ _CANCEL: Final = 10.0
 _LAG: Final = 256
 """Messages a runtime may be behind before it misses progress; answers are never left out."""
 _FLUSH: Final = 1.0
+
+
+class _Manager(socketio.AsyncManager):  # type: ignore[misc]  # the library has no types
+    """Sends to one client as it is, where the library makes a task for it: we have no rooms."""
+
+    async def emit(
+        self,
+        event: str,
+        data: object,
+        namespace: str,
+        *args: Any,
+        to: str | None = None,
+        callback: object = None,
+        **more: Any,
+    ) -> None:
+        eio_sid = self.eio_sid_from_sid(to, namespace) if to and callback is None else None
+        if eio_sid is None:
+            await super().emit(event, data, namespace, *args, to=to, callback=callback, **more)
+            return
+        packet = TextPacket(namespace=namespace, data=[event, data])
+        await self.server.eio.send(eio_sid, packet.encode())
 
 
 class RuntimeSocket(Asker):
@@ -122,7 +143,8 @@ class Sockets(Closable):
             http_compression=False,
             ping_interval=10,
             ping_timeout=10,
-            json=SocketJson,
+            serializer=TextPacket,
+            client_manager=_Manager(),
         )
         self.health = Health(
             settings,
@@ -161,14 +183,13 @@ class Sockets(Closable):
         Raises what is in the way; then nothing was sent.
         """
         action_id = ensure_action(event)
-        self.ensure_visible(identity, window_id)
+        self._ensure_visible(identity, window_id)
         host = self._registry.speaker(window_id)
         ask = Ask(action_id, str(event["action"]), window_id, host, asker)
         self._switchboard.begin(ask)
         stamped = {**event, "agent": asker.agent}
-        await self._server.emit(
-            "oh_event", stamped, to=host.sid, namespace=WINDOW, callback=_on_received
-        )
+        # Nobody asks whether it arrived: what is not answered is sent again.
+        await self._server.emit("oh_event", stamped, to=host.sid, namespace=WINDOW)
 
     async def cancel(self, asker: Asker, action_id: EventId) -> bool:
         """Have the window end an action of this asker; returns once it has. False: no such."""
@@ -189,12 +210,14 @@ class Sockets(Closable):
 
     def ensure_visible(self, identity: Identity, window_id: WindowId) -> Window:
         """The window, if this identity may know of it. Raises `NoSuchWindow`."""
-        window = self._registry.window(window_id)
-        if not identity.may_see(window.owner):
+        self._ensure_visible(identity, window_id)
+        return self._registry.window(window_id)
+
+    def _ensure_visible(self, identity: Identity, window_id: WindowId) -> None:
+        if not identity.may_see(self._registry.owner(window_id)):
             raise NoSuchWindow(
                 f"No window {window_id!r} is registered here", window_id=window_id, sent=False
             )
-        return window
 
     def next_news(self) -> asyncio.Future[None]:
         """Done at the next change of any window's status."""
@@ -482,7 +505,3 @@ def _gone(host: Host) -> WindowGone:
     return WindowGone(
         f"The window {host.window_id} lost its connection", window_id=host.window_id, sent=True
     )
-
-
-def _on_received(*_: object) -> None:
-    """The window has the action. Nothing hangs on it: what it does not answer is sent again."""

@@ -216,7 +216,7 @@ class FakeWindow(Closable):
 
     # Actions ------------------------------------------------------------------------------
 
-    async def _action_came(self, event: Mapping[str, Any]) -> object:
+    async def _action_came(self, event: Mapping[str, Any]) -> None:
         """Up to the end of this there is no await: actions are begun in the order they came."""
         action_id = EventId(event["id"])
         self.agents.add(event["agent"])
@@ -230,7 +230,6 @@ class FakeWindow(Closable):
         elif known.host_id != self.host_id:
             error = OutcomeUnknown("The window was reloaded while it did this")
             self._answer(action_id, error_observation(error, action_id))
-        return {"received": True}
 
     async def _do(self, action_id: EventId, event: Mapping[str, Any]) -> None:
         def on_progress(progress: Progress) -> None:

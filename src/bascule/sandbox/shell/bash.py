@@ -19,7 +19,7 @@ from pathlib import Path
 from bascule.core.errors import MissingTool, SandboxStartFailed
 
 from .keeper import Account, Keeper
-from .marks import init_line
+from .marks import HIDDEN_PROMPT, init_line
 
 _READ = 65536
 _SAID = 8192
@@ -85,7 +85,7 @@ class BashProcess:
         try:
             self.pid = await keeper.spawn(
                 [bash, "--norc", "--noprofile", "--noediting", "-i"],
-                env=env,
+                env={**env, "PS1": HIDDEN_PROMPT},
                 cwd=cwd,
                 terminal=terminal,
                 channel=theirs.fileno(),

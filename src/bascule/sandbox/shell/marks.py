@@ -52,6 +52,8 @@ _OPEN = b"\x1b]7771;"
 _ANY_MARK = re.compile(rb"\x1b\]7771;(?:P|[0-9a-f]{16};[SEF])\x07")
 _REFUSAL = re.compile(rb"[^\n]+: 255: Bad file descriptor\n")
 _SHOW_PROMPT = "\\builtin printf -v PS1 '\\e]7771;P\\a'"
+HIDDEN_PROMPT = "\\[\\]"
+"""What PS1 is between two lines: it shows nothing."""
 _HIDE_PROMPT = "\\builtin printf -v PS1 '\\\\[\\\\]'"
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n"})
 _LONGEST_MARK = 32
@@ -90,12 +92,16 @@ class Found:
 
 
 def init_line(*, terminal: str, load_rc: bool) -> bytes:
-    """Make a fresh bash ours: no history, no prompt to see, no log-out for idleness."""
+    """Make a fresh bash ours: no history, no prompt to see, no log-out for idleness.
+
+    It was started with `HIDDEN_PROMPT` in its environment, or it would print its own one first.
+    """
     rc = "[[ -r ~/.bashrc ]] && . ~/.bashrc <&255; " if load_rc else ""
     return (
         "{ \\builtin : <&255; } 2>/dev/null || \\exec 255<>" + terminal + "; "
         f"{rc}set +o history +o histexpand; "
-        f"unset -v HISTFILE TMOUT MAILCHECK PROMPT_COMMAND; {_HIDE_PROMPT}; PS2=\n"
+        f"unset -v HISTFILE TMOUT MAILCHECK PROMPT_COMMAND; {_HIDE_PROMPT}; PS2= ; "
+        "export -n PS1\n"
     ).encode()
 
 
