@@ -70,13 +70,15 @@ class CodeServer:
         return self._server.url
 
     async def start(self, vsix: Path) -> None:
-        kept = {name: os.environ[name] for name in ("HOME", "LANG", "PATH") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("LANG", "PATH") if name in os.environ}
+        home = self._data.with_name(f"{self._data.name}-home")  # nobody's start-up files
+        home.mkdir(exist_ok=True)
         settings = VSCodeSettings(
             data=self._data,
             extension=vsix,
             user=self._settings,
             machine=self._settings,
-            environment={**kept, **self._environment},
+            environment={**kept, "HOME": str(home), **self._environment},
         )
         self._server = VSCodeServer(Installation(self._home), settings)
         await self._server.start()
@@ -84,6 +86,9 @@ class CodeServer:
     async def stop(self) -> None:
         if self._server is not None:
             await self._server.aclose()
+
+    def logs(self) -> list[Path]:
+        return sorted((self._data / "logs").rglob("*.log"))
 
     async def open(self, browser: Browser, folder: Path) -> Page:
         """A tab with the folder, of a user nobody has seen before."""

@@ -1,4 +1,4 @@
-"""Fixtures with a real VS Code. Pictures of its windows are kept in `.e2e/` when a test fails."""
+"""Fixtures with a real VS Code. When a test fails, pictures and logs are kept in `.e2e/`."""
 
 from __future__ import annotations
 
@@ -53,5 +53,7 @@ def pytest_runtest_makereport(
     rig = getattr(item, "funcargs", {}).get("rig")
     if report.when == "call" and report.failed and isinstance(rig, Rig):
         _PICTURES.mkdir(exist_ok=True)
-        rig.wait(rig.screenshot(_PICTURES / item.name.replace("/", "_")))
+        kept = _PICTURES / item.name.replace("/", "_")
+        rig.wait(rig.screenshot(kept))
+        rig.keep_logs(kept)
     return report

@@ -137,13 +137,17 @@ class Rig:
 
     async def newer_host(self, window_id: WindowId, number: int) -> None:
         """Returns once a host that registered after the one of that number gets the actions."""
-        async with asyncio.timeout(_CONNECTED):
-            while True:
-                news = self.hub._sockets.next_news()
-                with suppress(LinkError):
-                    if self.hub._registry.speaker(window_id).number > number:
-                        return
-                await news
+        try:
+            async with asyncio.timeout(_CONNECTED):
+                while True:
+                    news = self.hub._sockets.next_news()
+                    with suppress(LinkError):
+                        if self.hub._registry.speaker(window_id).number > number:
+                            return
+                    await news
+        except TimeoutError:
+            known = self.hub._registry.windows()
+            raise AssertionError(f"no host of {window_id} after {number}: {known}") from None
 
     async def restart_hub(self) -> None:
         """Runs on the rig's loop. The same port, the same tokens; all sockets are lost."""
@@ -192,6 +196,14 @@ class Rig:
             for page in context.pages:
                 with suppress(Exception):  # a picture of a failure must not hide the failure
                     await page.screenshot(path=file.with_name(f"{file.name}-{number}.png"))
+
+    def keep_logs(self, directory: Path) -> None:
+        """What VS Code's servers and our extension wrote, for whoever wants to know why."""
+        for server in self._servers:
+            for log in server.logs():
+                directory.mkdir(exist_ok=True)
+                copy = directory / f"{log.parent.name}-{log.name}"
+                copy.write_bytes(log.read_bytes())
 
     async def launch_browser(self) -> Browser:
         return await self._playwright.chromium.launch(
