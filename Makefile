@@ -23,6 +23,7 @@ test-fast: ## set up, then the tests that finish while you look
 	@scripts/test -m "not slow and not editor" $(ARGS)
 
 test-editor: ## set up, then the tests in a real VS Code in a real browser
+	@scripts/editor --with-browser
 	@scripts/test -m editor $(ARGS)
 
 check: ## formatters, linters, strict types, import directions, version
