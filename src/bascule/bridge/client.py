@@ -74,10 +74,13 @@ class Answer(Future[Any]):
         self._client = client
 
     def cancel(self) -> bool:
-        if not super().cancel():
-            return False
-        self._client.forget(self)
-        return True
+        # Withdrawn first: cancelling tells others (an event loop's future), who then come here
+        # as well and would send from their own thread.
+        is_first = self._client.withdraw(self)
+        cancelled = super().cancel()
+        if is_first and self.is_sent:
+            self._client.post(Cancel(self.request.id))
+        return cancelled
 
     def add(self, value: Any) -> None:
         """Tell the window more about the request while it is under way."""
@@ -253,12 +256,10 @@ class BridgeClient:
 
     # What an answer asks of its client ----------------------------------------------------
 
-    def forget(self, answer: Answer) -> None:
-        """Nobody waits for it any more; the window is told to stop."""
+    def withdraw(self, answer: Answer) -> bool:
+        """Nobody waits for it any more; False when it was answered or withdrawn before."""
         with self._lock:
-            known = self._pending.pop(answer.request.id, None)
-        if known is not None and answer.is_sent:
-            self.post(Cancel(answer.request.id))
+            return self._pending.pop(answer.request.id, None) is not None
 
     def post(self, message: Message) -> None:
         """Send what needs no answer; lost when there is no connection."""

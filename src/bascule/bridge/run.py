@@ -69,6 +69,8 @@ class RunTransport:
         self._peer = ""
         """What the window called this life of its own; another one remembers nothing."""
         self._remembers = False
+        self._client = os.urandom(8).hex()
+        """Tells the window that a connection is the same client's as one before."""
         self._closing = threading.Event()
 
     def start(self, receiver: Receiver) -> None:
@@ -128,6 +130,7 @@ class RunTransport:
 
     def _greet(self, line: Line) -> Line:
         about = {
+            "id": self._client,
             "client": f"vscode_bridge/{bascule.__version__}",
             "pid": os.getpid(),
             "session": self._endpoint.session,
