@@ -6,6 +6,7 @@ import itertools
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from enum import Enum, auto
@@ -39,6 +40,8 @@ _GRACE: Final = 2.0
 """Seconds past its time-out a request may take: the window keeps it, and says so itself."""
 _ANSWERS: Final = 1.0
 """Seconds in which a window that is there answers `is_available`."""
+_MOST_EARLY: Final = 256
+"""Additions to a request that wait for a connection; past that the oldest are dropped."""
 _REPEATABLE: Final = frozenset(
     {
         PING,
@@ -49,6 +52,8 @@ _REPEATABLE: Final = frozenset(
     }
 )
 """Asking these again changes nothing."""
+
+_NONE: Final = object()
 
 OnProgress = Callable[[Any], None]
 Listener = Callable[[str, Mapping[str, Any]], None]
@@ -71,6 +76,9 @@ class Answer(Future[Any]):
         self.request = request
         self.on_progress = on_progress
         self.is_sent = False
+        self.is_open = False
+        """What is added can follow it; until then that waits in `early`."""
+        self.early: deque[Any] = deque(maxlen=_MOST_EARLY)
         self._client = client
 
     def cancel(self) -> bool:
@@ -84,7 +92,7 @@ class Answer(Future[Any]):
 
     def add(self, value: Any) -> None:
         """Tell the window more about the request while it is under way."""
-        self._client.post(Piece(self.request.id, value))
+        self._client.add(self, value)
 
     def settle(self, result: Any, error: BridgeError | None) -> None:
         if not self.set_running_or_notify_cancel():
@@ -199,8 +207,8 @@ class BridgeClient:
 
     def tell(self, event: str, body: Mapping[str, Any]) -> None:
         with self._lock:
-            is_idle = self._state is _State.IDLE
-        if is_idle:
+            is_coming = self._state in (_State.IDLE, _State.OPENING)
+        if is_coming:
             self.is_available()
         self.post(Event(event, body))
 
@@ -261,6 +269,15 @@ class BridgeClient:
         with self._lock:
             return self._pending.pop(answer.request.id, None) is not None
 
+    def add(self, answer: Answer, value: Any) -> None:
+        with self._lock:
+            if answer.request.id not in self._pending:
+                return
+            if not answer.is_open:
+                answer.early.append(value)
+                return
+        self.post(Piece(answer.request.id, value))
+
     def post(self, message: Message) -> None:
         """Send what needs no answer; lost when there is no connection."""
         with self._lock:
@@ -300,6 +317,8 @@ class BridgeClient:
         with self._lock:
             if self._state is _State.CONNECTED:
                 self._state = _State.LOST
+            for each in self._pending.values():
+                each.is_open = False
 
     def ended(self, error: BridgeError) -> None:
         with self._lock:
@@ -315,6 +334,16 @@ class BridgeClient:
             self._transport.send(answer.request)
         except BridgeError as error:
             self._settle(answer.request.id, None, error)
+            return
+        while (value := self._next_early(answer)) is not _NONE:
+            self.post(Piece(answer.request.id, value))
+
+    def _next_early(self, answer: Answer) -> Any:
+        with self._lock:
+            if answer.early:
+                return answer.early.popleft()
+            answer.is_open = self._state is _State.CONNECTED
+            return _NONE
 
     def _settle(self, id: RequestId, result: Any, error: BridgeError | None) -> None:
         with self._lock:
