@@ -5,7 +5,14 @@
 import type { Disposable } from "../common/disposables";
 import { Failure, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
-import { failed, format, type Incoming, type Outgoing, type Params } from "./messages";
+import {
+  failed,
+  format,
+  type Incoming,
+  type Outgoing,
+  type Params,
+  type RequestId,
+} from "./messages";
 
 /** Requests of a run that may be under way at a time. */
 const MOST_RUNNING = 256;
@@ -35,15 +42,67 @@ export interface Client {
   send(text: string): void;
 }
 
-interface Entry {
-  client: Client;
-  readonly abort: AbortController;
-  readonly listeners: ((value: unknown) => void)[];
-  readonly early: unknown[];
+/** A request on its way to its answer, which it gets once. */
+class Underway implements Asking {
+  private readonly listeners: ((value: unknown) => void)[] = [];
+  private readonly early: unknown[] = [];
+  private controller: AbortController | undefined;
+  private reason: Failure | undefined;
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    public client: Client,
+    readonly id: RequestId,
+    readonly params: Params,
+    readonly run: string,
+    readonly name: string,
+    private readonly settle: (answer: Outgoing) => void,
+  ) {
+    const { timeout } = params;
+    if (typeof timeout !== "number" || !(timeout >= 0)) return;
+    const late = `There was no answer in ${timeout / 1000} seconds`;
+    const expire = (): void => this.abort(new Failure("bridge.timed_out", late));
+    this.timer = setTimeout(expire, Math.min(timeout, 2 ** 31 - 1));
+  }
+
+  /** Made when somebody looks: most answers come at once, and nobody does. */
+  get signal(): AbortSignal {
+    this.controller ??= new AbortController();
+    if (this.reason) this.controller.abort(this.reason);
+    return this.controller.signal;
+  }
+
+  /** Whatever the handler still does, this is the answer. */
+  abort(reason: Failure): void {
+    if (this.reason) return;
+    this.reason = reason;
+    this.controller?.abort(reason);
+    this.end(failed(this.id, reason));
+  }
+
+  end(answer: Outgoing): void {
+    clearTimeout(this.timer);
+    this.settle(answer);
+  }
+
+  readonly progress = (value: unknown): void => {
+    if (!this.reason)
+      this.client.send(format({ type: "$/progress", params: { id: this.id, value } }));
+  };
+
+  readonly onAdded = (listener: (value: unknown) => void): void => {
+    this.listeners.push(listener);
+    for (const value of this.early.splice(0)) listener(value);
+  };
+
+  add(value: unknown): void {
+    if (!this.listeners.length && this.early.length < MOST_KEPT) this.early.push(value);
+    for (const listener of this.listeners) listener(value);
+  }
 }
 
 export class Desk implements Disposable {
-  private readonly running = new Map<string, Entry>();
+  private readonly running = new Map<string, Underway>();
   private readonly answers = new Map<string, string>();
   private keptLength = 0;
   private isOver = false;
@@ -62,10 +121,10 @@ export class Desk implements Disposable {
       case "cancel":
         this.running
           .get(keyOf(client, message.id))
-          ?.abort.abort(new Failure("bridge.cancelled", "The script cancelled it"));
+          ?.abort(new Failure("bridge.cancelled", "The script cancelled it"));
         break;
       case "progress":
-        this.add(keyOf(client, message.id), message.value);
+        this.running.get(keyOf(client, message.id))?.add(message.value);
         break;
       case "event":
         this.log.debug(`run ${this.run.id} tells ${message.event}`);
@@ -85,13 +144,13 @@ export class Desk implements Disposable {
   left(key: string): void {
     for (const entry of this.running.values())
       if (entry.client.key === key)
-        entry.abort.abort(new Failure("bridge.cancelled", "The script is gone"));
+        entry.abort(new Failure("bridge.cancelled", "The script is gone"));
   }
 
   dispose(): void {
     this.isOver = true;
     for (const entry of this.running.values())
-      entry.abort.abort(new Failure("bridge.closed", "The run has ended"));
+      entry.abort(new Failure("bridge.closed", "The run has ended"));
     this.answers.clear();
   }
 
@@ -101,29 +160,34 @@ export class Desk implements Disposable {
     const known = this.answers.get(key);
     if (entry) entry.client = client;
     else if (known !== undefined) client.send(known);
-    else void this.answer(client, key, message);
+    else this.answer(client, key, message);
   }
 
-  private async answer(
-    client: Client,
-    key: string,
-    { id, type, params }: Incoming & { is: "request" },
-  ): Promise<void> {
-    const entry: Entry = { client, abort: new AbortController(), listeners: [], early: [] };
-    let answer: Outgoing;
+  private answer(client: Client, key: string, message: Incoming & { is: "request" }): void {
+    const { id, type, params } = message;
+    let isAnswered = false;
+    const settle = (answer: Outgoing): void => {
+      if (isAnswered) return;
+      isAnswered = true;
+      this.running.delete(key);
+      this.send(underway.client, key, format(answer));
+    };
+    const underway = new Underway(client, id, params, this.run.id, this.run.name, settle);
+    const fail = (error: unknown): void =>
+      underway.end(failed(id, asFailure(error, type, this.log)));
     try {
       const handler = this.admit(type);
-      this.running.set(key, entry);
-      answer = { id, success: true, result: await this.perform(handler, id, params, entry) };
+      this.running.set(key, underway);
+      handler(underway).then((result) => underway.end({ id, success: true, result }), fail);
     } catch (error) {
-      answer = failed(id, asFailure(error, type, this.log));
-    } finally {
-      this.running.delete(key);
+      fail(error);
     }
-    const text = format(answer);
+  }
+
+  private send(client: Client, key: string, text: string): void {
     if (this.isOver) return;
     this.keep(key, text);
-    entry.client.send(text);
+    client.send(text);
   }
 
   private admit(type: string): Handler {
@@ -134,49 +198,6 @@ export class Desk implements Disposable {
     if (this.running.size >= MOST_RUNNING)
       throw new Failure("bridge.busy", `${MOST_RUNNING} requests of this run wait already`);
     return handler;
-  }
-
-  /** Whatever the handler does, the answer comes when it is aborted or out of time. */
-  private async perform(
-    handler: Handler,
-    id: string | number,
-    params: Params,
-    entry: Entry,
-  ): Promise<unknown> {
-    const { signal } = entry.abort;
-    const timer = startTimer(params["timeout"], entry.abort);
-    const aborted = new Promise<never>((_, reject) => {
-      signal.addEventListener("abort", () => reject(signal.reason as Failure), { once: true });
-    });
-    aborted.catch(() => undefined);
-    try {
-      const work = handler({
-        run: this.run.id,
-        name: this.run.name,
-        params,
-        signal,
-        progress: (value) => this.progress(entry, id, value),
-        onAdded: (listener) => {
-          entry.listeners.push(listener);
-          for (const value of entry.early.splice(0)) listener(value);
-        },
-      });
-      return await Promise.race([work, aborted]);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  private progress(entry: Entry, id: string | number, value: unknown): void {
-    if (!entry.abort.signal.aborted)
-      entry.client.send(format({ type: "$/progress", params: { id, value } }));
-  }
-
-  private add(key: string, value: unknown): void {
-    const entry = this.running.get(key);
-    if (!entry) return;
-    if (!entry.listeners.length && entry.early.length < MOST_KEPT) entry.early.push(value);
-    for (const listener of entry.listeners) listener(value);
   }
 
   private keep(key: string, text: string): void {
@@ -192,15 +213,6 @@ export class Desk implements Disposable {
 
 function keyOf(client: Client, id: string | number): string {
   return `${client.key} ${typeof id} ${id}`;
-}
-
-function startTimer(timeout: unknown, abort: AbortController): NodeJS.Timeout | undefined {
-  if (typeof timeout !== "number" || !(timeout >= 0)) return undefined;
-  const late = (): void =>
-    abort.abort(
-      new Failure("bridge.timed_out", `There was no answer in ${timeout / 1000} seconds`),
-    );
-  return setTimeout(late, Math.min(timeout, 2 ** 31 - 1));
 }
 
 function asFailure(error: unknown, type: string, log: Log): Failure {
