@@ -20,6 +20,8 @@ class Entrant:
     a tenth of a second."""
     needs_editor: bool = False
     """Lives in a real VS Code in a real browser; is handed where they are."""
+    only: str = ""
+    """The one case it can take part in; empty: any."""
 
     @property
     def is_peer(self) -> bool:
@@ -43,6 +45,12 @@ BASCULE_WINDOW = Entrant(
     "bascule_window",
     pace="slow",
     needs_editor=True,
+)
+BASCULE_BRIDGE = Entrant(
+    "bascule-bridge",
+    "a script's questions to the extension's run bridge, by `vscode_bridge`'s client",
+    "bascule_bridge",
+    only="bridge",
 )
 OPENHANDS_TMUX = Entrant(
     "openhands-v1-tmux",
@@ -73,7 +81,7 @@ SWE_REX = Entrant(
 ENTRANTS: tuple[Entrant, ...] = (
     *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_HTTP, BASCULE_HTTP_BARE),
     *(OPENHANDS_TMUX, OPENHANDS_PTY, OPENHANDS_SERVER, SWE_REX),
-    BASCULE_WINDOW,
+    *(BASCULE_BRIDGE, BASCULE_WINDOW),
 )
 NOT_IN_A_HURRY: frozenset[Entrant] = frozenset({OPENHANDS_PTY, OPENHANDS_SERVER})
 """Slow to load and without a goal of ours: a quick run leaves them out."""

@@ -109,7 +109,7 @@ class Run:
                 yield Step(case, entrant, number)
 
     def _rounds(self, case: Case, entrant: Entrant) -> int:
-        if case.is_in_editor is not entrant.needs_editor:
+        if case.is_in_editor is not entrant.needs_editor or entrant.only not in ("", case.name):
             return 0
         return case.rounds(entrant, self._effort)
 
