@@ -43,6 +43,7 @@ from .marks import (
     without_prompt,
 )
 from .output import Output
+from .pty_bash import PtyBash
 from .settings import ShellSettings
 
 logger = logging.getLogger(__name__)
@@ -234,24 +235,12 @@ class PtyShell(Shell):
         cwd = self._cwd
         if self._had_life and not await asyncio.to_thread(Path(cwd).is_dir):
             cwd = str(self._settings.working_dir)
-        bash = BashProcess(
-            on_output=self._on_output,
-            on_said=self._on_said,
-            on_end=self._on_end,
-            on_replaced=self._on_replaced,
-        )
+        bash = self._make_bash()
         self._said = self._rest = b""
         self._status, self._options = 0, ""
         self._is_settled = self._is_calm = self._was_disturbed = False
         self._background.clear()
-        await bash.start(
-            self._keeper,
-            cwd=cwd,
-            env={**self._env, "PWD": cwd},
-            account=self._settings.account,
-            size=(self._settings.rows, self._settings.columns),
-            load_rc=self._settings.load_rc,
-        )
+        await bash.start(self._keeper, cwd=cwd, env={**self._env, "PWD": cwd})
         if self._closed:
             await self._keeper.end(bash.pid)
             bash.close()
@@ -259,6 +248,15 @@ class PtyShell(Shell):
         self._cwd = cwd
         self._bash = bash
         self._had_life = True
+
+    def _make_bash(self) -> BashProcess:
+        return PtyBash(
+            self._settings,
+            on_output=self._on_output,
+            on_said=self._on_said,
+            on_end=self._on_end,
+            on_replaced=self._on_replaced,
+        )
 
     async def _go_on(self, command: CmdRun) -> CmdOutput:
         """Read on from the running command, after typing into it if asked."""
