@@ -13,9 +13,9 @@ that into a file, and remembers who ended; the next server is handed all of it.
 Messages are JSON behind a four-byte length; `fds` counts the descriptors that come along. In:
 `spawn {id, argv, env, cwd, uid, gid, groups, terminal}` with two (the terminal and the command
 channel; input and output of a program that has no terminal), `end {pid, grace}`,
-`hold {key, spool}` with some, `release {key}`, `leave`. Out: `spawned {id, pid}`, `failed {id, error, where}`,
-`exited {pid, status}`, `ended {pid}`; to a further server `held {key, fds}` for each, then
-`found {statuses, lost}`, or `busy`.
+`hold {key, spool}` with some, `release {key}`, `leave`. Out: `spawned {id, pid}`,
+`failed {id, error, where}`, `exited {pid, status}`, `ended {pid}`; to a further server
+`held {key, fds}` for each, then `found {statuses, lost}`, or `busy`.
 """
 
 from __future__ import annotations

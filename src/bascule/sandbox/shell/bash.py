@@ -38,6 +38,9 @@ class BashProcess(ABC):
     opened it.
     """
 
+    _hearing = 0
+    """How the channel is read. With MSG_PEEK what bash says stays there until it was acted on."""
+
     def __init__(
         self,
         *,
@@ -111,7 +114,7 @@ class BashProcess(ABC):
                 terminal=terminal,
                 channel=theirs.fileno(),
                 account=settings.account,
-                on_exit=self._exited,
+                on_exit=self.ended,
             )
         finally:
             theirs.close()
@@ -270,8 +273,10 @@ class BashProcess(ABC):
     def _channel_readable(self) -> None:
         assert self._channel is not None
         try:
-            if said := self._channel.recv(_SAID):
+            if said := self._channel.recv(_SAID, self._hearing):
                 self._on_said(said)
+                if self._hearing and self._channel is not None:
+                    self._channel.recv(len(said))
                 return
         except BlockingIOError:
             return
@@ -294,7 +299,8 @@ class BashProcess(ABC):
         if not self._unsent:
             self._loop.remove_writer(self._channel)
 
-    def _exited(self, status: int) -> None:
+    def ended(self, status: int) -> None:
+        """The keeper says so: deliver what is left, then tell the owner."""
         if not self.is_alive:
             self._ended_at_once = status
             return

@@ -68,6 +68,9 @@ class PtyShell(Shell):
     Bash is started with the first command. `run` must be called from one event loop.
     """
 
+    _can_be_calm = True
+    """All that was printed can be had the moment bash tells of an end."""
+
     def __init__(
         self,
         name: str,
@@ -215,9 +218,12 @@ class PtyShell(Shell):
         if self._is_calm:
             bash.drain()  # what a process that outlived its command printed since
             self._start_output(execution)
+        self._tell(bash, execution, line)
+        return await self._answer(command, execution)
+
+    def _tell(self, bash: BashProcess, execution: Execution, line: bytes) -> None:
         bash.tell(line)
         execution.tell()
-        return await self._answer(command, execution)
 
     async def _ready_bash(self, execution: Execution) -> BashProcess:
         """A bash that reads lines; started if there is none."""
@@ -410,7 +416,14 @@ class PtyShell(Shell):
         if execution.is_printed or not (execution.is_marked or end.is_marked):
             self._finish(execution, end)
         else:  # the mark follows at once, unless a signal got in between
-            execution.later(_PATIENCE / 10, lambda: self._finish(execution, end))
+            execution.later(_PATIENCE / 10, lambda: self._finish_without_mark(execution, end))
+
+    def _finish_without_mark(self, execution: Execution, end: End) -> None:
+        def finish() -> None:
+            if not execution.is_over:
+                self._finish(execution, end)
+
+        self._require_bash().after_output(finish)
 
     def _finish(self, execution: Execution, end: End) -> None:
         if self._rest and not execution.is_printed:
@@ -433,7 +446,7 @@ class PtyShell(Shell):
             self._begin_sync()
         elif end.status in _STOPPED:
             self._was_disturbed = True  # bash tells of it, and of its end, when it comes to it
-        self._is_calm = end.is_calm and not self._was_disturbed
+        self._is_calm = self._can_be_calm and end.is_calm and not self._was_disturbed
         self._end_execution(execution, end.status, end.background_pid)
 
     def _was_refused(self, execution: Execution) -> bool:
