@@ -41,6 +41,7 @@ LAST_WORDS = 5.0
 """Seconds the final clean-up may take; a process it may not signal must not keep it for ever."""
 
 PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
+MOST_STATUSES = 256
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _prctl = _libc.prctl
@@ -51,10 +52,12 @@ def main(socket_fd: int, directory: str | None, seconds: float) -> None:
     os.set_inheritable(socket_fd, False)
     link = socket.socket(fileno=socket_fd)
     door = open_door(directory) if directory is not None and seconds else None
-    Keeper(link, door, seconds).serve()
-    kill_below(os.getpid(), time.monotonic() + LAST_WORDS)
-    if directory is not None:
-        shutil.rmtree(directory, ignore_errors=True)
+    try:
+        Keeper(link, door, seconds).serve()
+    finally:
+        kill_below(os.getpid(), time.monotonic() + LAST_WORDS)
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def open_door(directory: str) -> socket.socket:
@@ -100,7 +103,11 @@ class Keeper:
     def serve(self) -> None:
         """Until the other end closes, and no other server comes, or a SIGTERM or SIGHUP comes."""
         while self.alone_until is None or time.monotonic() < self.alone_until:
-            for fd, _ in self.poll.poll(self.patience()):
+            ready = [fd for fd, _ in self.poll.poll(self.patience())]
+            # First that a server is gone, then that another one knocks.
+            for fd in sorted(
+                ready, key=lambda fd: self.door is not None and fd == self.door.fileno()
+            ):
                 if fd == self.wake_in:
                     if set(os.read(fd, 4096)) & {signal.SIGTERM, signal.SIGHUP}:
                         return
@@ -108,13 +115,14 @@ class Keeper:
                     if not self.receive() and not self.wait_for_another():
                         return
                 elif self.door is not None and fd == self.door.fileno():
-                    self.let_in(self.door)
+                    if self.link is None or self.link.fileno() not in ready:
+                        self.let_in(self.door)
                 elif fd in self.spools():
                     if not self.spools()[fd].move():
                         self.poll.unregister(fd)
                 elif fd in self.starting:
                     self.started(fd)
-                else:
+                elif any(fd in ending.waiting for ending in self.endings.values()):
                     self.poll.unregister(fd)
                     os.close(fd)
                     for ending in self.endings.values():
@@ -249,8 +257,10 @@ class Keeper:
             if pid in self.shells:
                 self.shells.discard(pid)
                 code = os.waitstatus_to_exitcode(status)
-                if self.link is None:
+                if self.door is not None:  # who is told now may be dying
                     self.statuses[pid] = code
+                    for oldest in list(self.statuses)[:-MOST_STATUSES]:
+                        del self.statuses[oldest]
                 self.send(op="exited", pid=pid, status=code)
                 if pid in self.endings:
                     self.finish(self.endings[pid])

@@ -250,7 +250,10 @@ class Keeper(Closable):
         self._link.setblocking(True)
         try:
             sent = socket.send_fds(self._link, [frame], fds) if fds else self._link.send(frame)
-            self._link.sendall(frame[sent:])
+            if sent < len(
+                frame
+            ):  # an empty rest would fail when the keeper has done as it was told
+                self._link.sendall(frame[sent:])
         except OSError as error:
             self._lose("it closed its end")
             raise SandboxDied("the process that keeps this sandbox's shells has ended") from error
@@ -323,6 +326,7 @@ class Keeper(Closable):
                         "stop it first, or choose another directory"
                     )
                 )
+                self._lose("it has another server")
 
     def _lose(self, why: str) -> None:
         """The keeper is gone, and with it every shell."""

@@ -47,17 +47,19 @@ class ControlReader:
         self._unfinished = b""
         self._reply: list[str] | None = None
 
-    def feed(self, data: bytes) -> list[Event]:
-        """The events that are complete now. Pieces of one pane that follow each other are one."""
+    def feed(self, data: bytes, *, merge: bool = True) -> list[Event]:
+        """The events that are complete now. Pieces of one pane that follow each other are one,
+        unless they are wanted each by itself, with its own position."""
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")
         events: list[Event] = []
-        pane, pieces = b"", [b""]
+        pane, pieces = b"", list[bytes]()
         for line in lines:
             is_output = self._reply is None and line.startswith(_OUTPUT)
             whose, _, piece = line[len(_OUTPUT) :].partition(b" ") if is_output else (b"", b"", b"")
-            if pieces and pane and whose != pane:
+            is_next = whose != pane or not merge
+            if pane and is_next:
                 events.append(PaneOutput(pane.decode(), unescaped(b"".join(pieces)), self.position))
-            if whose != pane:
+            if is_next:
                 pane, pieces = whose, []
             self.position += len(line) + 1
             if is_output:

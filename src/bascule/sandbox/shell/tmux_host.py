@@ -206,7 +206,7 @@ class TmuxHost(Closable):
         self._loop = asyncio.get_running_loop()
         while data := await asyncio.to_thread(os.pread, self._stream, _READ, self._end):
             self._end += len(data)
-            self._take(data)
+            self._take(data, merge=False)  # panes know which of it they have seen
         # Replies to the server before, which nobody waits for, come first.
         nonce = new_nonce()
         synced: asyncio.Future[Reply] = self._loop.create_future()
@@ -358,8 +358,8 @@ class TmuxHost(Closable):
         if self.position - self._trimmed > _TRIM:
             self._trim()
 
-    def _take(self, data: bytes) -> None:
-        for event in self._reader.feed(data):
+    def _take(self, data: bytes, *, merge: bool = True) -> None:
+        for event in self._reader.feed(data, merge=merge):
             if isinstance(event, PaneOutput):
                 self._pass_on(event)
             elif self._replies:
