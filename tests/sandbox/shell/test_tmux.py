@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -64,10 +64,12 @@ class TestTmuxShell(ShellSuite):
 
 
 @pytest.fixture
-def state_dir() -> Iterator[Path]:
-    """Short, as the name of a socket has to be."""
+async def state_dir() -> AsyncIterator[Path]:
+    """Short, as the name of a socket has to be; what a failed test leaves there is ended."""
     with tempfile.TemporaryDirectory(prefix="bsc-") as directory:
         yield Path(directory, "state")
+        async with await restored(ShellSettings(state_dir=Path(directory, "state"))):
+            pass
 
 
 @pytest.fixture
@@ -223,7 +225,8 @@ async def test_a_shell_that_ended_while_no_server_was_there_says_how(kept: Shell
 async def test_closing_the_next_server_leaves_nothing(kept: ShellSettings) -> None:
     mark = f"66{os.getpid()}"
     await killed_server(kept, f"setsid sleep {mark}1 & {GO}; sleep {mark}2")
-    assert sleepers(mark) == {f"{mark}1", f"{mark}2"}
+    while sleepers(mark) != {f"{mark}1", f"{mark}2"}:
+        await asyncio.sleep(0.01)
     async with await restored(kept):
         pass
     assert sleepers(mark) == set()

@@ -52,8 +52,9 @@ def main(socket_fd: int, directory: str | None, seconds: float) -> None:
     os.set_inheritable(socket_fd, False)
     link = socket.socket(fileno=socket_fd)
     door = open_door(directory) if directory is not None and seconds else None
+    keeper = Keeper(link, door, seconds)  # whose link is open until all is done
     try:
-        Keeper(link, door, seconds).serve()
+        keeper.serve()
     finally:
         kill_below(os.getpid(), time.monotonic() + LAST_WORDS)
         if directory is not None:

@@ -134,6 +134,8 @@ class TmuxHost(Closable):
             await asyncio.wait([opening])
         if (pane := self.panes.pop(name, None)) is not None:
             self.leave(pane)
+            if self.is_running:  # now, so that the name is free for the next command
+                self._tell(f"kill-pane -t {pane.id}", None)
             end_process(pane.parked)
 
     async def _open_pane(self, name: str, rows: int, columns: int) -> Pane:
