@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from benchmarks.entrants import (
     BASCULE,
     BASCULE_HTTP,
+    BASCULE_TMUX,
     BASCULE_WINDOW,
     OPENHANDS_TMUX,
     RAW,
@@ -126,6 +127,13 @@ def goals(endurance: int) -> Sequence[Goal]:
             "`true` in process, faster than SWE-ReX",
             ratio("latency", SWE_REX, here, "median"),
             300,
+            "x",
+            is_floor=True,
+        ),
+        Goal(
+            "`true` in a tmux shell, faster than OpenHands V1's, tmux too",
+            ratio("latency", OPENHANDS_TMUX, BASCULE_TMUX, "median"),
+            20,
             "x",
             is_floor=True,
         ),

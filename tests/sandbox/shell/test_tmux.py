@@ -19,7 +19,7 @@ from bascule.core.contracts import Shell
 from bascule.core.errors import InvalidSetting, MissingTool, SandboxStartFailed
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.sandbox.shell.shells import Shells
-from tests.contracts.shell import ShellSuite, read_on_until, run, sleepers, typed
+from tests.contracts.shell import ShellSuite, read_on_until, run, sleepers, started, typed
 
 SERVER = """
 import asyncio, sys
@@ -276,11 +276,9 @@ async def test_a_killed_keeper_takes_tmux_along_and_a_new_one_comes(tmp_path: Pa
         keeper = int(
             (await shells.run(CmdRun(f"x=1; sleep {mark} & echo $PPID"))).content.split()[-1]
         )
-        running = asyncio.create_task(shells.run(CmdRun("sleep 60")))
-        while not shells.get("").is_running:
-            await asyncio.sleep(0)
+        await started(shells.get("main"), "echo ready; sleep 60")
         os.kill(keeper, signal.SIGKILL)
-        assert (await running).metadata.shell_ended
+        assert (await run(shells.get("main"), "")).metadata.shell_ended
         answer = await shells.run(CmdRun("echo $x."))
         assert (answer.content, answer.metadata.new_shell) == (".\n", True)
 

@@ -50,11 +50,7 @@ class Shells(Closable):
             tempfile.gettempdir(), f"bascule-{os.urandom(8).hex()}"
         )
         self._keeper = Keeper(directory=self._dir if self._own_dir else None)
-        self._host = TmuxHost(
-            settings.state_dir or self._dir / "tmux",
-            keep_for=settings.keep_for if settings.state_dir else 0.0,
-            limit=settings.log_limit,
-        )
+        self._host = self._new_host()
         self._environment: Mapping[str, str] | None = None
         self._shells: dict[str, PtyShell] = {}
         self._listeners: list[OnProgress] = []
@@ -87,11 +83,7 @@ class Shells(Closable):
                 self._recall(record, found)
         if not self._shells:
             await self._host.aclose()  # which ends what is there
-            self._host = TmuxHost(
-                self._host.directory,
-                keep_for=self._settings.keep_for,
-                limit=self._settings.log_limit,
-            )
+            self._host = self._new_host()
             return
         await self._host.resume()
 
@@ -129,6 +121,15 @@ class Shells(Closable):
             make = self._make_tmux if is_tmux else self._make
             shell = self._shells[name] = make(name, self._settings)
         return shell
+
+    def _new_host(self) -> TmuxHost:
+        settings = self._settings
+        return TmuxHost(
+            settings.state_dir or self._dir / "tmux",
+            keep_for=settings.keep_for if settings.state_dir else 0.0,
+            limit=settings.log_limit,
+            working_dir=settings.working_dir,
+        )
 
     def _kind_of(self, name: str) -> ShellKind:
         return self._settings.kinds.get(name, self._settings.kind)

@@ -82,8 +82,9 @@ class Pane:
 class TmuxHost(Closable):
     """Starts tmux with the first pane. Closing ends it and everything that runs in its panes."""
 
-    def __init__(self, directory: Path, *, keep_for: float, limit: int) -> None:
+    def __init__(self, directory: Path, *, keep_for: float, limit: int, working_dir: Path) -> None:
         self.directory = directory
+        self._working_dir = working_dir
         self.socket = directory / "tmux"
         self.keeper = Keeper(directory=directory, keep_for=keep_for)
         self._limit = limit
@@ -134,8 +135,9 @@ class TmuxHost(Closable):
             await asyncio.wait([opening])
         if (pane := self.panes.pop(name, None)) is not None:
             self.leave(pane)
-            if self.is_running:  # now, so that the name is free for the next command
-                self._tell(f"kill-pane -t {pane.id}", None)
+            if self.is_running:  # waited for, so that the name is free
+                with contextlib.suppress(SandboxStartFailed, SandboxDied):  # it is gone already
+                    await self._ask(f"kill-pane -t {pane.id}")
             end_process(pane.parked)
 
     async def _open_pane(self, name: str, rows: int, columns: int) -> Pane:
@@ -187,6 +189,7 @@ class TmuxHost(Closable):
 
         `resume` is to be called once all who listen to panes are back.
         """
+        self._ensure_short()
         found = await self.keeper.find()
         if found is None:
             return None
@@ -276,11 +279,7 @@ class TmuxHost(Closable):
     def _prepare(self) -> list[str]:
         """Blocks: a directory of its own, with no other tmux in it; the command that starts one."""
         tmux = find_tmux()
-        if len(os.fsencode(self.socket)) > _LONGEST_SOCKET:
-            raise InvalidSetting(
-                f"{self.directory} is too long a name for the sockets of tmux shells; choose a "
-                f"directory of at most {_LONGEST_SOCKET - len('/keeper')} bytes"
-            )
+        self._ensure_short()
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.socket.exists():  # its keeper was killed
             subprocess.run(
@@ -288,10 +287,18 @@ class TmuxHost(Closable):
             )
         configuration = self.directory / "tmux.conf"
         configuration.write_text(_CONFIGURATION)
+        (self.directory / "workspace").write_text(f"{self._working_dir}\n")
         self._stream_path.unlink(missing_ok=True)
         self._position_path.unlink(missing_ok=True)
         self._open_stream()
         return [tmux, "-S", str(self.socket), "-f", str(configuration)]
+
+    def _ensure_short(self) -> None:
+        if len(os.fsencode(self.socket)) > _LONGEST_SOCKET:
+            raise InvalidSetting(
+                f"{self.directory} is too long a name for the sockets of tmux shells; choose a "
+                f"directory of at most {_LONGEST_SOCKET - len('/keeper')} bytes"
+            )
 
     async def _park(self, pane: str) -> Pane:
         parked = asyncio.get_running_loop().create_future()
