@@ -33,6 +33,12 @@ BASCULE = Entrant("bascule", "Bascule in process, on uvloop", "bascule_local", (
 BASCULE_ASYNCIO = Entrant(
     "bascule-asyncio", "Bascule in process, on plain asyncio", "bascule_local", ("asyncio",)
 )
+BASCULE_TMUX = Entrant(
+    "bascule-tmux",
+    "Bascule in process, on uvloop, its shells on tmux",
+    "bascule_local",
+    ("uvloop", "tmux"),
+)
 BASCULE_HTTP = Entrant(
     "bascule-http", "Bascule's action server over HTTP, by `RemoteRuntime`", "bascule_remote"
 )
@@ -79,10 +85,13 @@ SWE_REX = Entrant(
 )
 
 ENTRANTS: tuple[Entrant, ...] = (
-    *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_HTTP, BASCULE_HTTP_BARE),
+    *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_TMUX, BASCULE_HTTP, BASCULE_HTTP_BARE),
     *(OPENHANDS_TMUX, OPENHANDS_PTY, OPENHANDS_SERVER, SWE_REX),
     *(BASCULE_BRIDGE, BASCULE_WINDOW),
 )
 NOT_IN_A_HURRY: frozenset[Entrant] = frozenset({OPENHANDS_PTY, OPENHANDS_SERVER})
 """Slow to load and without a goal of ours: a quick run leaves them out."""
-OURS: tuple[Entrant, ...] = (BASCULE, BASCULE_ASYNCIO, BASCULE_HTTP, BASCULE_HTTP_BARE)
+OURS: tuple[Entrant, ...] = (
+    *(BASCULE, BASCULE_ASYNCIO, BASCULE_TMUX),
+    *(BASCULE_HTTP, BASCULE_HTTP_BARE),
+)

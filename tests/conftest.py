@@ -27,7 +27,7 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     ),
     *(("os.pread", "sandbox/shell/log.py", name) for name in ("read", "_lines")),
     # /proc is memory; bash and Python are looked for on a PATH that is cached anyway.
-    *((call, "sandbox/shell/bash.py", "start") for call in ("os.stat", "os.access")),
+    *((call, "sandbox/shell/bash.py", "_spawn") for call in ("os.stat", "os.access")),
     *((call, "sandbox/shell/answers.py", "_interpreter") for call in ("os.stat", "os.access")),
     ("os.stat", "sandbox/shell/bash.py", "_channel_readable"),
     ("os.readlink", "sandbox/shell/bash.py", "directory"),
@@ -38,6 +38,15 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
         ("io.BufferedReader.read", "sandbox/shell/bash.py", name)
         for name in ("environment", "is_other_shell")
     ),
+    # The same for a shell on tmux: its log and directory, its terminal, /proc. Where it stands is
+    # written to the page cache, as the log is; so is what tmux says, by the kernel itself.
+    *((f"os.{call}", "sandbox/shell/shells.py", "_make_tmux") for call in ("mkdir", "stat")),
+    ("os.ftruncate", "sandbox/shell/log.py", "__init__"),
+    *(("os.open", "sandbox/shell/tmux_bash.py", name) for name in ("start", "_take_terminal")),
+    ("io.BufferedReader.read", "sandbox/shell/tmux_bash.py", "foreground"),
+    *((f"os.{call}", "sandbox/shell/tmux.py", "_save") for call in ("open", "pwrite")),
+    ("os.pread", "sandbox/shell/tmux_host.py", "_readable"),
+    *((f"os.{call}", "sandbox/shell/tmux_host.py", "_trim") for call in ("open", "pwrite")),
     # Once per endpoint, FastAPI looks where it was written, for the message of an error.
     *(
         (call, "fastapi/routing.py", "_extract_endpoint_context")

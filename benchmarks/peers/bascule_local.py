@@ -15,7 +15,7 @@ from bascule.core.actions import Action, CmdRun, FileEdit, FileRead, FileWrite
 from bascule.core.observations import Error, Observation
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
-from bascule.sandbox.shell.settings import ShellSettings
+from bascule.sandbox.shell.settings import ShellKind, ShellSettings
 from benchmarks.peers.serve import serve
 from benchmarks.peers.subject import Answer, Files, Refused, Subject
 
@@ -23,10 +23,11 @@ from benchmarks.peers.subject import Answer, Files, Refused, Subject
 class BasculeLocal(Subject[str], Files):
     """A shell is a name; bash starts with its first command."""
 
-    name = "bascule"
     starts_with_first_command = True
 
-    def __init__(self) -> None:
+    def __init__(self, kind: ShellKind) -> None:
+        self.name = "bascule-tmux" if kind == "tmux" else "bascule"
+        self._kind = kind
         self._made: Sandbox | None = None
         self._names = map("shell-{}".format, itertools.count())
 
@@ -34,7 +35,7 @@ class BasculeLocal(Subject[str], Files):
         return {"bascule": bascule.__version__}
 
     async def start(self) -> None:
-        self._made = _new_sandbox()
+        self._made = self._new_sandbox()
         await self._made.shells.run(CmdRun("true"))
 
     async def stop(self) -> None:
@@ -54,7 +55,7 @@ class BasculeLocal(Subject[str], Files):
 
     async def start_cold(self) -> float:
         began = perf_counter()
-        sandbox = _new_sandbox()
+        sandbox = self._new_sandbox()
         await sandbox.shells.run(CmdRun("true"))
         seconds = perf_counter() - began
         await sandbox.aclose()
@@ -75,14 +76,14 @@ class BasculeLocal(Subject[str], Files):
             raise Refused(seen.content)
         return seen
 
+    def _new_sandbox(self) -> Sandbox:
+        shells = ShellSettings(working_dir=Path.cwd(), kind=self._kind)
+        return Sandbox(SandboxSettings(shells=shells))
+
     @property
     def _sandbox(self) -> Sandbox:
         assert self._made is not None
         return self._made
-
-
-def _new_sandbox() -> Sandbox:
-    return Sandbox(SandboxSettings(shells=ShellSettings(working_dir=Path.cwd())))
 
 
 def _run_on_uvloop(main: Coroutine[Any, Any, None]) -> None:
@@ -92,4 +93,5 @@ def _run_on_uvloop(main: Coroutine[Any, Any, None]) -> None:
 
 
 if __name__ == "__main__":
-    serve(BasculeLocal(), _run_on_uvloop if "uvloop" in sys.argv[1:] else asyncio.run)
+    kind: ShellKind = "tmux" if "tmux" in sys.argv[1:] else "pty"
+    serve(BasculeLocal(kind), _run_on_uvloop if "uvloop" in sys.argv[1:] else asyncio.run)

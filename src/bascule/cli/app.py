@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = {
     "windows": "List the VS Code windows of the hub.",
     "exec": "Run one command in a sandbox and exit with its status.",
     "shell": "Type commands into a sandbox's shell.",
+    "attach": "Look into a sandbox's tmux shell and type into what runs there.",
     "serve": "Run the hub where VS Code windows and agents meet.",
     "token": "Show the hub's first token, or make others.",
     "editor": "Install the VS Code that `up` opens in a browser.",

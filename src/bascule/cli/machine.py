@@ -101,7 +101,7 @@ def ripgrep() -> Finding:
 
 
 def tmux() -> Finding:
-    return _program("tmux", "shells that people can attach to will need it")
+    return _program("tmux", "shells that people can attach to need it")
 
 
 def node() -> Finding:

@@ -11,7 +11,7 @@ import logging
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,6 +24,7 @@ from bascule.sandbox.shell.keeper import Account
 from bascule.sandbox.shell.settings import ShellSettings, find_account
 
 from .logs import configure_logging
+from .shell_kinds import HELP, with_kinds
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ _EPILOG = """\
 environment:
   SESSION_API_KEY            required: what requests must bring in X-Session-API-Key
   NO_CHANGE_TIMEOUT_SECONDS  seconds without new output after which a command is answered (10)
+  BASCULE_SHELLS             as --shells
   BASCULE_LOG                debug, info, warning or error (info)
 """
 
@@ -66,6 +68,9 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
         soft_timeout=_soft_timeout(environment),
         account=account,
     )
+    state_dir = given.state_dir and Path(given.state_dir).absolute()
+    shells = with_kinds(shells, given.shells, environment, state_dir=state_dir)
+    shells = replace(shells, keep_for=given.keep_shells)
     wanted = [f"the plugin {name}" for name in given.plugins]
     wanted += ["the browser"] if given.enable_browser else []
     wanted += ["BrowserGym"] if given.browsergym_eval_env else []
@@ -90,6 +95,15 @@ def _parser() -> argparse.ArgumentParser:
     add("port", type=_port, metavar="PORT", help="port to listen on; 0 takes a free one")
     add("--working-dir", required=True, metavar="DIR", help="where shells start")
     add("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    add("--shells", metavar="KIND", help=HELP)
+    add("--state-dir", metavar="DIR", help="where tmux shells wait for the next server; short")
+    add(
+        "--keep-shells",
+        type=_seconds,
+        default=ShellSettings().keep_for,
+        metavar="SECONDS",
+        help="how long they wait when the server was killed; 0: not at all (%(default)g)",
+    )
     add("--plugins", nargs="*", default=(), choices=PLUGINS, metavar="NAME", help=str(PLUGINS))
     add("--username", metavar="U", help="user to run shells as; the present one by default")
     add("--user-id", type=int, metavar="N", help="that user's id, or the user by id")
@@ -107,6 +121,16 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 65535")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return seconds
 
 
 def _working_dir(text: str, account: Account | None) -> Path:

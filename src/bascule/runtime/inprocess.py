@@ -29,6 +29,7 @@ class InProcessRuntime(Runtime):
 
     async def connect(self) -> None:
         self._sandbox = await asyncio.to_thread(Sandbox, self._settings)
+        await self._sandbox.shells.restore()
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         return await self._sandbox.act(action, on_progress=on_progress)

@@ -25,7 +25,7 @@ class SandboxServer(Closable):
 
     Stopping answers everybody who still waits, with 503 and `sandbox.died`, and then ends every
     process the sandbox started. If the server itself is killed, the keeper of its shells ends
-    them.
+    them, or keeps them for the next server if that was asked for (`ShellSettings.state_dir`).
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class SandboxServer(Closable):
         sock, parts = await asyncio.to_thread(self._make_parts)
         self._socket, self._parts = sock, parts
         self._port = sock.getsockname()[1]
+        await parts[0].shells.restore()
         await parts[2].start(sock)
         logger.info("the sandbox answers at %s", self.url)
 
