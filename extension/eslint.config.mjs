@@ -48,7 +48,7 @@ export default ts.config(
     // What scripts reach the window by; its server and its rules know no VS Code.
     inward(["src/bridge/**"], "**/actions/*", "**/terminal/*", "**/views/*", "**/hub/*"),
     inward(
-        ["src/bridge/{consent,desk,form_page,messages,params,runs,server}.ts"],
+        ["src/bridge/{consent,desk,elsewhere,form_page,messages,params,runs,server}.ts"],
         "vscode",
         "**/actions/*",
         "**/terminal/*",

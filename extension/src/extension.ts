@@ -62,6 +62,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     context,
     shells,
     texts,
+    bridge: bridge.elsewhere,
     log,
     connection: () => session.current,
     onChanged: (change) => {

@@ -19,6 +19,7 @@ from playwright.async_api import FrameLocator, Page, expect
 
 import vscode_bridge as vscode
 from bascule.bridge import BridgeClient, Endpoint, RunTransport
+from bascule.bridge.hub import HubTransport
 from vscode_bridge import aio
 
 from .code_server import CodeServer
@@ -369,6 +370,27 @@ async def test_a_net_is_run_with_its_path_as_one_argument(
     assert said["cwd"] == str(window.folder)
     assert said["chat"] == "4"
     assert not (window.folder / "hacked").exists()
+
+
+async def test_a_program_elsewhere_asks_through_the_hub(rig: Rig, window: EditorWindow) -> None:
+    token = await rig.agent_token()
+    bridge = BridgeClient(HubTransport(rig.url, token, window=window.id))
+    vscode.use(bridge)
+    try:
+        stream = aio.chat("Count", stream=True)
+        assert "".join([piece async for piece in stream]) == "one two three"
+        with pytest.raises(vscode.ChatUnavailable, match="no language model 'gpt'") as caught:
+            await aio.chat("?", model="gpt")
+        assert caught.value.detail == {"models": ["adder"]}
+
+        async with aio.progress("Far work") as bar:
+            await bar.update("half way")
+            toast = window.page.locator(".notification-toast", has_text="half way")
+            await rig.on(expect(toast).to_be_visible())
+        await rig.on(expect(toast).to_be_hidden())
+    finally:
+        vscode.use(None)
+        await asyncio.to_thread(bridge.close)
 
 
 async def test_the_token_dies_with_its_terminal(

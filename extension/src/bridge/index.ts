@@ -13,6 +13,7 @@ import { DebugBridge } from "./debugging";
 import type { Handlers } from "./desk";
 import { dialogs } from "./dialogs";
 import { EDITS, Editors } from "./editors";
+import { Elsewhere } from "./elsewhere";
 import { forms } from "./form";
 import { Launcher } from "./launch";
 import { Outputs } from "./outputs";
@@ -27,7 +28,7 @@ export interface BridgeParts {
 
 /** The window's answers, for whatever brings questions; with the commands that start runs. */
 export function buildBridge({ context, addText, log }: BridgeParts): Disposable & {
-  handlers: Handlers;
+  elsewhere: Elsewhere;
 } {
   const owned = new Disposables();
   const consent = new RunConsent({
@@ -71,7 +72,7 @@ export function buildBridge({ context, addText, log }: BridgeParts): Disposable 
   };
   command(Command.runNet, (given) => launcher.runNet(given));
   command(Command.openBridgedTerminal, () => launcher.openTerminal());
-  return { handlers, dispose: () => owned.dispose() };
+  return { elsewhere: new Elsewhere(handlers, log), dispose: () => owned.dispose() };
 }
 
 /** What went wrong is shown to the user who asked for it. */
