@@ -46,6 +46,8 @@ class Workbench(Closable):
         }
         self._stack = contextlib.AsyncExitStack()
         self.hub_url = ""
+        self.local_hub_url = ""
+        self.vscode_url = ""
         self.address = ""
         """What to open in a browser; empty when there is no VS Code."""
         self.complaint = ""
@@ -54,6 +56,7 @@ class Workbench(Closable):
     async def start(self) -> None:
         hub = await self._open_hub()
         self.hub_url = hub.url
+        self.local_hub_url = hub.local_url
         state = self._settings.state()
         await asyncio.to_thread(self._stack.enter_context, announced(state, hub.local_url))
         try:
@@ -98,6 +101,7 @@ class Workbench(Closable):
         )
         server = VSCodeServer(installation, settings)
         await self._stack.enter_async_context(server)
+        self.vscode_url = server.url
         self.address = server.address(self._folder)
 
 
