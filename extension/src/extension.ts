@@ -2,7 +2,7 @@
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { SCHEME, Texts } from "./actions/texts";
-import { buildExecutor, buildShells } from "./build";
+import { buildBrowser, buildExecutor, buildShells } from "./build";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import { Courier } from "./hub/courier";
@@ -55,8 +55,10 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const spotlight = new Spotlight(log);
   const status = new Status();
   const shells = buildShells(key, log);
+  const browser = await buildBrowser(key, () => session.current?.hub ?? "", log);
   const executor = buildExecutor({
     context,
+    browser,
     shells,
     texts,
     log,
@@ -109,6 +111,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   subscriptions.push(
     vscode.window.registerUriHandler({ handleUri: (uri) => session.openLink(uri) }),
   );
+  if (browser) subscriptions.push(browser);
   await session.connectBySettings();
 }
 

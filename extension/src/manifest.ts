@@ -21,6 +21,7 @@ export interface Settings {
   allowOutside: string[];
   allowedCommands: string[];
   reveal: boolean;
+  python: string;
   "terminal.kind": "own" | "integrated";
   "terminal.softTimeout": number;
   "terminal.outputLimit": number;
@@ -36,6 +37,7 @@ export const SettingNames: readonly (keyof Settings)[] = [
   "allowOutside",
   "allowedCommands",
   "reveal",
+  "python",
   "terminal.kind",
   "terminal.softTimeout",
   "terminal.outputLimit",

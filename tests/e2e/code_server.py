@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ SETTINGS: dict[str, Any] = {
     "terminal.integrated.enablePersistentSessions": False,
     "bascule.autoConnect": True,
     "bascule.consent": {"*": "allow"},
+    "bascule.python": sys.executable,
     "bascule.allowedCommands": ["workbench.action.*", "undo", "bascule.stop"],
 }
 """What every window has unless it says otherwise: no questions, no network, nothing by itself."""

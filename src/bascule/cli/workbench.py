@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -97,6 +98,7 @@ class Workbench(Closable):
             hub=hub.local_url,
             token=token,
             user={"security.workspace.trust.enabled": not self.is_trusted},
+            machine={"bascule.python": sys.executable},
             environment=self._environment,
         )
         server = VSCodeServer(installation, settings)

@@ -58,12 +58,15 @@ class PageServer:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.news = threading.Condition()
         self.released = threading.Event()
         pages = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                pages.asked.append(self.path)
+                with pages.news:
+                    pages.asked.append(self.path)
+                    pages.news.notify_all()
                 pages.answer(self)
 
             def log_message(self, *_: object) -> None:
@@ -80,6 +83,15 @@ class PageServer:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def wait_for(self, path: str, times: int, timeout: float) -> bool:
+        """Blocks until the page has been asked for that often; False if it was not in time."""
+
+        def enough() -> bool:
+            return sum(urlsplit(each).path == path for each in self.asked) >= times
+
+        with self.news:
+            return self.news.wait_for(enough, timeout)
 
     def answer(self, to: BaseHTTPRequestHandler) -> None:
         parts = urlsplit(to.path)
