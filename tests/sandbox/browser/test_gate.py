@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import socket
 import struct
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -54,6 +56,7 @@ async def through(gate: Gate, host: str, port: int) -> bytes:
         return await reader.read() if answer[1] == 0 else b""
     finally:
         writer.close()
+        await writer.wait_closed()
 
 
 @pytest.mark.parametrize(
@@ -82,6 +85,28 @@ async def test_other_ports_of_this_machine_are_reached(gate: Gate) -> None:
         port = other.sockets[0].getsockname()[1]
         assert await through(gate, "127.0.0.1", port) == b"the server"
         assert await through(gate, "localhost", port) == b"the server"
+
+
+async def test_a_quiet_connection_is_not_forgotten(gate: Gate) -> None:
+    said = asyncio.Event()
+    held = []
+
+    async def patient(*line: Any) -> None:
+        held.append((asyncio.current_task(), line))
+        writer = line[1]
+        await said.wait()
+        writer.write(b"late")
+        writer.close()
+
+    async with await asyncio.start_server(patient, "127.0.0.1", 0) as slow:
+        port = slow.sockets[0].getsockname()[1]
+        waiting = asyncio.ensure_future(through(gate, "127.0.0.1", port))
+        while not gate._serving:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.05)
+        gc.collect()
+        said.set()
+        assert await waiting == b"late"
 
 
 async def test_a_name_that_leads_here_is_refused_like_the_number(
@@ -118,6 +143,7 @@ async def test_what_is_no_connection_is_turned_away(gate: Gate) -> None:
         writer.write(nonsense)
         said = await reader.read()
         writer.close()
+        await writer.wait_closed()
         assert said in (b"", b"\x05\x00\x05\x07\x00\x01" + b"\0" * 6)
 
 

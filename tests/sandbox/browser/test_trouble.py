@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -147,7 +148,11 @@ async def test_a_crash_while_nobody_looks_is_told_with_the_next_action(
     assert "Next page" in seen.content
 
 
-async def test_the_worker_is_started_again_too(fragile: Visitor, pages: PageServer) -> None:
+async def test_the_worker_is_started_again_too(
+    fragile: Visitor, pages: PageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = logging.getLogger("bascule.sandbox.browser.browser")
+    monkeypatch.setattr(logger, "handle", lambda _: None)  # a log on disk would block the loop
     before = below(fragile.browser)
     worker = next(each for each in before if "bascule.sandbox.browser.worker" in each.cmdline())
     waiting = asyncio.ensure_future(fragile.browser.act(BrowseInteractive("noop(20000)")))

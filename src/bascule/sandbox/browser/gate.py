@@ -41,7 +41,8 @@ class Gate:
         self._server: asyncio.Server | None = None
         self._addresses: dict[int, set[Address]] = {}
         self._local_ports: set[int] = set()
-        self._open = 0
+        # The loop holds what it serves weakly: a quiet connection would be collected as garbage.
+        self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._troubles: dict[tuple[str, int], str] = {}
         self._kept: set[tuple[str, int]] = set()
         self.port = 0
@@ -56,6 +57,9 @@ class Gate:
     async def aclose(self) -> None:
         if self._server is not None:
             self._server.close()
+        for writer in self._serving.values():
+            writer.transport.abort()
+        await asyncio.gather(*self._serving, return_exceptions=True)
 
     def is_kept(self, address: Address, port: int) -> bool:
         """Whether pages may not reach it."""
@@ -82,15 +86,17 @@ class Gate:
         self._addresses.setdefault(port, set()).update(addresses)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving[task] = writer
         try:
-            if self._open <= _MOST_CONNECTIONS:
+            if len(self._serving) <= _MOST_CONNECTIONS:
                 await self._pass(reader, writer)
         except (OSError, EOFError, asyncio.LimitOverrunError):
             pass  # one end left; that is how connections end
         finally:
-            self._open -= 1
-            writer.close()
+            await _close(writer)
+            del self._serving[task]
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_CONNECT_TIMEOUT):
@@ -200,15 +206,14 @@ async def _join(
     here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    """Carry bytes both ways until both sides have ended."""
+    """Carry bytes both ways until the browser has had enough."""
+    answering = asyncio.ensure_future(_carry(there[0], here[1]))
     try:
-        async with asyncio.TaskGroup() as carrying:
-            carrying.create_task(_carry(here[0], there[1]))
-            carrying.create_task(_carry(there[0], here[1]))
-    except* OSError:
-        pass  # one side broke off; so does the other
+        await _carry(here[0], there[1])
     finally:
-        there[1].close()
+        answering.cancel()
+        await asyncio.gather(answering, return_exceptions=True)
+        await _close(there[1])
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -217,6 +222,12 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         await writer.drain()
     with suppress(OSError):
         writer.write_eof()
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 def _reason(error: Exception) -> str:

@@ -217,6 +217,7 @@ class Session(Closable):
     async def _look(self, *, with_tree: bool) -> _Sight:
         tab = await self._tabs.front()
         sight = _Sight(tab)
+        drawing = asyncio.ensure_future(photograph(tab.page, limit=self._settings.picture_limit))
         try:
             async with asyncio.timeout(_LOOK_TIMEOUT):
                 if with_tree:
@@ -227,8 +228,8 @@ class Session(Closable):
         except (Error, TimeoutError):
             tab.is_stuck = True
             self._notes.append("The page does not answer: a script in it may not end")
-            return sight
-        sight.picture = await photograph(tab.page, limit=self._settings.picture_limit)
+        finally:
+            sight.picture = await drawing
         return sight
 
     async def _told(
