@@ -41,12 +41,26 @@ def below(browser: Browser) -> list[psutil.Process]:
     return psutil.Process(browser._keeper._process.pid).children(recursive=True)
 
 
+def words_of(process: psutil.Process) -> list[str]:
+    """Its command line; nothing of one that has ended meanwhile."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def running(browser: Browser, word: str) -> list[psutil.Process]:
+    return [each for each in below(browser) if word in words_of(each)]
+
+
 def browser_process(browser: Browser) -> psutil.Process:
+    """The one that starts all others of Chromium."""
     return next(
         each
         for each in below(browser)
-        if each.name().startswith("chromium")
-        and not any(a.startswith("--type=") for a in each.cmdline())
+        if words_of(each)
+        and each.name().startswith("chromium")
+        and not any(word.startswith("--type=") for word in words_of(each))
     )
 
 
@@ -94,7 +108,7 @@ async def test_a_crash_of_the_page_is_told_and_the_next_has_a_new_tab(
     fragile: Visitor, pages: PageServer
 ) -> None:
     await fragile.browse(f"{pages.url}/next")
-    renderers = [each for each in below(fragile.browser) if "--type=renderer" in each.cmdline()]
+    renderers = running(fragile.browser, "--type=renderer")
     waiting = asyncio.ensure_future(fragile.do("noop(20000)"))
     await asyncio.sleep(0.3)
     for each in renderers:
@@ -154,7 +168,7 @@ async def test_the_worker_is_started_again_too(
     logger = logging.getLogger("bascule.sandbox.browser.browser")
     monkeypatch.setattr(logger, "handle", lambda _: None)  # a log on disk would block the loop
     before = below(fragile.browser)
-    worker = next(each for each in before if "bascule.sandbox.browser.worker" in each.cmdline())
+    (worker,) = running(fragile.browser, "bascule.sandbox.browser.worker")
     waiting = asyncio.ensure_future(fragile.browser.act(BrowseInteractive("noop(20000)")))
     await asyncio.sleep(0.2)
     worker.kill()
@@ -187,7 +201,7 @@ async def test_many_at_once_wait_for_one_start_and_take_turns(
         answers = await asyncio.gather(
             *(browser.act(Browse(f"{pages.url}{path}")) for path in paths)
         )
-        workers = [p for p in below(browser) if "bascule.sandbox.browser.worker" in p.cmdline()]
+        workers = running(browser, "bascule.sandbox.browser.worker")
 
     assert len(workers) == 1
     for path, seen in zip(paths, answers, strict=True):
