@@ -11,16 +11,24 @@ from time import perf_counter
 from typing import Any
 
 import bascule
-from bascule.core.actions import Action, CmdRun, FileEdit, FileRead, FileWrite
+from bascule.core.actions import (
+    Action,
+    Browse,
+    BrowseInteractive,
+    CmdRun,
+    FileEdit,
+    FileRead,
+    FileWrite,
+)
 from bascule.core.observations import Error, Observation
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellKind, ShellSettings
 from benchmarks.peers.serve import serve
-from benchmarks.peers.subject import Answer, Files, Refused, Subject
+from benchmarks.peers.subject import Answer, Files, Pages, Refused, Subject
 
 
-class BasculeLocal(Subject[str], Files):
+class BasculeLocal(Subject[str], Files, Pages):
     """A shell is a name; bash starts with its first command."""
 
     starts_with_first_command = True
@@ -29,6 +37,7 @@ class BasculeLocal(Subject[str], Files):
         self.name = "bascule-tmux" if kind == "tmux" else "bascule"
         self._kind = kind
         self._made: Sandbox | None = None
+        self._browsing: Sandbox | None = None
         self._names = map("shell-{}".format, itertools.count())
 
     def versions(self) -> dict[str, str]:
@@ -39,6 +48,7 @@ class BasculeLocal(Subject[str], Files):
         await self._made.shells.run(CmdRun("true"))
 
     async def stop(self) -> None:
+        await self.end_browser()
         await self._sandbox.aclose()
 
     async def open(self) -> str:
@@ -70,8 +80,25 @@ class BasculeLocal(Subject[str], Files):
     async def edit(self, path: str, old: str, new: str) -> None:
         await self._do(FileEdit(path, "str_replace", old_str=old, new_str=new))
 
-    async def _do(self, action: Action) -> Observation:
-        seen = await self._sandbox.act(action)
+    async def browse(self, url: str) -> str:
+        return (await self._do(Browse(url), self._with_browser)).content
+
+    async def interact(self, calls: str) -> str:
+        return (await self._do(BrowseInteractive(calls), self._with_browser)).content
+
+    async def end_browser(self) -> None:
+        sandbox, self._browsing = self._browsing, None
+        if sandbox is not None:
+            await sandbox.aclose()
+
+    @property
+    def _with_browser(self) -> Sandbox:
+        """One of its own, that nothing has been done in."""
+        self._browsing = self._browsing or self._new_sandbox()
+        return self._browsing
+
+    async def _do(self, action: Action, sandbox: Sandbox | None = None) -> Observation:
+        seen = await (sandbox or self._sandbox).act(action)
         if isinstance(seen, Error):
             raise Refused(seen.content)
         return seen

@@ -12,7 +12,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Generic
 
-from benchmarks.peers.subject import COMMAND_TIMEOUT, Files, Refused, Server, Shell, Subject
+from benchmarks.peers.pages import one_page
+from benchmarks.peers.subject import (
+    COMMAND_TIMEOUT,
+    Files,
+    Pages,
+    Refused,
+    Server,
+    Shell,
+    Subject,
+)
 from benchmarks.peers.trials import FileTrial, Trials
 
 
@@ -56,6 +65,32 @@ class Measurements(Generic[Shell]):
             "cold": await self._subject.start_cold(),
             "first_command": statistics.median(first),
             "first_command_p95": percentile(first, 95),
+        }
+
+    async def browsing(self, count: int) -> dict[str, Any]:
+        """A small page on loopback: first with no browser yet, then again and again."""
+        browser = self._subject
+        if not isinstance(browser, Pages):
+            raise Refused("it has no browser")
+        with one_page() as (url, text):
+            began = perf_counter()
+            wrong = int(text not in await browser.browse(url))
+            first = perf_counter() - began
+            nexts, looks = [], []
+            for _ in range(count):
+                began = perf_counter()
+                wrong += text not in await browser.browse(url)
+                nexts.append(perf_counter() - began)
+                began = perf_counter()
+                wrong += text not in await browser.interact("noop(0)")
+                looks.append(perf_counter() - began)
+        await browser.end_browser()
+        return {
+            "first": first,
+            "next": statistics.median(nexts),
+            "next_p95": percentile(nexts, 95),
+            "interactive": statistics.median(looks),
+            "wrong": wrong,
         }
 
     async def latency(self, count: int, warmup: int) -> dict[str, Any]:

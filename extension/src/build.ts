@@ -2,6 +2,7 @@
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
+import { Browsing } from "./actions/browser";
 import { Consent } from "./actions/consent";
 import { Documents, type Change } from "./actions/documents";
 import { Editor } from "./actions/editor";
@@ -12,6 +13,7 @@ import { Places } from "./actions/places";
 import { findRipgrep, Search } from "./actions/search";
 import type { Texts } from "./actions/texts";
 import { WindowActions } from "./actions/window";
+import { BrowserWorker, findChromium, type Place } from "./browser/worker";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import type { Connection } from "./hub/connection";
@@ -19,6 +21,7 @@ import { Stored } from "./manifest";
 import { setting } from "./settings";
 import type { PtyModule } from "./terminal/bash";
 import { IntegratedShell } from "./terminal/integrated";
+import { KEY } from "./terminal/processes";
 import { BashShell } from "./terminal/shell";
 import { Shells, type MakeShell } from "./terminal/shells";
 import { showShell } from "./terminal/terminal";
@@ -59,8 +62,32 @@ function shellMaker(log: Log): MakeShell {
   };
 }
 
+/** The headless browser beside this window; nothing where `bascule.python` has none to drive. */
+export async function buildBrowser(
+  key: string,
+  hub: () => string,
+  log: Log,
+): Promise<BrowserWorker | undefined> {
+  const python = setting("python") || "python3";
+  const chromium = await findChromium(python, log);
+  if (!chromium) return undefined;
+  const place = (): Place => ({
+    working_dir: roots()[0] ?? os.homedir(),
+    roots: [...roots(), ...setting("allowOutside")],
+    refused: [setting("hub"), hub()].flatMap(addressOf),
+  });
+  return new BrowserWorker(python, chromium, { ...process.env, [KEY]: key }, place, log);
+}
+
+function addressOf(url: string): [string, number][] {
+  if (!URL.canParse(url)) return [];
+  const { hostname, port, protocol } = new URL(url);
+  return [[hostname, Number(port) || (protocol === "https:" ? 443 : 80)]];
+}
+
 export function buildExecutor(parts: {
   context: vscode.ExtensionContext;
+  browser: BrowserWorker | undefined;
   shells: Shells;
   texts: Texts;
   connection: () => Connection | undefined;
@@ -68,7 +95,7 @@ export function buildExecutor(parts: {
   bridge: Parts["bridge"];
   log: Log;
 }): Executor {
-  const { context, shells, texts, connection, onChanged, bridge, log } = parts;
+  const { context, browser, shells, texts, connection, onChanged, bridge, log } = parts;
   const places = new Places({
     roots: () => [...roots(), ...setting("allowOutside")],
     isReadable: (real) => shells.isLog(real),
@@ -76,6 +103,7 @@ export function buildExecutor(parts: {
   const documents = new Documents(onChanged, log);
   const files = new Files(places, documents);
   return new Executor({
+    browsing: browser && new Browsing(browser, log),
     shells,
     bridge,
     files,

@@ -3,7 +3,7 @@ import * as path from "node:path";
 import * as vscode from "vscode";
 import { SCHEME, Texts } from "./actions/texts";
 import { buildBridge } from "./bridge";
-import { buildExecutor, buildShells } from "./build";
+import { buildBrowser, buildExecutor, buildShells } from "./build";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import { Courier } from "./hub/courier";
@@ -58,8 +58,10 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const status = new Status();
   const shells = buildShells(key, log);
   const bridge = buildBridge({ context, log, addText: (name, text) => texts.add(name, text) });
+  const browser = await buildBrowser(key, () => session.current?.hub ?? "", log);
   const executor = buildExecutor({
     context,
+    browser,
     shells,
     texts,
     bridge: bridge.elsewhere,
@@ -122,6 +124,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   subscriptions.push(
     vscode.window.registerUriHandler({ handleUri: (uri) => session.openLink(uri) }),
   );
+  if (browser) subscriptions.push(browser);
   await session.connectBySettings();
 }
 

@@ -44,6 +44,7 @@ def test_the_flags_openhands_starts_its_server_with_are_understood(tmp_path: Pat
     assert launch.sandbox.shells.working_dir == tmp_path / "made/here"
     assert launch.sandbox.shells.working_dir.is_dir()
     assert launch.sandbox.shells.soft_timeout == 2.5
+    assert not launch.sandbox.browser.enabled
     assert launch.unavailable == (*(f"the plugin {name}" for name in PLUGINS), "BrowserGym")
 
 
@@ -61,6 +62,17 @@ def test_the_flags_openhands_starts_its_server_with_are_understood(tmp_path: Pat
 def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str], complaint: str) -> None:
     with pytest.raises(UsageError, match=re.escape(complaint)):
         parse(arguments, KEY)
+
+
+def test_addresses_are_kept_from_pages(tmp_path: Path) -> None:
+    there = ["8000", "--working-dir", str(tmp_path)]
+    kept = ["--keep-from-pages", "hub.example:443", "--keep-from-pages", "[::1]:8765"]
+
+    assert parse(there, KEY).sandbox.browser.enabled
+    assert parse([*there, *kept], KEY).sandbox.browser.refused == (
+        ("hub.example", 443),
+        ("::1", 8765),
+    )
 
 
 @pytest.mark.parametrize("seconds", ["soon", "-1", "0", "inf", "nan"])

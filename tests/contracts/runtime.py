@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.core.actions import Browse, CmdRun, FileRead, IPythonRun, Think
+from bascule.core.actions import CmdRun, FileRead, IPythonRun, McpCall, Think
 from bascule.core.contracts import MANDATORY_CAPABILITIES, Progress
 from bascule.core.errors import (
     BasculeError,
@@ -328,9 +328,9 @@ class RuntimeSuite:
 
     # What it cannot do --------------------------------------------------------------------
 
-    @pytest.mark.parametrize("action", [Browse("http://example.com"), Think("hm")])
+    @pytest.mark.parametrize("action", [McpCall("fetch"), Think("hm")])
     async def test_a_kind_it_cannot_do_is_an_error_that_says_what_it_can(
-        self, runtime: Verbs, action: Browse | Think
+        self, runtime: Verbs, action: McpCall | Think
     ) -> None:
         seen = await runtime.act(action)
         assert isinstance(seen, Error)

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ SETTINGS: dict[str, Any] = {
     "terminal.integrated.enablePersistentSessions": False,
     "bascule.autoConnect": True,
     "bascule.consent": {"*": "allow"},
+    "bascule.python": sys.executable,
     "bascule.allowedCommands": ["workbench.action.*", "undo", "bascule.stop"],
 }
 """What every window has unless it says otherwise: no questions, no network, nothing by itself."""

@@ -12,6 +12,7 @@ import {
   type Seen,
 } from "../protocol";
 import type { Shells } from "../terminal/shells";
+import type { Browsing } from "./browser";
 import type { Consent } from "./consent";
 import type { Editor } from "./editor";
 import type { Files } from "./files";
@@ -38,6 +39,8 @@ export interface Parts {
       onPiece: (value: unknown) => void;
     }): Promise<{ result: unknown; error: object | null }>;
   };
+  /** Nothing where the machine has no browser to drive. */
+  browsing: Browsing | undefined;
 }
 
 interface Context {
@@ -54,13 +57,13 @@ type Handlers = {
 };
 
 /** A time-out of these is the end of waiting for them, not a failure. */
-const TIMES_ITSELF = new Set(["run", "glob", "grep"]);
+const TIMES_ITSELF = new Set(["run", "glob", "grep", "browse", "browse_interactive"]);
 
 export class Executor implements Worker {
   private readonly handlers: Handlers;
 
   constructor(private readonly parts: Parts) {
-    const { shells, files, editor, search, language, window } = parts;
+    const { shells, files, editor, search, language, window, browsing } = parts;
     this.handlers = {
       read: (args, { cwd }) =>
         args.impl_source === "oh_aci" ? editor.view(args, cwd) : files.read(args, cwd),
@@ -89,6 +92,11 @@ export class Executor implements Worker {
         ),
       interrupt: (args, { agent }) => shells.interrupt(agent, args),
     };
+    if (browsing) {
+      this.handlers.browse = (args, { timeout, signal }) => browsing.browse(args, timeout, signal);
+      this.handlers.browse_interactive = (args, { timeout, signal }) =>
+        browsing.interact(args, timeout, signal);
+    }
   }
 
   /** Pieces travel as lines of JSON. */

@@ -18,6 +18,7 @@ from typing import NoReturn
 import uvloop
 
 from bascule.core.errors import InvalidSetting, PermissionRefused, UsageError
+from bascule.sandbox.browser.settings import BrowserSettings, find_chromium
 from bascule.sandbox.server.serve import serve
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.sandbox.shell.keeper import Account
@@ -72,13 +73,16 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
     shells = with_kinds(shells, given.shells, environment, state_dir=state_dir)
     shells = replace(shells, keep_for=given.keep_shells)
     wanted = [f"the plugin {name}" for name in given.plugins]
-    wanted += ["the browser"] if given.enable_browser else []
+    browser = BrowserSettings(
+        enabled=given.enable_browser is not False, refused=tuple(given.keep_from_pages)
+    )
+    wanted += ["the browser"] if given.enable_browser and find_chromium(browser) is None else []
     wanted += ["BrowserGym"] if given.browsergym_eval_env else []
     return Launch(
         ServerSettings(
             key=environment.get("SESSION_API_KEY", ""), host=given.host, port=given.port
         ),
-        SandboxSettings(shells=shells),
+        SandboxSettings(shells=shells, browser=browser),
         tuple(wanted),
     )
 
@@ -86,7 +90,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="bascule sandbox",
-        description="Serve a sandbox: bash that remembers, files, edits, search.",
+        description="Serve a sandbox: bash that remembers, files, edits, search, a browser.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -108,6 +112,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--username", metavar="U", help="user to run shells as; the present one by default")
     add("--user-id", type=int, metavar="N", help="that user's id, or the user by id")
     add("--enable-browser", action=argparse.BooleanOptionalAction, help="offer browser actions")
+    add(
+        "--keep-from-pages",
+        type=_address,
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="an address no page can reach with the browser's help; the hub's",
+    )
     add("--browsergym-eval-env", metavar="X", help="a BrowserGym environment")
     return parser
 
@@ -131,6 +143,13 @@ def _seconds(text: str) -> float:
     if not 0 <= seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return seconds
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
+    return host.strip("[]"), _port(port)
 
 
 def _working_dir(text: str, account: Account | None) -> Path:

@@ -95,6 +95,8 @@ def up(
             with waiting("starting VS Code"):
                 bench = _workbench(workspace, is_ours=working_dir is None)
                 stack.enter_context(server_loop.hold(bench))
+            for url in filter(None, (bench.hub_url, bench.local_hub_url, bench.vscode_url)):
+                server.keep_from_pages(url)
             introduction.tell_of(bench, open_browser=not no_browser)
         introduction.show()
         if serves:

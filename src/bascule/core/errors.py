@@ -27,7 +27,7 @@
         SandboxStartFailed  sandbox.start_failed    InternalError       internal
         MissingTool         machine.missing_tool    ActionCancelled     action.cancelled
         ActionTimedOut      action.timed_out        ConsentDenied       consent.denied
-        UntrustedWorkspace  workspace.untrusted
+        UntrustedWorkspace  workspace.untrusted     BrowserCrashed      browser.crashed
       LinkError           two ends lost each other; trying again may help
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
         HubUnreachable      hub.unreachable         WindowGone          window.gone
@@ -343,6 +343,12 @@ class SandboxStartFailed(ExecutionError):
     """A sandbox or one of its parts did not come up; the message has the cause."""
 
     code = "sandbox.start_failed"
+
+
+class BrowserCrashed(ExecutionError):
+    """The browser ended during the action; the next action starts another, without its tabs."""
+
+    code = "browser.crashed"
 
 
 class MissingTool(ExecutionError):

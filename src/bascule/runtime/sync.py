@@ -14,11 +14,13 @@ from bascule.core.actions import Action
 from bascule.core.contracts import LogMatch, OnProgress
 from bascule.core.errors import UsageError
 from bascule.core.observations import (
+    BrowserOutput,
     CmdOutput,
     DirListing,
     DirMade,
     DirRemoved,
     FileContent,
+    FileDownloaded,
     FileEdited,
     FileRemoved,
     FileWritten,
@@ -183,6 +185,19 @@ class SyncRuntime:
                 literal=literal,
                 limit=limit,
             )
+        )
+
+    def browse(
+        self, url: str, *, return_axtree: bool = False, timeout: float | None = None
+    ) -> BrowserOutput | FileDownloaded:
+        work = self._runtime.browse(url, return_axtree=return_axtree, timeout=timeout)
+        return self._wait(work)
+
+    def browse_interactive(
+        self, calls: str, *, return_axtree: bool = False, timeout: float | None = None
+    ) -> BrowserOutput | FileDownloaded:
+        return self._wait(
+            self._runtime.browse_interactive(calls, return_axtree=return_axtree, timeout=timeout)
         )
 
     def upload(self, source: Path, destination: str) -> None:

@@ -12,6 +12,8 @@ from typing import TypeVar
 
 from bascule.core.actions import (
     Action,
+    Browse,
+    BrowseInteractive,
     CmdRun,
     FileEdit,
     FileRead,
@@ -27,11 +29,13 @@ from bascule.core.actions import (
 from bascule.core.contracts import OnProgress, Runtime
 from bascule.core.errors import BasculeError, RemoteError
 from bascule.core.observations import (
+    BrowserOutput,
     CmdOutput,
     DirListing,
     DirMade,
     DirRemoved,
     FileContent,
+    FileDownloaded,
     FileEdited,
     FileRemoved,
     FileWritten,
@@ -138,6 +142,22 @@ class Verbs(Runtime):
         )
         return await self._do(action, GrepResult)
 
+    async def browse(
+        self, url: str, *, return_axtree: bool = False, timeout: float | None = None
+    ) -> BrowserOutput | FileDownloaded:
+        """Open a page, or a file by its path, and read it; or download what is no page.
+
+        One that cannot be opened is an answer with `error`, not an error.
+        """
+        return _page(await self.act(Browse(url, return_axtree=return_axtree, timeout=timeout)))
+
+    async def browse_interactive(
+        self, calls: str, *, return_axtree: bool = False, timeout: float | None = None
+    ) -> BrowserOutput | FileDownloaded:
+        """Act in the browser (`click('12')`), and see the page's accessibility tree."""
+        action = BrowseInteractive(calls, return_axtree=return_axtree, timeout=timeout)
+        return _page(await self.act(action))
+
     async def _do(self, action: Action, kind: type[_Seen]) -> _Seen:
         return expect(await self.act(action), kind)
 
@@ -147,6 +167,12 @@ def with_timeout(action: Action, default: float | None) -> Action:
     if default is not None and action.timeout is None and isinstance(action, CmdRun):
         return replace(action, timeout=default)
     return action
+
+
+def _page(observation: Observation) -> BrowserOutput | FileDownloaded:
+    if isinstance(observation, FileDownloaded):
+        return observation
+    return expect(observation, BrowserOutput)
 
 
 def expect(observation: Observation, kind: type[_Seen]) -> _Seen:

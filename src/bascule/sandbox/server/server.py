@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from typing import Self
+from urllib.parse import urlsplit
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import InvalidSetting, SandboxDied, SandboxStartFailed
@@ -61,6 +62,13 @@ class SandboxServer(Closable):
         await parts[2].start(sock)
         logger.info("the sandbox answers at %s", self.url)
 
+    def keep_from_pages(self, url: str) -> None:
+        """Let no page reach another server of ours with the browser's help, such as the hub."""
+        assert self._parts is not None
+        parts = urlsplit(url)
+        usual = 443 if parts.scheme == "https" else 80
+        self._parts[0].keep_from_pages(parts.hostname or "", parts.port or usual)
+
     async def aclose(self) -> None:
         if self._closed:
             return
@@ -78,7 +86,8 @@ class SandboxServer(Closable):
         """In a thread: names are looked up, a directory is made."""
         sock = self._socket or _bind(self._settings.host, self._settings.port)
         sock.setblocking(False)
-        sandbox = Sandbox(self._sandbox_settings)
+        address = self._settings.host, sock.getsockname()[1]
+        sandbox = Sandbox(self._sandbox_settings, served_at=(address,))
         routes = Routes(sandbox, self._in_flight, self._settings)
         return sock, (sandbox, routes, Listener(Guard(routes, self._settings), self._settings))
 
