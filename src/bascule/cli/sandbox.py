@@ -18,6 +18,7 @@ from typing import NoReturn
 import uvloop
 
 from bascule.core.errors import InvalidSetting, PermissionRefused, UsageError
+from bascule.sandbox.ipython.settings import IPythonSettings
 from bascule.sandbox.server.serve import serve
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.sandbox.shell.keeper import Account
@@ -28,7 +29,10 @@ from .logs import configure_logging
 logger = logging.getLogger(__name__)
 
 PLUGINS = ("agent_skills", "jupyter", "vscode")
-"""Names OpenHands asks for. None of them is provided yet: a sandbox goes without and says so."""
+"""Names OpenHands asks for. What is not provided yet a sandbox goes without, and says so."""
+
+PROVIDED = frozenset({"jupyter"})
+"""Starts with the first cell, whether asked for or not."""
 
 _EPILOG = """\
 environment:
@@ -66,14 +70,14 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
         soft_timeout=_soft_timeout(environment),
         account=account,
     )
-    wanted = [f"the plugin {name}" for name in given.plugins]
+    wanted = [f"the plugin {name}" for name in given.plugins if name not in PROVIDED]
     wanted += ["the browser"] if given.enable_browser else []
     wanted += ["BrowserGym"] if given.browsergym_eval_env else []
     return Launch(
         ServerSettings(
             key=environment.get("SESSION_API_KEY", ""), host=given.host, port=given.port
         ),
-        SandboxSettings(shells=shells),
+        SandboxSettings(shells=shells, ipython=IPythonSettings(python=given.python)),
         tuple(wanted),
     )
 
@@ -81,7 +85,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="bascule sandbox",
-        description="Serve a sandbox: bash that remembers, files, edits, search.",
+        description="Serve a sandbox: bash that remembers, IPython, files, edits, search.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -93,6 +97,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--plugins", nargs="*", default=(), choices=PLUGINS, metavar="NAME", help=str(PLUGINS))
     add("--username", metavar="U", help="user to run shells as; the present one by default")
     add("--user-id", type=int, metavar="N", help="that user's id, or the user by id")
+    add(
+        "--python", default="", metavar="PATH", help="interpreter of IPython cells; ours by default"
+    )
     add("--enable-browser", action=argparse.BooleanOptionalAction, help="offer browser actions")
     add("--browsergym-eval-env", metavar="X", help="a BrowserGym environment")
     return parser

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bascule.core.actions import (
     Action,
@@ -26,7 +26,7 @@ from bascule.core.actions import (
     Remove,
     RemoveDir,
 )
-from bascule.core.contracts import Closable, OnProgress
+from bascule.core.contracts import Closable, OnProgress, OutputLog
 from bascule.core.errors import (
     ActionTimedOut,
     BasculeError,
@@ -35,7 +35,7 @@ from bascule.core.errors import (
     SandboxDied,
 )
 from bascule.core.identity import now
-from bascule.core.observations import Nothing, Observation, UserRejected
+from bascule.core.observations import Interrupted, Nothing, Observation, UserRejected
 from bascule.wire import error_observation
 
 from .files.archive import Archives
@@ -45,7 +45,10 @@ from .files.paths import Owner, Paths
 from .files.search import Search
 from .files.storage import Storage
 from .settings import SandboxSettings
-from .shell.shells import Shells
+from .shell.shells import IPYTHON, Shells
+
+if TYPE_CHECKING:
+    from .ipython.kernel import Kernel
 
 logger = logging.getLogger(__name__)
 
@@ -88,11 +91,32 @@ class Sandbox(Closable):
             Grep: search.grep,
         }
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="sandbox")
+        self._kernel: Kernel | None = None
         self._closed = False
 
     @property
     def capabilities(self) -> frozenset[str]:
-        return frozenset(cls.kind for cls in self._blocking) | {CmdRun.kind, Interrupt.kind}
+        others = {CmdRun.kind, Interrupt.kind, IPythonRun.kind}
+        return frozenset(cls.kind for cls in self._blocking) | others
+
+    @property
+    def kernel(self) -> Kernel:
+        """IPython; its process starts with its first cell."""
+        if self._kernel is None:
+            from .ipython.kernel import Kernel  # most sandboxes never run a cell
+
+            self._kernel = Kernel(
+                self.settings.ipython,
+                self.settings.shells,
+                keeper=self.shells.keeper,
+                ensure_dir=self.shells.ensure_dir,
+                shell_cwd=lambda: self.shells.cwd,
+            )
+        return self._kernel
+
+    def log(self, shell: str) -> OutputLog:
+        """Of a shell by its name, or of IPython. Raises `NoSuchShell`."""
+        return self.kernel.log if shell == IPYTHON else self.shells.get(shell).log
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         """Do `action`. Cancelling interrupts a command; a file action that was begun is finished.
@@ -115,6 +139,10 @@ class Sandbox(Closable):
             return observation
         return replace(observation, cause=action.id, timestamp=now())
 
+    async def interrupt(self, action: Interrupt) -> Interrupted:
+        place = self.kernel if action.shell == IPYTHON else self.shells
+        return await place.interrupt(action)
+
     async def in_thread(self, work: Callable[..., _Result], *args: Any) -> _Result:
         """Call what blocks without blocking; raises `SandboxDied` once the sandbox is closed."""
         if self._closed:
@@ -126,6 +154,8 @@ class Sandbox(Closable):
         if self._closed:
             return
         self._closed = True
+        if self._kernel is not None:
+            await self._kernel.aclose()
         await self.shells.aclose()
         # A thread cannot be ended. One that searches a whole disk is not waited for.
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -137,8 +167,10 @@ class Sandbox(Closable):
             return _not_confirmed(action)
         if isinstance(action, CmdRun):
             return self.shells.run(action, on_progress=on_progress)
+        if isinstance(action, IPythonRun):
+            return self.kernel.run(action, on_progress=on_progress)
         if isinstance(action, Interrupt):
-            return self.shells.interrupt(action)
+            return self.interrupt(action)
         work = self._blocking.get(type(action))
         if work is None:
             raise self._not_supported(action)

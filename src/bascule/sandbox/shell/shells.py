@@ -32,6 +32,9 @@ from .settings import ShellSettings, shell_environment
 DEFAULT = "main"
 """The shell used when an action names none."""
 
+IPYTHON = "ipython"
+"""Where shells have names, this is the kernel's: to interrupt it, and for its log."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -62,6 +65,19 @@ class Shells(Closable):
     def log_dir(self) -> Path:
         return self._dir
 
+    @property
+    def keeper(self) -> Keeper:
+        """Of these shells, and of whatever else shall not outlive the sandbox."""
+        return self._keeper
+
+    def ensure_dir(self) -> Path:
+        """`log_dir`, made if it is not there yet."""
+        if not self._dir.exists():
+            self._dir.mkdir(parents=True, mode=0o700)
+            if self._settings.account is not None:
+                self._dir.chmod(0o711)  # shells may read their own log by name
+        return self._dir
+
     def names(self) -> list[str]:
         return sorted(self._shells)
 
@@ -81,6 +97,10 @@ class Shells(Closable):
             raise ShellClosed("the sandbox was closed")
         shell = self._shells.get(name)
         if shell is None:
+            if name == IPYTHON:
+                raise InvalidShellName(
+                    f"{name!r} is the IPython kernel; use run_ipython, or another name for a shell"
+                )
             if not _NAME.fullmatch(name):
                 raise InvalidShellName(
                     f"{name!r} cannot name a shell: use up to 64 letters, digits, dots, dashes "
@@ -141,11 +161,7 @@ class Shells(Closable):
             await asyncio.to_thread(shutil.rmtree, self._dir, ignore_errors=True)
 
     def _make(self, name: str, settings: ShellSettings) -> PtyShell:
-        if not self._dir.exists():
-            self._dir.mkdir(parents=True, mode=0o700)
-            if settings.account is not None:
-                self._dir.chmod(0o711)  # shells may read their own log by name
-        log = DiskLog(self._dir / f"{name}.log", limit=settings.log_limit)
+        log = DiskLog(self.ensure_dir() / f"{name}.log", limit=settings.log_limit)
         if settings.account is not None:
             shutil.chown(log.path, settings.account.uid)
         if self._environment is None:
