@@ -12,7 +12,8 @@ In:  `run {id, code, cwd, start_dir, timeout, init, is_input}`, `interrupt {id, 
      `cancel {id}`
 Out: `ready {python}` or `failed {message, missing}` first, then
      `text {id, text}`: what the cell showed, as text, as it comes
-     `output {id, output}`: the same as a notebook keeps it, with `--rich`
+     `begun {cell, count}`, `output {cell, output}`, `over {cell, error}`: the same for a notebook,
+     with `--rich`; a cell is named by the order it came with and may outlive its answers
      `done {id, state, error, timed_out, new_kernel, notes, images, cwd, count}`
      `interrupted {id, was_running}`
 
@@ -44,6 +45,8 @@ ASK_AGAIN = 0.3
 """Seconds after which a kernel that starts is greeted once more."""
 HEED = (1.0, 1.0)
 """Seconds a cell has to end after each interrupt before it counts as one that does not heed."""
+SETTLE = 0.02
+"""Seconds of silence after a question in which what was printed before it may still arrive."""
 DRAIN = 0.1
 """Seconds of silence after a kernel's death in which its last words may still arrive."""
 MOST_IMAGES = 24 << 20
@@ -59,6 +62,10 @@ TEXTS = ("text/markdown", "text/latex", "text/html", "image/svg+xml", "applicati
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _NOTHING_SAID = re.compile(r"<IPython\.core\.display\.\w+ object>")
+
+
+Say = Callable[..., None]
+"""Tells whoever started us: the kind of the message, and its fields."""
 
 
 # The kernel -------------------------------------------------------------------------------
@@ -77,7 +84,7 @@ class Kernel:
         self._readers: list[asyncio.Task[None]] = []
         self._said = asyncio.Event()
         self.running: Cell | None = None
-        self.late: Callable[[str], None] = lambda _: None
+        self.late: Callable[[str], None] = nobody
         self.inits: set[str] = set()
         self.is_introduced = False
         """Somebody was told that it is a new one."""
@@ -157,6 +164,12 @@ class Kernel:
         except OSError:
             return ""
 
+    async def settle(self) -> None:
+        """What was said before a question can come after it, on a way of its own."""
+        self._said.clear()
+        while await first_of(self._said.wait(), timeout=SETTLE):
+            self._said.clear()
+
     def last_words(self) -> str:
         try:
             return self._words.read_text(errors="replace")[-2000:].strip()
@@ -194,7 +207,7 @@ class Kernel:
         self.signal(signal.SIGKILL)  # what it started and left
         self.dead.set()
         if self.running is not None:
-            self.running.over.set()
+            self.running.end()
             self.running = None
         for reader in self._readers[1:]:
             reader.cancel()
@@ -233,8 +246,7 @@ class Kernel:
             self._look_for_end(parent, cell)
         elif kind == "execute_input":
             # From here on an interrupt is felt by the cell; before, the kernel ignores it.
-            cell.count = content["execution_count"]
-            cell.begun.set()
+            cell.begin(content["execution_count"])
         else:
             cell.on_output(kind, content)
 
@@ -255,14 +267,16 @@ class Kernel:
             del self._cells[parent]
             if self.running is cell:
                 self.running = None
-            cell.over.set()
+            cell.end()
 
 
 class Cell:
     """One execution, from its order to its end. What it shows goes to the order that waits."""
 
-    def __init__(self, order: str, code: str, say: Callable[..., None], *, is_rich: bool) -> None:
-        self.order = order
+    def __init__(
+        self, order: str, code: str, *, say: Say, late: Callable[[str], None], is_rich: bool
+    ) -> None:
+        self.name = self.order = order
         self.code = code
         self.begun = asyncio.Event()
         self.over = asyncio.Event()
@@ -277,8 +291,18 @@ class Cell:
         self.images: list[str] = []
         self.images_left_out = 0
         self._say = say
+        self.late = late
         self._is_rich = is_rich
         self._at_line_start = True
+
+    def begin(self, count: int) -> None:
+        self.count = count
+        self.begun.set()
+        self._tell("begun", count=count)
+
+    def end(self) -> None:
+        self.over.set()
+        self._tell("over", error=self.error)
 
     def on_output(self, kind: str, content: Any) -> None:
         if kind == "stream":
@@ -291,8 +315,7 @@ class Cell:
             self.line(_COLOURS.sub("", "\n".join(content["traceback"])))
         elif kind != "clear_output":
             return
-        if self._is_rich:
-            self._say("output", id=self.order, output={"output_type": kind, **content})
+        self._tell("output", output={"output_type": kind, **content})
 
     def on_reply(self, content: Any) -> None:
         self.is_replied = True
@@ -313,12 +336,19 @@ class Cell:
     def text(self, text: str) -> None:
         if text:
             self._at_line_start = text.endswith("\n")
-            self._say("text", id=self.order, text=text)
+            if self.order:
+                self._say("text", id=self.order, text=text)
+            else:
+                self.late(text)
 
     def line(self, text: str) -> None:
         """A line of its own, also after a `print` that did not end its own."""
         if text:
             self.text(("" if self._at_line_start else "\n") + text.rstrip("\n") + "\n")
+
+    def _tell(self, kind: str, **message: Any) -> None:
+        if self._is_rich:
+            self._say(kind, cell=self.name, **message)
 
     def _take_images(self, bundle: Any) -> None:
         for kind in IMAGES:
@@ -349,9 +379,7 @@ def text_of(bundle: Any) -> str:
 class Worker:
     """Takes orders and answers each of them."""
 
-    def __init__(
-        self, directory: Path, say: Callable[..., None], *, is_rich: bool, had_life: bool
-    ) -> None:
+    def __init__(self, directory: Path, say: Say, *, is_rich: bool, had_life: bool) -> None:
         self._directory = directory
         self._say = say
         self._is_rich = is_rich
@@ -406,6 +434,7 @@ class Worker:
         while (kernel := self._kernel) is not None and (busy := kernel.running) is not None:
             if busy is self._waiting:
                 self._waiting = None
+                busy.late = nobody  # its traceback would say no more than our note
                 await self._stop(busy)
                 if busy.over.is_set():
                     reply.notes.append(
@@ -426,7 +455,12 @@ class Worker:
         kernel = await self._ready_kernel(order, reply)
         if kernel is None:
             return None
-        cell = Cell(order["id"], order["code"], self._say, is_rich=self._is_rich)
+        cell = Cell(
+            *(order["id"], order["code"]),
+            say=self._say,
+            late=self._keep_late,
+            is_rich=self._is_rich,
+        )
         if self._late:
             cell.line(f"[Printed since the cell before:]\n{self._late}")
             self._late = ""
@@ -464,7 +498,7 @@ class Worker:
         return kernel
 
     async def _prepare(self, kernel: Kernel, code: str, reply: Reply, complaint: str) -> None:
-        cell = Cell("", code, lambda *_, **__: None, is_rich=False)
+        cell = Cell("", code, say=nobody, late=nobody, is_rich=False)
         kernel.execute(cell, quietly=True)
         await first_of(cell.over.wait(), kernel.dead.wait())
         if cell.error is not None:
@@ -478,6 +512,8 @@ class Worker:
             return None
         cell.order = order["id"]
         cell.asked.clear()
+        late, self._late = self._late, ""
+        cell.text(late)
         self._kernel.answer(order["code"].rstrip("\n"))
         return cell
 
@@ -489,7 +525,11 @@ class Worker:
             reply.timed_out = True
             heeded = await self._stop(cell)
             reply.notes.append(timed_out(order["timeout"], heeded, kernel.pid))
+        elif cell.asked.is_set():
+            await kernel.settle()
         reply.take(cell)
+        if not cell.over.is_set():
+            cell.order = ""  # what it still shows is for the next
         if cell.over.is_set():
             if kernel.dead.is_set() and not cell.is_replied:
                 reply.state = "died"
@@ -569,6 +609,10 @@ class Reply:
             self.notes.append(f"[… {cell.images_left_out} more images left out …]")
         if cell.error is not None:
             self.state = "failed"
+
+
+def nobody(*_: Any, **__: Any) -> None:
+    """Hears what nobody wants to know."""
 
 
 def timed_out(seconds: float, heeded: bool, pid: int) -> str:
