@@ -16,13 +16,16 @@ import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import type { Connection } from "./hub/connection";
 import { Stored } from "./manifest";
+import { Kernels } from "./notebook/kernels";
+import { Notebooks } from "./notebook/notebooks";
+import { findPython } from "./notebook/python";
 import { setting } from "./settings";
 import type { PtyModule } from "./terminal/bash";
 import { IntegratedShell } from "./terminal/integrated";
 import { BashShell } from "./terminal/shell";
 import { Shells, type MakeShell } from "./terminal/shells";
 import { showShell } from "./terminal/terminal";
-import { askInWindow } from "./views/questions";
+import { askForInput, askInWindow } from "./views/questions";
 
 const NO_TERMINAL =
   "Bascule: agents' commands run through VS Code's shell integration here, since a terminal of their own " +
@@ -59,15 +62,52 @@ function shellMaker(log: Log): MakeShell {
   };
 }
 
+/** Agents' kernels, and the notebooks in which the user sees their cells. */
+export function buildKernels(
+  context: vscode.ExtensionContext,
+  shells: Shells,
+  storage: string,
+  log: Log,
+): { kernels: Kernels; notebooks: Notebooks } {
+  const kernels: Kernels = new Kernels({
+    kernel: (agent, number) => {
+      const workingDir = roots()[0] ?? os.homedir();
+      return {
+        python: () => findPython(setting("python"), workingDir),
+        script: path.join(context.extensionPath, "dist/ipython_worker.py"),
+        directory: path.join(shells.place, `ipython-${number}`),
+        logFile: shells.logFile(agent, "ipython"),
+        logLimit: setting("terminal.logLimit"),
+        outputLimit: setting("terminal.outputLimit"),
+        workingDir,
+        env: shells.environment(),
+        followShell: setting("ipython.followShell"),
+      };
+    },
+    most: () => setting("ipython.maxKernels"),
+    show: (agent, code) => notebooks.show(agent, code),
+  });
+  const notebooks: Notebooks = new Notebooks({
+    directory: path.join(storage, "notebooks"),
+    extension: context.extension.id,
+    run: (agent, code, view) =>
+      kernels.runForUser(agent, { code, cwd: shells.cwd(agent) }, view, askForInput),
+    interrupt: (agent) => kernels.interrupt(agent, {}),
+    log,
+  });
+  return { kernels, notebooks };
+}
+
 export function buildExecutor(parts: {
   context: vscode.ExtensionContext;
   shells: Shells;
+  kernels: Kernels;
   texts: Texts;
   connection: () => Connection | undefined;
   onChanged: (change: Change) => void;
   log: Log;
 }): Executor {
-  const { context, shells, texts, connection, onChanged, log } = parts;
+  const { context, shells, kernels, texts, connection, onChanged, log } = parts;
   const places = new Places({
     roots: () => [...roots(), ...setting("allowOutside")],
     isReadable: (real) => shells.isLog(real),
@@ -76,6 +116,7 @@ export function buildExecutor(parts: {
   const files = new Files(places, documents);
   return new Executor({
     shells,
+    kernels,
     files,
     editor: new Editor(places, documents, files),
     search: new Search(places, unsavedTexts, findRipgrep(vscode.env.appRoot)),

@@ -2,7 +2,7 @@
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { SCHEME, Texts } from "./actions/texts";
-import { buildExecutor, buildShells } from "./build";
+import { buildExecutor, buildKernels, buildShells } from "./build";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import { Courier } from "./hub/courier";
@@ -55,9 +55,12 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const spotlight = new Spotlight(log);
   const status = new Status();
   const shells = buildShells(key, log);
+  const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
+  const { kernels, notebooks } = buildKernels(context, shells, storage, log);
   const executor = buildExecutor({
     context,
     shells,
+    kernels,
     texts,
     log,
     connection: () => session.current,
@@ -66,7 +69,6 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
       if (setting("reveal")) spotlight.show(change);
     },
   });
-  const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
   const courier = new Courier(
     new Journal(path.join(storage, "journal"), identity.host_id),
     executor,
@@ -91,7 +93,17 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     log,
   );
 
-  subscriptions.push(shells, showTexts(texts), activity, spotlight, status, courier, session);
+  subscriptions.push(
+    kernels,
+    notebooks,
+    shells,
+    showTexts(texts),
+    activity,
+    spotlight,
+    status,
+    courier,
+    session,
+  );
   const command = (id: string, run: (...args: never[]) => unknown): void => {
     subscriptions.push(vscode.commands.registerCommand(id, run));
   };
@@ -100,6 +112,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   command(Command.stop, () => {
     const stopped = courier.stop();
     shells.stop();
+    kernels.stop();
     void vscode.window.showInformationMessage(`Bascule: stopped ${stopped} actions.`);
   });
   command(Command.forgetConsent, () => context.workspaceState.update(Stored.admitted, undefined));

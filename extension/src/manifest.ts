@@ -21,6 +21,9 @@ export interface Settings {
   allowOutside: string[];
   allowedCommands: string[];
   reveal: boolean;
+  python: string;
+  "ipython.followShell": boolean;
+  "ipython.maxKernels": number;
   "terminal.kind": "own" | "integrated";
   "terminal.softTimeout": number;
   "terminal.outputLimit": number;
@@ -36,6 +39,9 @@ export const SettingNames: readonly (keyof Settings)[] = [
   "allowOutside",
   "allowedCommands",
   "reveal",
+  "python",
+  "ipython.followShell",
+  "ipython.maxKernels",
   "terminal.kind",
   "terminal.softTimeout",
   "terminal.outputLimit",

@@ -4,6 +4,8 @@ import { within } from "../common/deadline";
 import type { ApprovalAnswered, Asked } from "../hub/contract";
 import type { OnProgress, Worker } from "../hub/courier";
 import { seen, type ActionKind, type ActionOf, type Seen } from "../protocol";
+import { IPYTHON } from "../notebook/kernel";
+import type { Kernels } from "../notebook/kernels";
 import type { Shells } from "../terminal/shells";
 import type { Consent } from "./consent";
 import type { Editor } from "./editor";
@@ -14,6 +16,7 @@ import type { WindowActions } from "./window";
 
 export interface Parts {
   shells: Shells;
+  kernels: Kernels;
   files: Files;
   editor: Editor;
   search: Search;
@@ -35,13 +38,13 @@ type Handlers = {
 };
 
 /** A time-out of these is the end of waiting for them, not a failure. */
-const TIMES_ITSELF = new Set(["run", "glob", "grep"]);
+const TIMES_ITSELF = new Set(["run", "run_ipython", "glob", "grep"]);
 
 export class Executor implements Worker {
   private readonly handlers: Handlers;
 
   constructor(private readonly parts: Parts) {
-    const { shells, files, editor, search, language, window } = parts;
+    const { shells, kernels, files, editor, search, language, window } = parts;
     this.handlers = {
       read: (args, { cwd }) =>
         args.impl_source === "oh_aci" ? editor.view(args, cwd) : files.read(args, cwd),
@@ -67,7 +70,10 @@ export class Executor implements Worker {
           (shell, { offset, data }) => onProgress(shell, offset, data),
           signal,
         ),
-      interrupt: (args, { agent }) => shells.interrupt(agent, args),
+      run_ipython: (args, { agent, cwd, timeout, onProgress, signal }) =>
+        kernels.run(agent, { ...args, timeout, cwd }, onProgress, signal),
+      interrupt: (args, { agent }) =>
+        (args.shell === IPYTHON ? kernels : shells).interrupt(agent, args),
     };
   }
 
@@ -101,6 +107,7 @@ export class Executor implements Worker {
   }
 
   end(): void {
+    this.parts.kernels.endAll();
     this.parts.shells.endAll();
   }
 
