@@ -27,7 +27,9 @@ from .rig import EditorWindow, Rig
 @pytest.fixture(scope="module")
 def server(rig: Rig) -> Iterator[CodeServer]:
     """A VS Code whose cells run in the Python of the tests, which has ipykernel."""
-    server = rig.wait(rig.serve("ipython", {"bascule.python": sys.executable}))
+    # An editor that is closed while a cell is still being drawn would ask whether to save it.
+    told = {"bascule.python": sys.executable, "files.autoSave": "onFocusChange"}
+    server = rig.wait(rig.serve("ipython", told))
     yield server
     rig.wait(rig.stop_serving(server))
 

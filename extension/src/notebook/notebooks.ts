@@ -104,7 +104,9 @@ export class Notebooks implements Disposable {
       if (change.notebook === notebook && change.selected) selected();
     });
     try {
-      const viewColumn = vscode.ViewColumn.Beside;
+      // Not over what the user reads.
+      const isFree = vscode.window.tabGroups.activeTabGroup.tabs.length === 0;
+      const viewColumn = isFree ? vscode.ViewColumn.Active : vscode.ViewColumn.Beside;
       const options = { preserveFocus: true, preview: false, viewColumn };
       const notebookEditor = await vscode.window.showNotebookDocument(notebook, options);
       const { extension } = this.settings;
