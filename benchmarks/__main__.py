@@ -19,6 +19,7 @@ from rich.table import Table
 
 from benchmarks import machine, plot, report
 from benchmarks.cases.case import Case, Effort
+from benchmarks.cases.cells import Cells
 from benchmarks.cases.endurance import Endurance
 from benchmarks.cases.files import FileWork
 from benchmarks.cases.fleet import Fleet
@@ -35,7 +36,7 @@ ROOT = Path(__file__).parent.parent
 CASES: tuple[Case, ...] = (
     *(Startup(), Latency(), LatencyOneCore()),
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
-    *(Fleet(), FileWork(), ServerStart(), Endurance()),
+    *(Fleet(), FileWork(), Cells(), ServerStart(), Endurance()),
     Window(),
 )
 

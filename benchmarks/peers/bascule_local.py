@@ -11,16 +11,16 @@ from time import perf_counter
 from typing import Any
 
 import bascule
-from bascule.core.actions import Action, CmdRun, FileEdit, FileRead, FileWrite
+from bascule.core.actions import Action, CmdRun, FileEdit, FileRead, FileWrite, IPythonRun
 from bascule.core.observations import Error, Observation
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from benchmarks.peers.serve import serve
-from benchmarks.peers.subject import Answer, Files, Refused, Subject
+from benchmarks.peers.subject import Answer, Cells, Files, Refused, Subject
 
 
-class BasculeLocal(Subject[str], Files):
+class BasculeLocal(Subject[str], Files, Cells):
     """A shell is a name; bash starts with its first command."""
 
     name = "bascule"
@@ -68,6 +68,12 @@ class BasculeLocal(Subject[str], Files):
 
     async def edit(self, path: str, old: str, new: str) -> None:
         await self._do(FileEdit(path, "str_replace", old_str=old, new_str=new))
+
+    async def run_cell(self, code: str) -> str:
+        return (await self._do(IPythonRun(code, include_extra=False))).content
+
+    async def end_kernel(self) -> None:
+        await self.run_cell("exit")
 
     async def _do(self, action: Action) -> Observation:
         seen = await self._sandbox.act(action)

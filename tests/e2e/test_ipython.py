@@ -112,8 +112,8 @@ async def test_the_user_runs_a_cell_in_the_agents_kernel(
 
     async def run_again(page: Page) -> None:
         cell = page.locator(".notebook-editor .cell.code").first
-        await cell.locator(".view-lines").click()
-        await page.keyboard.press("Control+Enter")
+        await cell.hover()
+        await cell.get_by_role("button", name=re.compile("Execute Cell")).first.click()
         await expect(page.locator(".notebook-editor").get_by_text("[2]").first).to_be_visible()
 
     await rig.on(run_again(window.page))

@@ -135,7 +135,9 @@ export class Notebooks implements Disposable {
       const execution = this.controller.createNotebookCellExecution(cell);
       execution.start(Date.now());
       await execution.clearOutput();
-      const view = new ShownCell(Promise.resolve(execution), (error) => this.complain(error));
+      const save = (): void => void notebook.save();
+      const shown = Promise.resolve(execution);
+      const view = new ShownCell(shown, (error) => this.complain(error), save);
       if (agent === undefined)
         view.over({ name: "NoAgent", value: "this notebook is not an agent's" });
       else await this.settings.run(agent, cell.document.getText(), view).catch(() => undefined);
