@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ SETTINGS: dict[str, Any] = {
     "security.workspace.trust.enabled": False,
     "terminal.integrated.enablePersistentSessions": False,
     "bascule.autoConnect": True,
+    "bascule.python": sys.executable,  # it has ipykernel
     "bascule.consent": {"*": "allow"},
     "bascule.allowedCommands": ["workbench.action.*", "undo", "bascule.stop"],
 }

@@ -26,10 +26,8 @@ from .rig import EditorWindow, Rig
 
 @pytest.fixture(scope="module")
 def server(rig: Rig) -> Iterator[CodeServer]:
-    """A VS Code whose cells run in the Python of the tests, which has ipykernel."""
-    # An editor that is closed while a cell is still being drawn would ask whether to save it.
-    told = {"bascule.python": sys.executable, "files.autoSave": "onFocusChange"}
-    server = rig.wait(rig.serve("ipython", told))
+    """A VS Code that does not ask before it closes a notebook in which a cell is being drawn."""
+    server = rig.wait(rig.serve("ipython", {"files.autoSave": "onFocusChange"}))
     yield server
     rig.wait(rig.stop_serving(server))
 
