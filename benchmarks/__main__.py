@@ -21,6 +21,7 @@ from benchmarks import machine, plot, report
 from benchmarks.cases.bridge import Bridge
 from benchmarks.cases.browsing import Browsing
 from benchmarks.cases.case import Case, Effort
+from benchmarks.cases.cells import Cells
 from benchmarks.cases.endurance import Endurance
 from benchmarks.cases.files import FileWork
 from benchmarks.cases.fleet import Fleet
@@ -38,7 +39,7 @@ CASES: tuple[Case, ...] = (
     *(Startup(), Latency(), LatencyOneCore()),
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
-    *(Bridge(), Browsing(), Window()),
+    *(Cells(), Bridge(), Browsing(), Window()),
 )
 
 

@@ -16,7 +16,7 @@ ALSO_BLOCKING = ("open", "pread", "pwrite", "fsync", "ftruncate", "waitpid")
 
 MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     # Once per sandbox: a directory of its own; once per shell: its log.
-    *((f"os.{call}", "sandbox/shell/shells.py", "_make") for call in ("mkdir", "stat")),
+    *((f"os.{call}", "sandbox/shell/shells.py", "ensure_dir") for call in ("mkdir", "stat")),
     ("os.open", "sandbox/shell/log.py", "__init__"),
     ("os.unlink", "sandbox/shell/log.py", "close"),
     # The log is written to the page cache as output comes; a thread would cost more than it saves.

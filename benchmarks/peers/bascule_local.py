@@ -19,16 +19,17 @@ from bascule.core.actions import (
     FileEdit,
     FileRead,
     FileWrite,
+    IPythonRun,
 )
 from bascule.core.observations import Error, Observation
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellKind, ShellSettings
 from benchmarks.peers.serve import serve
-from benchmarks.peers.subject import Answer, Files, Pages, Refused, Subject
+from benchmarks.peers.subject import Answer, Cells, Files, Pages, Refused, Subject
 
 
-class BasculeLocal(Subject[str], Files, Pages):
+class BasculeLocal(Subject[str], Files, Cells, Pages):
     """A shell is a name; bash starts with its first command."""
 
     starts_with_first_command = True
@@ -96,6 +97,12 @@ class BasculeLocal(Subject[str], Files, Pages):
         """One of its own, that nothing has been done in."""
         self._browsing = self._browsing or self._new_sandbox()
         return self._browsing
+
+    async def run_cell(self, code: str) -> str:
+        return (await self._do(IPythonRun(code, include_extra=False))).content
+
+    async def end_kernel(self) -> None:
+        await self.run_cell("exit")
 
     async def _do(self, action: Action, sandbox: Sandbox | None = None) -> Observation:
         seen = await (sandbox or self._sandbox).act(action)

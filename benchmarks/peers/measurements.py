@@ -15,6 +15,7 @@ from typing import Any, Generic
 from benchmarks.peers.pages import one_page
 from benchmarks.peers.subject import (
     COMMAND_TIMEOUT,
+    Cells,
     Files,
     Pages,
     Refused,
@@ -114,6 +115,31 @@ class Measurements(Generic[Shell]):
             "wrong": wrong,
         }
 
+    async def cells(self, count: int, warmup: int) -> dict[str, Any]:
+        """The first cell of a new kernel, then small ones, each timed from the call to its answer.
+
+        `first` has the kernel's start in it.
+        """
+        if not isinstance(self._subject, Cells):
+            raise Refused("has no cells")
+        await self._subject.end_kernel()
+        first = await _timed_cell(self._subject, "number = 0")
+        for _ in range(warmup):
+            await _timed_cell(self._subject, "0")
+        times: list[float] = []
+        wrong = 0
+        for number in range(1, count + 1):
+            began = perf_counter()
+            shown = await self._subject.run_cell("number += 1; number")
+            times.append(perf_counter() - began)
+            wrong += shown != str(number)
+        return {
+            "first": first,
+            "median": statistics.median(times),
+            "p95": percentile(times, 95),
+            "wrong": wrong,
+        }
+
     async def output(self, command: str, piece: str, repeat: int, limit: float) -> dict[str, Any]:
         """Time a command that prints `piece` `repeat` times ('' counts from 1), and check it."""
         expected = piece * repeat if piece else "".join(f"{n}\n" for n in range(1, repeat + 1))
@@ -203,6 +229,12 @@ def percentile(values: Sequence[float], percent: float) -> float:
     """The smallest value that at least `percent` of all do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+async def _timed_cell(subject: Cells, code: str) -> float:
+    began = perf_counter()
+    await subject.run_cell(code)
+    return perf_counter() - began
 
 
 async def _median_or_reason(measure: Callable[[], Awaitable[float]], repeats: int) -> float | str:

@@ -117,6 +117,18 @@ class Pages(ABC):
         """The next page starts another."""
 
 
+class Cells(ABC):
+    """What a subject has besides when it can run cells of Python."""
+
+    @abstractmethod
+    async def run_cell(self, code: str) -> str:
+        """What the cell showed."""
+
+    @abstractmethod
+    async def end_kernel(self) -> None:
+        """The next cell has to start a new one."""
+
+
 class Server(ABC):
     """What a subject has besides when it is a server that can be started by itself."""
 

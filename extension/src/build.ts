@@ -18,6 +18,9 @@ import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import type { Connection } from "./hub/connection";
 import { Stored } from "./manifest";
+import { Kernels } from "./notebook/kernels";
+import { Notebooks } from "./notebook/notebooks";
+import { findPython } from "./notebook/python";
 import { setting } from "./settings";
 import type { PtyModule } from "./terminal/bash";
 import { IntegratedShell } from "./terminal/integrated";
@@ -25,7 +28,7 @@ import { KEY } from "./terminal/processes";
 import { BashShell } from "./terminal/shell";
 import { Shells, type MakeShell } from "./terminal/shells";
 import { showShell } from "./terminal/terminal";
-import { askInWindow } from "./views/questions";
+import { askForInput, askInWindow } from "./views/questions";
 
 const NO_TERMINAL =
   "Bascule: agents' commands run through VS Code's shell integration here, since a terminal of their own " +
@@ -85,17 +88,54 @@ function addressOf(url: string): [string, number][] {
   return [[hostname, Number(port) || (protocol === "https:" ? 443 : 80)]];
 }
 
+/** Agents' kernels, and the notebooks in which the user sees their cells. */
+export function buildKernels(
+  context: vscode.ExtensionContext,
+  shells: Shells,
+  storage: string,
+  log: Log,
+): { kernels: Kernels; notebooks: Notebooks } {
+  const kernels: Kernels = new Kernels({
+    kernel: (agent, number) => {
+      const workingDir = roots()[0] ?? os.homedir();
+      return {
+        python: () => findPython(setting("python"), workingDir),
+        script: path.join(context.extensionPath, "dist/ipython_worker.py"),
+        directory: path.join(shells.place, `ipython-${number}`),
+        logFile: shells.logFile(agent, "ipython"),
+        logLimit: setting("terminal.logLimit"),
+        outputLimit: setting("terminal.outputLimit"),
+        workingDir,
+        env: shells.environment(),
+        followShell: setting("ipython.followShell"),
+      };
+    },
+    most: () => setting("ipython.maxKernels"),
+    show: (agent, code) => notebooks.show(agent, code),
+  });
+  const notebooks: Notebooks = new Notebooks({
+    directory: path.join(storage, "notebooks"),
+    extension: context.extension.id,
+    run: (agent, code, view) =>
+      kernels.runForUser(agent, { code, cwd: shells.cwd(agent) }, view, askForInput),
+    interrupt: (agent) => kernels.interrupt(agent, {}),
+    log,
+  });
+  return { kernels, notebooks };
+}
+
 export function buildExecutor(parts: {
   context: vscode.ExtensionContext;
-  browser: BrowserWorker | undefined;
+  browser: Promise<BrowserWorker | undefined>;
   shells: Shells;
+  kernels: Kernels;
   texts: Texts;
   connection: () => Connection | undefined;
   onChanged: (change: Change) => void;
   bridge: Parts["bridge"];
   log: Log;
 }): Executor {
-  const { context, browser, shells, texts, connection, onChanged, bridge, log } = parts;
+  const { context, browser, shells, kernels, texts, connection, onChanged, bridge, log } = parts;
   const places = new Places({
     roots: () => [...roots(), ...setting("allowOutside")],
     isReadable: (real) => shells.isLog(real),
@@ -103,9 +143,10 @@ export function buildExecutor(parts: {
   const documents = new Documents(onChanged, log);
   const files = new Files(places, documents);
   return new Executor({
-    browsing: browser && new Browsing(browser, log),
+    browsing: browser.then((worker) => worker && new Browsing(worker, log)),
     shells,
     bridge,
+    kernels,
     files,
     editor: new Editor(places, documents, files),
     search: new Search(places, unsavedTexts, findRipgrep(vscode.env.appRoot)),

@@ -3,7 +3,7 @@ import * as path from "node:path";
 import * as vscode from "vscode";
 import { SCHEME, Texts } from "./actions/texts";
 import { buildBridge } from "./bridge";
-import { buildBrowser, buildExecutor, buildShells } from "./build";
+import { buildBrowser, buildExecutor, buildKernels, buildShells } from "./build";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import { Courier } from "./hub/courier";
@@ -58,11 +58,14 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const status = new Status();
   const shells = buildShells(key, log);
   const bridge = buildBridge({ context, log, addText: (name, text) => texts.add(name, text) });
-  const browser = await buildBrowser(key, () => session.current?.hub ?? "", log);
+  const browser = buildBrowser(key, () => session.current?.hub ?? "", log);
+  const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
+  const { kernels, notebooks } = buildKernels(context, shells, storage, log);
   const executor = buildExecutor({
     context,
     browser,
     shells,
+    kernels,
     texts,
     bridge: bridge.elsewhere,
     log,
@@ -72,7 +75,6 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
       if (setting("reveal")) spotlight.show(change);
     },
   });
-  const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
   const courier = new Courier(
     new Journal(path.join(storage, "journal"), identity.host_id),
     executor,
@@ -92,12 +94,14 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     context,
     identity,
     courier,
-    executor.capabilities,
+    () => executor.capabilities,
     (state) => status.connection(state),
     log,
   );
 
   subscriptions.push(
+    kernels,
+    notebooks,
     shells,
     bridge,
     showTexts(texts),
@@ -115,6 +119,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   command(Command.stop, () => {
     const stopped = courier.stop();
     shells.stop();
+    kernels.stop();
     void vscode.window.showInformationMessage(`Bascule: stopped ${stopped} actions.`);
   });
   command(Command.forgetConsent, () => context.workspaceState.update(Stored.admitted, undefined));
@@ -124,8 +129,9 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   subscriptions.push(
     vscode.window.registerUriHandler({ handleUri: (uri) => session.openLink(uri) }),
   );
-  if (browser) subscriptions.push(browser);
+  void browser.then((worker) => worker && subscriptions.push(worker));
   await session.connectBySettings();
+  if (await executor.settle()) session.ableToMore();
 }
 
 function showTexts(texts: Texts): vscode.Disposable {

@@ -24,6 +24,8 @@ export interface Settings {
   allowedCommands: string[];
   reveal: boolean;
   python: string;
+  "ipython.followShell": boolean;
+  "ipython.maxKernels": number;
   "terminal.kind": "own" | "integrated";
   "terminal.softTimeout": number;
   "terminal.outputLimit": number;
@@ -40,6 +42,8 @@ export const SettingNames: readonly (keyof Settings)[] = [
   "allowedCommands",
   "reveal",
   "python",
+  "ipython.followShell",
+  "ipython.maxKernels",
   "terminal.kind",
   "terminal.softTimeout",
   "terminal.outputLimit",

@@ -26,7 +26,7 @@ from bascule.core.errors import (
     NoSuchPath,
     NoSuchShell,
 )
-from bascule.core.observations import CmdOutput, Error, Nothing, UserRejected
+from bascule.core.observations import CmdOutput, Error, IPythonOutput, Nothing, UserRejected
 from bascule.runtime import Verbs
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
@@ -170,6 +170,17 @@ class RuntimeSuite:
     async def test_a_shell_that_cannot_be_is_an_error(self, runtime: Verbs) -> None:
         with pytest.raises(InvalidShellName):
             await runtime.run("true", shell="../evil")
+
+    @pytest.mark.slow
+    async def test_cells_share_a_kernel(self, runtime: Verbs) -> None:
+        await runtime.run_ipython("x = 41")
+        action = IPythonRun("print(x + 1)")
+        seen = await runtime.act(action)
+
+        assert isinstance(seen, IPythonOutput)
+        assert seen.content.startswith("42\n")
+        assert seen.cause == action.id
+        assert not (await runtime.interrupt("ipython")).was_running
 
     # Time and concurrency -----------------------------------------------------------------
 

@@ -52,8 +52,8 @@ SETTINGS: dict[str, Any] = {
     "security.workspace.trust.enabled": False,
     "terminal.integrated.enablePersistentSessions": False,
     "bascule.autoConnect": True,
+    "bascule.python": sys.executable,  # it has ipykernel and a browser to drive
     "bascule.consent": {"*": "allow"},
-    "bascule.python": sys.executable,
     "bascule.allowedCommands": ["workbench.action.*", "undo", "bascule.stop"],
 }
 """What every window has unless it says otherwise: no questions, no network, nothing by itself."""

@@ -11,6 +11,8 @@ import {
   type ExtrasOf,
   type Seen,
 } from "../protocol";
+import { IPYTHON } from "../notebook/kernel";
+import type { Kernels } from "../notebook/kernels";
 import type { Shells } from "../terminal/shells";
 import type { Browsing } from "./browser";
 import type { Consent } from "./consent";
@@ -22,6 +24,7 @@ import type { WindowActions } from "./window";
 
 export interface Parts {
   shells: Shells;
+  kernels: Kernels;
   files: Files;
   editor: Editor;
   search: Search;
@@ -39,8 +42,8 @@ export interface Parts {
       onPiece: (value: unknown) => void;
     }): Promise<{ result: unknown; error: object | null }>;
   };
-  /** Nothing where the machine has no browser to drive. */
-  browsing: Browsing | undefined;
+  /** Nothing where the machine has no browser to drive, which takes a while to find out. */
+  browsing: Promise<Browsing | undefined>;
 }
 
 interface Context {
@@ -57,13 +60,22 @@ type Handlers = {
 };
 
 /** A time-out of these is the end of waiting for them, not a failure. */
-const TIMES_ITSELF = new Set(["run", "glob", "grep", "browse", "browse_interactive"]);
+const TIMES_ITSELF = new Set([
+  "run",
+  "run_ipython",
+  "glob",
+  "grep",
+  "browse",
+  "browse_interactive",
+]);
+const BROWSING = new Set(["browse", "browse_interactive"]);
 
 export class Executor implements Worker {
   private readonly handlers: Handlers;
+  private canBrowse = false;
 
   constructor(private readonly parts: Parts) {
-    const { shells, files, editor, search, language, window, browsing } = parts;
+    const { shells, kernels, files, editor, search, language, window } = parts;
     this.handlers = {
       read: (args, { cwd }) =>
         args.impl_source === "oh_aci" ? editor.view(args, cwd) : files.read(args, cwd),
@@ -90,13 +102,15 @@ export class Executor implements Worker {
           (shell, { offset, data }) => onProgress(shell, offset, data),
           signal,
         ),
-      interrupt: (args, { agent }) => shells.interrupt(agent, args),
+      run_ipython: (args, { agent, cwd, timeout, onProgress, signal }) =>
+        kernels.run(agent, { ...args, timeout, cwd }, onProgress, signal),
+      interrupt: (args, { agent }) =>
+        (args.shell === IPYTHON ? kernels : shells).interrupt(agent, args),
+      browse: async (args, { timeout, signal }) =>
+        (await this.browsing("browse")).browse(args, timeout, signal),
+      browse_interactive: async (args, { timeout, signal }) =>
+        (await this.browsing("browse_interactive")).interact(args, timeout, signal),
     };
-    if (browsing) {
-      this.handlers.browse = (args, { timeout, signal }) => browsing.browse(args, timeout, signal);
-      this.handlers.browse_interactive = (args, { timeout, signal }) =>
-        browsing.interact(args, timeout, signal);
-    }
   }
 
   /** Pieces travel as lines of JSON. */
@@ -113,8 +127,22 @@ export class Executor implements Worker {
     return seen("bridge", "", { request, ...answered } as ExtrasOf<"bridge">);
   }
 
+  /** Done once all capabilities are known; whether there are more than before. */
+  async settle(): Promise<boolean> {
+    this.canBrowse = (await this.parts.browsing) !== undefined;
+    return this.canBrowse;
+  }
+
+  /** As far as they are known by now. */
   get capabilities(): string[] {
-    return Object.keys(this.handlers).sort();
+    const known = Object.keys(this.handlers).sort();
+    return this.canBrowse ? known : known.filter((kind) => !BROWSING.has(kind));
+  }
+
+  private async browsing(kind: string): Promise<Browsing> {
+    const browsing = await this.parts.browsing;
+    if (!browsing) throw this.notSupported(kind);
+    return browsing;
   }
 
   async admit(action: Asked, signal: AbortSignal): Promise<void> {
@@ -150,6 +178,7 @@ export class Executor implements Worker {
   }
 
   end(): void {
+    this.parts.kernels.endAll();
     this.parts.shells.endAll();
   }
 

@@ -136,7 +136,7 @@ export interface CmdRunAction {
   [k: string]: unknown;
 }
 /**
- * Run a cell in the sandbox's IPython kernel.
+ * Run a cell in the IPython kernel, or answer what the running one asks (`is_input`).
  */
 export interface IPythonRunAction {
   id: string;
@@ -156,10 +156,24 @@ export interface IPythonRunAction {
   args: {
     code: string;
     thought?: string;
+    /**
+     * End `content` with the kernel's directory and interpreter.
+     */
     include_extra?: boolean;
     confirmation_state?: "confirmed" | "rejected" | "awaiting_confirmation";
     security_risk?: -1 | 0 | 1 | 2;
+    /**
+     * Run first, once in every kernel.
+     */
     kernel_init_code?: string;
+    /**
+     * Ours: `code` is the answer to a cell that asks for input.
+     */
+    is_input?: boolean;
+    /**
+     * Ours: characters of output to return, head and tail kept. 0: all of it. None: the default.
+     */
+    output_limit?: number | null;
     [k: string]: unknown;
   };
   /**
@@ -917,7 +931,7 @@ export interface GrepAction {
   [k: string]: unknown;
 }
 /**
- * Interrupt the program a shell runs; `kill` ends it by force.
+ * Interrupt the program a shell runs, or the cell the kernel does; `kill` ends it by force.
  */
 export interface InterruptAction {
   id: string;
@@ -935,6 +949,9 @@ export interface InterruptAction {
     [k: string]: unknown;
   } | null;
   args: {
+    /**
+     * `ipython` is the kernel; killing it loses its variables, and the next cell gets a new one.
+     */
     shell?: string;
     kill?: boolean;
     thought?: string;
@@ -1296,6 +1313,9 @@ export interface CmdMetadata {
   duration?: number;
   [k: string]: unknown;
 }
+/**
+ * What a cell printed, returned and raised, as text; pictures come as data URLs.
+ */
 export interface IPythonOutputObservation {
   id: string;
   timestamp?: string | null;
@@ -1319,9 +1339,56 @@ export interface IPythonOutputObservation {
   extras: {
     code: string;
     image_urls?: string[] | null;
+    metadata?: CellMetadata;
     [k: string]: unknown;
   };
   success?: boolean;
+  [k: string]: unknown;
+}
+/**
+ * How a cell went and the state of its kernel then. All of it is ours.
+ */
+export interface CellMetadata {
+  /**
+   * done: it ended. failed: it raised `error_name`. running: it was interrupted and goes on all
+   * the same. input: it asks and waits for an answer. died: the kernel did. refused: this cell was
+   * not run because another one does not end. idle: no cell waits for this answer.
+   */
+  state?: "done" | "failed" | "running" | "input" | "died" | "refused" | "idle";
+  /**
+   * The class of what was raised, `ZeroDivisionError`.
+   */
+  error_name?: string;
+  error_value?: string;
+  /**
+   * The cell was out of time and was interrupted.
+   */
+  timed_out?: boolean;
+  /**
+   * This cell is the first of a new kernel: variables and imports of an earlier one are gone.
+   */
+  new_kernel?: boolean;
+  execution_count?: number | null;
+  working_dir?: string | null;
+  py_interpreter_path?: string | null;
+  /**
+   * Bytes the cell printed for this answer, left-out part included.
+   */
+  output_bytes?: number;
+  /**
+   * How many of those are not in `content`; the log has them.
+   */
+  left_out_bytes?: number;
+  /**
+   * Where this answer's output starts in the kernel's log, in bytes since the log began.
+   */
+  log_start?: number;
+  log_end?: number;
+  log_path?: string | null;
+  /**
+   * Seconds from giving the cell to this answer.
+   */
+  duration?: number;
   [k: string]: unknown;
 }
 /**

@@ -19,6 +19,7 @@ import uvloop
 
 from bascule.core.errors import InvalidSetting, PermissionRefused, UsageError
 from bascule.sandbox.browser.settings import BrowserSettings, find_chromium
+from bascule.sandbox.ipython.settings import IPythonSettings
 from bascule.sandbox.server.serve import serve
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.sandbox.shell.keeper import Account
@@ -30,7 +31,10 @@ from .shell_kinds import HELP, with_kinds
 logger = logging.getLogger(__name__)
 
 PLUGINS = ("agent_skills", "jupyter", "vscode")
-"""Names OpenHands asks for. None of them is provided yet: a sandbox goes without and says so."""
+"""Names OpenHands asks for. What is not provided yet a sandbox goes without, and says so."""
+
+PROVIDED = frozenset({"jupyter"})
+"""Starts with the first cell, whether asked for or not."""
 
 _EPILOG = """\
 environment:
@@ -72,17 +76,19 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
     state_dir = given.state_dir and Path(given.state_dir).absolute()
     shells = with_kinds(shells, given.shells, environment, state_dir=state_dir)
     shells = replace(shells, keep_for=given.keep_shells)
-    wanted = [f"the plugin {name}" for name in given.plugins]
     browser = BrowserSettings(
         enabled=given.enable_browser is not False, refused=tuple(given.keep_from_pages)
     )
+    wanted = [f"the plugin {name}" for name in given.plugins if name not in PROVIDED]
     wanted += ["the browser"] if given.enable_browser and find_chromium(browser) is None else []
     wanted += ["BrowserGym"] if given.browsergym_eval_env else []
     return Launch(
         ServerSettings(
             key=environment.get("SESSION_API_KEY", ""), host=given.host, port=given.port
         ),
-        SandboxSettings(shells=shells, browser=browser),
+        SandboxSettings(
+            shells=shells, ipython=IPythonSettings(python=given.python), browser=browser
+        ),
         tuple(wanted),
     )
 
@@ -90,7 +96,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="bascule sandbox",
-        description="Serve a sandbox: bash that remembers, files, edits, search, a browser.",
+        description="Serve a sandbox: bash that remembers, IPython, files, search, a browser.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -111,6 +117,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--plugins", nargs="*", default=(), choices=PLUGINS, metavar="NAME", help=str(PLUGINS))
     add("--username", metavar="U", help="user to run shells as; the present one by default")
     add("--user-id", type=int, metavar="N", help="that user's id, or the user by id")
+    add(
+        "--python", default="", metavar="PATH", help="interpreter of IPython cells; ours by default"
+    )
     add("--enable-browser", action=argparse.BooleanOptionalAction, help="offer browser actions")
     add(
         "--keep-from-pages",

@@ -16,7 +16,10 @@ from .observations import CmdOutput, Observation
 from .windows import Window, WindowId
 
 MANDATORY_CAPABILITIES: frozenset[str] = frozenset(
-    {"run", "read", "write", "edit", "mkdir", "rmdir", "rm", "list", "glob", "grep", "interrupt"}
+    {
+        *("run", "run_ipython", "read", "write", "edit", "mkdir", "rmdir", "rm", "list", "glob"),
+        *("grep", "interrupt"),
+    }
 )
 """Action kinds every runtime can do."""
 
@@ -26,6 +29,7 @@ class Progress:
     """A piece of a shell's output, as raw bytes, while its command still runs."""
 
     shell: str
+    """Its name; `ipython` for what a cell shows, as text."""
     offset: int
     """Position of `data` in the shell's log."""
     data: bytes

@@ -27,6 +27,7 @@ from bascule.core.observations import (
     GlobResult,
     GrepResult,
     Interrupted,
+    IPythonOutput,
     Observation,
 )
 
@@ -114,6 +115,27 @@ class SyncRuntime:
                 is_input=is_input,
                 blocking=blocking,
                 queue=queue,
+                output_limit=output_limit,
+                on_progress=on_progress,
+            )
+        )
+
+    def run_ipython(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        is_input: bool = False,
+        include_extra: bool = False,
+        output_limit: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> IPythonOutput:
+        return self._wait(
+            self._runtime.run_ipython(
+                code,
+                timeout=timeout,
+                is_input=is_input,
+                include_extra=include_extra,
                 output_limit=output_limit,
                 on_progress=on_progress,
             )

@@ -21,6 +21,7 @@ from bascule.core.actions import (
     Glob,
     Grep,
     Interrupt,
+    IPythonRun,
     ListDir,
     MakeDir,
     Remove,
@@ -42,6 +43,7 @@ from bascule.core.observations import (
     GlobResult,
     GrepResult,
     Interrupted,
+    IPythonOutput,
     Observation,
 )
 from bascule.wire import error_from_wire
@@ -81,7 +83,32 @@ class Verbs(Runtime):
         )
         return expect(await self.act(action, on_progress=on_progress), CmdOutput)
 
+    async def run_ipython(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        is_input: bool = False,
+        include_extra: bool = False,
+        output_limit: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> IPythonOutput:
+        """Run a cell; one that raises is an answer (`succeeded`, `metadata`), not an error.
+
+        With `is_input`, `code` answers a cell that asks. `include_extra` ends the content with the
+        kernel's directory and interpreter, as agents are used to.
+        """
+        action = IPythonRun(
+            code,
+            timeout=self.default_timeout if timeout is None else timeout,
+            is_input=is_input,
+            include_extra=include_extra,
+            output_limit=output_limit,
+        )
+        return expect(await self.act(action, on_progress=on_progress), IPythonOutput)
+
     async def interrupt(self, shell: str = "", *, kill: bool = False) -> Interrupted:
+        """Interrupt what a shell runs, or with `ipython` the cell that runs."""
         return await self._do(Interrupt(shell, kill=kill), Interrupted)
 
     async def read(self, path: str, *, start: int = 0, end: int = -1) -> FileContent:
@@ -163,8 +190,8 @@ class Verbs(Runtime):
 
 
 def with_timeout(action: Action, default: float | None) -> Action:
-    """A command without a time-out of its own gets the runtime's."""
-    if default is not None and action.timeout is None and isinstance(action, CmdRun):
+    """A command or cell without a time-out of its own gets the runtime's."""
+    if default is not None and action.timeout is None and isinstance(action, CmdRun | IPythonRun):
         return replace(action, timeout=default)
     return action
 

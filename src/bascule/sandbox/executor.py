@@ -28,7 +28,7 @@ from bascule.core.actions import (
     Remove,
     RemoveDir,
 )
-from bascule.core.contracts import Closable, OnProgress
+from bascule.core.contracts import Closable, OnProgress, OutputLog
 from bascule.core.errors import (
     ActionTimedOut,
     BasculeError,
@@ -37,7 +37,7 @@ from bascule.core.errors import (
     SandboxDied,
 )
 from bascule.core.identity import now
-from bascule.core.observations import Nothing, Observation, UserRejected
+from bascule.core.observations import Interrupted, Nothing, Observation, UserRejected
 from bascule.wire import error_observation
 
 from .browser.settings import find_chromium
@@ -48,10 +48,11 @@ from .files.paths import Owner, Paths
 from .files.search import Search
 from .files.storage import Storage
 from .settings import SandboxSettings
-from .shell.shells import Shells
+from .shell.shells import IPYTHON, Shells
 
 if TYPE_CHECKING:
     from .browser.browser import Browser
+    from .ipython.kernel import Kernel
 
 logger = logging.getLogger(__name__)
 
@@ -104,11 +105,13 @@ class Sandbox(Closable):
             Grep: search.grep,
         }
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="sandbox")
+        self._kernel: Kernel | None = None
         self._closed = False
 
     @property
     def capabilities(self) -> frozenset[str]:
-        kinds = {cls.kind for cls in self._blocking} | {CmdRun.kind, Interrupt.kind}
+        kinds = {cls.kind for cls in self._blocking}
+        kinds |= {CmdRun.kind, Interrupt.kind, IPythonRun.kind}
         return frozenset(
             kinds | ({Browse.kind, BrowseInteractive.kind} if self._chromium else set())
         )
@@ -136,6 +139,25 @@ class Sandbox(Closable):
         browser = replace(browser, refused=(*browser.refused, (host, port)))
         self.settings = replace(self.settings, browser=browser)
 
+    @property
+    def kernel(self) -> Kernel:
+        """IPython; its process starts with its first cell."""
+        if self._kernel is None:
+            from .ipython.kernel import Kernel  # most sandboxes never run a cell
+
+            self._kernel = Kernel(
+                self.settings.ipython,
+                self.settings.shells,
+                keeper=self.shells.keeper,
+                ensure_dir=self.shells.ensure_dir,
+                shell_cwd=lambda: self.shells.cwd,
+            )
+        return self._kernel
+
+    def log(self, shell: str) -> OutputLog:
+        """Of a shell by its name, or of IPython. Raises `NoSuchShell`."""
+        return self.kernel.log if shell == IPYTHON else self.shells.get(shell).log
+
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         """Do `action`. Cancelling interrupts a command; a file action that was begun is finished.
 
@@ -157,6 +179,10 @@ class Sandbox(Closable):
             return observation
         return replace(observation, cause=action.id, timestamp=now())
 
+    async def interrupt(self, action: Interrupt) -> Interrupted:
+        place = self.kernel if action.shell == IPYTHON else self.shells
+        return await place.interrupt(action)
+
     async def in_thread(self, work: Callable[..., _Result], *args: Any) -> _Result:
         """Call what blocks without blocking; raises `SandboxDied` once the sandbox is closed."""
         if self._closed:
@@ -170,6 +196,8 @@ class Sandbox(Closable):
         self._closed = True
         if self._browser is not None:
             await self._browser.aclose()
+        if self._kernel is not None:
+            await self._kernel.aclose()
         await self.shells.aclose()
         # A thread cannot be ended. One that searches a whole disk is not waited for.
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -181,8 +209,10 @@ class Sandbox(Closable):
             return _not_confirmed(action)
         if isinstance(action, CmdRun):
             return self.shells.run(action, on_progress=on_progress)
+        if isinstance(action, IPythonRun):
+            return self.kernel.run(action, on_progress=on_progress)
         if isinstance(action, Interrupt):
-            return self.shells.interrupt(action)
+            return self.interrupt(action)
         if isinstance(action, Browse | BrowseInteractive) and self._chromium:
             return self.browser.act(action)
         work = self._blocking.get(type(action))

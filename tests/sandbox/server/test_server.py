@@ -157,9 +157,9 @@ async def test_an_unknown_kind_is_an_observation_that_names_it(client: Client) -
     assert "teleport" in seen["content"]
 
 
-@pytest.mark.parametrize("kind", ["run_ipython", "call_tool_mcp", "think"])
+@pytest.mark.parametrize("kind", ["call_tool_mcp", "think"])
 async def test_what_is_not_available_is_an_observation_too(client: Client, kind: str) -> None:
-    args = {"run_ipython": {"code": "1"}, "call_tool_mcp": {"name": "x"}}
+    args = {"call_tool_mcp": {"name": "x"}}
     event = {"action": kind, "args": args.get(kind, {})}
     _, seen = await client.post("/execute_action", {"action": event})
     assert (seen["observation"], seen["extras"]["error_id"]) == ("error", "capability.missing")

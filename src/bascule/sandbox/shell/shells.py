@@ -36,6 +36,9 @@ from .tmux_host import TmuxHost
 DEFAULT = "main"
 """The shell used when an action names none."""
 
+IPYTHON = "ipython"
+"""Where shells have names, this is the kernel's: to interrupt it, and for its log."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -87,6 +90,19 @@ class Shells(Closable):
             return
         await self._host.resume()
 
+    @property
+    def keeper(self) -> Keeper:
+        """Of these shells, and of whatever else shall not outlive the sandbox."""
+        return self._keeper
+
+    def ensure_dir(self) -> Path:
+        """`log_dir`, made if it is not there yet."""
+        if not self._dir.exists():
+            self._dir.mkdir(parents=True, mode=0o700)
+            if self._settings.account is not None:
+                self._dir.chmod(0o711)  # shells may read their own log by name
+        return self._dir
+
     def names(self) -> list[str]:
         return sorted(self._shells)
 
@@ -106,6 +122,10 @@ class Shells(Closable):
             raise ShellClosed("the sandbox was closed")
         shell = self._shells.get(name)
         if shell is None:
+            if name == IPYTHON:
+                raise InvalidShellName(
+                    f"{name!r} is the IPython kernel; use run_ipython, or another name for a shell"
+                )
             if not _NAME.fullmatch(name):
                 raise InvalidShellName(
                     f"{name!r} cannot name a shell: use up to 64 letters, digits, dots, dashes "
@@ -182,16 +202,12 @@ class Shells(Closable):
 
     def _make(self, name: str, settings: ShellSettings) -> PtyShell:
         """One on a terminal of its own; short-lived ones are, whatever the kind of the rest."""
-        if not self._dir.exists():
-            self._dir.mkdir(parents=True, mode=0o700)
-            if settings.account is not None:
-                self._dir.chmod(0o711)  # shells may read their own log by name
         shell = PtyShell(
             name,
             keeper=self._keeper,
             settings=settings,
             environment=self._environ(),
-            log=self._log(self._dir, name),
+            log=self._log(self.ensure_dir(), name),
         )
         shell.subscribe(self._pass_on)
         return shell
