@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import fcntl
 import json
 import logging
 import os
@@ -277,6 +278,9 @@ class TmuxHost(Closable):
             os.close(theirs_out)
         for end in (ours_in, ours_out):
             os.set_blocking(end, False)
+        # tmux goes on reading what panes print when we lag behind, and gets ever slower at it.
+        with contextlib.suppress(OSError):  # the user's pipes may take no more memory
+            fcntl.fcntl(ours_out, fcntl.F_SETPIPE_SZ, _READ)
         self._in, self._out = ours_in, ours_out
         self.keeper.hold(
             _CONTROL, self._in, self._out, spool=Spool(1, self._stream_path, self._limit)
