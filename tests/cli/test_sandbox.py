@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from bascule.cli.sandbox import PLUGINS, parse
 from bascule.core.errors import InvalidSetting, UsageError
+from bascule.runtime import RemoteRuntime, SyncRuntime
 
 from .processes import PATIENCE, bascule, environment, serving
 
@@ -28,6 +30,22 @@ def test_it_listens_on_loopback_unless_told_otherwise(tmp_path: Path) -> None:
 
     assert parse(there, KEY).server.host == "127.0.0.1"
     assert parse([*there, "--host", "0.0.0.0"], KEY).server.host == "0.0.0.0"
+
+
+def test_kinds_of_shells_come_by_flag_and_else_by_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    there = ["8000", "--working-dir", str(tmp_path)]
+    plain = parse(there, KEY).sandbox.shells
+    assert (plain.kind, plain.kinds, plain.state_dir) == ("pty", {}, None)
+    given = {**KEY, "BASCULE_SHELLS": "tmux,quick=pty"}
+    shells = parse([*there, "--state-dir", "s", "--keep-shells", "9"], given).sandbox.shells
+    assert (shells.kind, shells.kinds, shells.keep_for) == ("tmux", {"quick": "pty"}, 9)
+    assert shells.state_dir == Path("s").absolute()
+    assert parse([*there, "--shells", "seen=tmux"], given).sandbox.shells.kind == "pty"
+    with pytest.raises(InvalidSetting, match="BASCULE_SHELLS: 'no' is no kind"):
+        parse(there, {**KEY, "BASCULE_SHELLS": "no"})
 
 
 def test_the_flags_openhands_starts_its_server_with_are_understood(tmp_path: Path) -> None:
@@ -156,3 +174,27 @@ def test_its_start_takes_little_work(tmp_path: Path) -> None:
             work.append(used.user + used.system)
 
     assert min(work) < 1.0
+
+
+@pytest.mark.slow
+def test_a_command_goes_on_when_the_server_is_killed_and_the_next_one_reads_on(
+    tmp_path: Path,
+) -> None:
+    os.mkfifo(tmp_path / "go")
+    with tempfile.TemporaryDirectory(prefix="bsc-") as short:  # names of sockets have to be
+        flags = ("--shells", "tmux", "--state-dir", f"{short}/state")
+        with serving(tmp_path, *flags) as first:
+            with SyncRuntime(RemoteRuntime(first.url, first.key)) as agent:
+                seen = agent.run("x=kept; echo before; cat go; echo after; (exit 7)", timeout=0.5)
+                assert (seen.content, seen.exit_code) == ("before\n", -1)
+            first.process.kill()
+            first.process.wait()
+        (tmp_path / "go").write_text("while nobody listened\n")
+        with serving(tmp_path, *flags) as second:
+            with SyncRuntime(RemoteRuntime(second.url, second.key)) as agent:
+                seen = agent.run("")
+                assert (seen.content, seen.exit_code) == ("while nobody listened\nafter\n", 7)
+                assert agent.run("echo $? $x").content == "7 kept\n"
+            second.process.terminate()
+            second.process.wait()
+        assert not Path(short, "state").exists()

@@ -50,8 +50,8 @@ def attach(
 
 
 _HOW = (
-    "`bascule up --shells tmux` or `bascule sandbox --shells tmux` starts one "
-    "(a pty shell cannot be attached to)"
+    "`bascule up --shells tmux` or `bascule sandbox --shells tmux` starts one, and the first "
+    "command in it the shell (a pty shell cannot be attached to)"
 )
 
 

@@ -24,6 +24,8 @@ class Execution:
     Made for every command, so what most of them do not need is a class attribute or made later.
     """
 
+    text = ""
+    """The command itself, for people to see."""
     answers = 0
     log_start = 0
     background = ""

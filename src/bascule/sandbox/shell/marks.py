@@ -53,8 +53,9 @@ PARKED = b"\x1b]7771;H\x07"
 
 _OPEN = b"\x1b]7771;"
 _ANY_MARK = re.compile(rb"\x1b\]7771;(?:P|[0-9a-f]{16};[SEF])\x07")
-FENCE = re.compile(rb"\x1b\]7771;([0-9a-f]{16});W\x07")
-"""What we write to a terminal ourselves, to see when all that was printed before has come."""
+OURS = re.compile(rb"\x1b\]7771;([0-9a-f]{16});(?:W\x07|V\x07.*?\x1b\]7771;\1;v\x07)", re.DOTALL)
+"""What we write to a terminal ourselves: a mark to see when all that was printed before has come,
+and text between marks that is for the eyes of people only."""
 _REFUSAL = re.compile(rb"[^\n]+: 255: Bad file descriptor\n")
 _SHOW_PROMPT = "\\builtin printf -v PS1 '\\e]7771;P\\a'"
 HIDDEN_PROMPT = "\\[\\]"
@@ -182,6 +183,18 @@ def terminal_line(terminal: str) -> bytes:
 def fence(nonce: str) -> bytes:
     """A mark that comes after all that was printed before it was written."""
     return _OPEN + nonce.encode() + b";W\x07"
+
+
+def for_eyes(text: bytes, nonce: str) -> bytes:
+    """`text` for people who look at the terminal; it is taken out of what is printed."""
+    mark = _OPEN + nonce.encode()
+    return mark + b";V\x07" + text + mark + b";v\x07"
+
+
+def unfinished_show(data: bytes, nonce: bytes) -> int:
+    """Length of the beginning of a text for people's eyes that `data` ends with."""
+    at = data.find(_OPEN + nonce + b";V")
+    return 0 if at < 0 else len(data) - at
 
 
 def is_refusal(output: bytes) -> bool:

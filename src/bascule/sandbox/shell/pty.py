@@ -190,6 +190,7 @@ class PtyShell(Shell):
             alarm=self._alarm,
         )
         execution.is_retry = is_retry
+        execution.text = command.command
         self._execution = execution  # from here on others are refused, also while bash starts
         try:
             bash = self._bash

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bascule.core.actions import CmdRun
+from bascule.core.errors import BasculeError
 from bascule.core.observations import CmdOutput
 
 from .alarm import Alarm
@@ -29,6 +30,9 @@ from .pty import PtyShell
 from .settings import ShellSettings
 from .tmux_bash import TmuxBash
 from .tmux_host import Pane, TmuxHost
+
+_SHOWN = 2000
+"""Characters of a command that people are shown."""
 
 _KEPT = (
     *("log_start", "background", "left_by_previous", "answers", "path", "status"),
@@ -60,6 +64,9 @@ class TmuxShell(PtyShell):
             name, keeper=host.keeper, settings=settings, environment=environment, log=log
         )
         self._host = host
+        self._is_attended = False
+        self._typed = ""
+        self._typed_runs: set[asyncio.Task[None]] = set()
         self._file = -1
         self._file_size = 0
 
@@ -73,6 +80,8 @@ class TmuxShell(PtyShell):
     async def aclose(self) -> None:
         is_first = not self._closed
         await super().aclose()
+        if self._typed_runs:
+            await asyncio.wait(self._typed_runs)
         if not is_first:
             return
         await self._host.close_pane(self.name)
@@ -115,11 +124,19 @@ class TmuxShell(PtyShell):
         )
 
     async def _start(self, execution: Execution) -> None:
-        await super()._start(execution)
+        try:
+            await super()._start(execution)
+        except (BasculeError, OSError) as error:
+            if self._closed:  # which took the pane away as bash was started in it
+                raise self._closed_error() from error
+            raise
+        self._host.receive_visitors(self.name, self._on_attended)
         self._save()
 
     def _tell(self, bash: BashProcess, execution: Execution, line: bytes) -> None:
         execution.is_told = True
+        if self._is_attended and isinstance(bash, TmuxBash):
+            self._show_command(bash, execution.text)
         self._save()
         super()._tell(bash, execution, line)
 
@@ -134,6 +151,53 @@ class TmuxShell(PtyShell):
     def _on_end(self, status: int) -> None:
         super()._on_end(status)
         self._save()
+
+    def _end_execution(self, execution: Execution, status: int, background_pid: int) -> None:
+        super()._end_execution(execution, status, background_pid)
+        self._invite()
+
+    # People ----------------------------------------------------------------------------------
+
+    def _on_attended(self, is_attended: bool) -> None:
+        self._is_attended = is_attended
+        self._invite()
+
+    def _invite(self) -> None:
+        """Whoever looks at the idle shell may type a command of their own."""
+        bash = self._bash
+        if self._is_attended and self._execution is None and isinstance(bash, TmuxBash):
+            end = self._log.end
+            at_start = end == self._log.start or self._log.read(end - 1, end) == b"\n"
+            bash.invite((b"\r" if at_start else b"\r\n") + self._prompt(), self._on_line)
+
+    def _prompt(self) -> bytes:
+        return f"\x1b[1m{self._cwd}$\x1b[m ".encode(errors="replace")
+
+    def _show_command(self, bash: TmuxBash, text: str) -> None:
+        """As if it had been typed here; unless it was."""
+        typed, self._typed = self._typed, ""
+        if text != typed:
+            shown = "\r\n> ".join(text[:_SHOWN].splitlines()).encode(errors="replace")
+            bash.show(b"\r\x1b[K" + self._prompt() + shown + b"\r\n")
+
+    def _on_line(self, line: bytes) -> None:
+        text = line.rpartition(b"\x03")[2].decode("utf-8", "replace").strip("\x04\n")
+        if not text.strip():
+            self._invite()
+            return
+        run = asyncio.get_running_loop().create_task(self._run_typed(text))
+        self._typed_runs.add(run)
+        run.add_done_callback(self._typed_runs.discard)
+
+    async def _run_typed(self, text: str) -> None:
+        """Run what a person typed. Its output is on the screen; a fault of it is shown there."""
+        self._typed = text
+        try:
+            await self.run(CmdRun(text, blocking=True, queue=True))
+        except BasculeError as error:
+            if isinstance(self._bash, TmuxBash):
+                self._bash.show(f"{error}\r\n".encode(errors="replace"))
+                self._invite()
 
     # The record ------------------------------------------------------------------------------
 
@@ -197,15 +261,9 @@ class TmuxShell(PtyShell):
     def _recall_bash(self, record: Mapping[str, Any], channel: int, status: int | None) -> None:
         bash = self._make_bash()
         assert isinstance(bash, TmuxBash)
-        bash.position = record["stream"]
-        bash.adopt(
-            self._host.panes[self.name],
-            pid=record["pid"],
-            channel=channel,
-            channel_name=record["channel"],
-            modes=bytes.fromhex(record["modes"]),
-        )
+        bash.adopt(self._host.panes[self.name], channel, record)
         self._bash = bash
+        self._host.receive_visitors(self.name, self._on_attended)
         execution = self._execution
         if status is not None:
             bash.ended(status)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
+import termios
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from .bash import BashProcess, quiet
 from .keeper import Keeper
-from .marks import FENCE, fence, new_nonce, unfinished_mark
+from .marks import OURS, fence, for_eyes, new_nonce, unfinished_mark, unfinished_show
 from .settings import ShellSettings
 from .tmux_host import Pane, TmuxHost
 
-_OURS = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
+_TYPED = 65536
+_OPEN = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class TmuxBash(BashProcess):
@@ -42,7 +45,9 @@ class TmuxBash(BashProcess):
         self._name = name
         self._host = host
         self._settings = settings
-        self._fences: dict[bytes, Callable[[], None]] = {}
+        self._ours: dict[bytes, Callable[[], None]] = {}
+        """What we wrote to the terminal and have not seen come back, by nonce."""
+        self._on_line: Callable[[bytes], None] | None = None
         self._unwritten = bytearray()
         self._rest = b""
         self._pane: Pane | None = None
@@ -55,7 +60,8 @@ class TmuxBash(BashProcess):
         self.position = self._host.position
         self._take_terminal(pane)
         self._modes = quiet(self._tty)
-        terminal = os.open(self.terminal, _OURS)  # ours does not block, bash's has to
+        env = {**env, "PS1": "\\[\\]"}  # people would see the first prompt
+        terminal = os.open(self.terminal, _OPEN)  # ours does not block, bash's has to
         try:
             await self._spawn(keeper, terminal=terminal, cwd=cwd, env=env, settings=settings)
         except BaseException:
@@ -66,11 +72,12 @@ class TmuxBash(BashProcess):
         assert self._channel is not None
         keeper.hold(self._name, self._channel.fileno())
 
-    def adopt(self, pane: Pane, *, pid: int, channel: int, channel_name: str, modes: bytes) -> None:
-        """Take over a bash that a server before us started; `position` has been set."""
-        self.pid = pid
-        self._modes = modes
-        self._channel, self._channel_name = socket.socket(fileno=channel), channel_name
+    def adopt(self, pane: Pane, channel: int, remembered: Mapping[str, Any]) -> None:
+        """Take over a bash that a server before us started and `remembered`."""
+        self.pid, self.position = remembered["pid"], remembered["stream"]
+        self._modes = bytes.fromhex(remembered["modes"])
+        self._ours = {nonce.encode(): _nothing for nonce in remembered["ours"]}
+        self._channel, self._channel_name = socket.socket(fileno=channel), remembered["channel"]
         self._channel.setblocking(False)
         self._was_typed_into = True
         self.is_alive = True
@@ -84,6 +91,7 @@ class TmuxBash(BashProcess):
             "channel": self._channel_name,
             "modes": self._modes.hex(),
             "stream": self.position,
+            "ours": [nonce.decode() for nonce in self._ours],
         }
 
     def foreground(self) -> int:
@@ -95,6 +103,8 @@ class TmuxBash(BashProcess):
         return int(stat.rpartition(b")")[2].split()[5])
 
     def settle(self) -> None:
+        self._on_line = None
+        self._loop.remove_reader(self._tty)
         self._was_typed_into = True  # by people, or by tmux answering a program; who knows
         super().settle()
 
@@ -106,9 +116,40 @@ class TmuxBash(BashProcess):
             callback()
             return
         nonce = new_nonce()
-        self._fences[nonce.encode()] = callback
+        self._ours[nonce.encode()] = callback
         self._unwritten += fence(nonce)
         self._terminal_writable()
+
+    def show(self, text: bytes) -> None:
+        """Show people `text`; nobody else gets it."""
+        if self._tty >= 0:
+            nonce = new_nonce()
+            self._ours[nonce.encode()] = _nothing
+            self._unwritten += for_eyes(text, nonce)
+            self._terminal_writable()
+
+    def invite(self, prompt: bytes, on_line: Callable[[bytes], None]) -> None:
+        """Let people type one line, which `on_line` gets, until the next command."""
+        if self._tty < 0:
+            return
+        self.show(prompt)
+        modes = termios.tcgetattr(self._tty)
+        modes[3] = (modes[3] | termios.ECHO | termios.ICANON) & ~termios.ISIG
+        termios.tcsetattr(self._tty, termios.TCSANOW, modes)
+        self._on_line = on_line
+        self._loop.add_reader(self._tty, self._typed)
+
+    def _typed(self) -> None:
+        try:
+            line = os.read(self._tty, _TYPED)
+        except BlockingIOError:
+            return
+        except OSError:
+            line = b""
+        self._loop.remove_reader(self._tty)
+        if (on_line := self._on_line) is not None:
+            self._on_line = None
+            on_line(line)
 
     def close(self) -> None:
         super().close()
@@ -116,12 +157,13 @@ class TmuxBash(BashProcess):
             self._host.leave(self._pane)
         if self._tty >= 0:
             self._loop.remove_writer(self._tty)
+            self._loop.remove_reader(self._tty)
             os.close(self._tty)
             self._tty = -1
 
     def _take_terminal(self, pane: Pane) -> None:
         self._pane, self.terminal = pane, pane.terminal
-        self._tty = os.open(self.terminal, _OURS | os.O_NONBLOCK)
+        self._tty = os.open(self.terminal, _OPEN | os.O_NONBLOCK)
         self._host.listen(pane, self._pane_output, self._lost)
 
     def _pane_output(self, data: bytes, end: int) -> None:
@@ -129,13 +171,16 @@ class TmuxBash(BashProcess):
             return  # the server before us had it
         self.position = end
         data, self._rest = self._rest + data, b""
-        while self._fences and (mark := FENCE.search(data)) is not None:
-            self._deliver(data[: mark.start()])
+        while self._ours and (mark := OURS.search(data)) is not None:
+            callback = self._ours.pop(mark[1], None)
+            self._deliver(data[: mark.start() if callback else mark.end()])
             data = data[mark.end() :]
-            if (callback := self._fences.pop(mark[1], None)) is not None:
+            if callback is not None:
                 callback()
-        if self._fences and (held := unfinished_mark(data)):
-            data, self._rest = data[:-held], data[-held:]
+        if self._ours:
+            held = max(unfinished_show(data, nonce) for nonce in self._ours)
+            if held := held or unfinished_mark(data):
+                data, self._rest = data[:-held], data[-held:]
         self._deliver(data)
 
     def _deliver(self, data: bytes) -> None:
@@ -144,8 +189,8 @@ class TmuxBash(BashProcess):
 
     def _lost(self) -> None:
         """tmux is gone: nothing more will come."""
-        fences, self._fences = self._fences, {}
-        for callback in fences.values():
+        ours, self._ours = self._ours, {}
+        for callback in ours.values():
             callback()
 
     def _write(self, data: bytes) -> None:
@@ -168,3 +213,7 @@ class TmuxBash(BashProcess):
                 self._lost()
                 return
             del self._unwritten[:sent]
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""

@@ -3,7 +3,7 @@
 A control client gets lines. `%output %PANE TEXT` is what a pane's terminal was given, every byte of
 it, with control characters and backslashes as `\\ooo`. What a command answers stands between
 `%begin` and `%end` or `%error`, in the order of the commands, with nothing else in between.
-Everything else is news we do not need.
+Who comes to look at a session and leaves is told. Everything else is news we do not need.
 """
 
 from __future__ import annotations
@@ -36,7 +36,15 @@ class Reply:
     is_error: bool
 
 
-Event = PaneOutput | Reply
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Somebody looks at a session now; or at none any more."""
+
+    client: str
+    session: str | None
+
+
+Event = PaneOutput | Reply | Visit
 
 
 class ControlReader:
@@ -64,17 +72,22 @@ class ControlReader:
             self.position += len(line) + 1
             if is_output:
                 pieces.append(piece)
-            elif (reply := self._control(line)) is not None:
-                events.append(reply)
+            elif (event := self._control(line)) is not None:
+                events.append(event)
         if pane:
             events.append(PaneOutput(pane.decode(), unescaped(b"".join(pieces)), self.position))
         return events
 
-    def _control(self, line: bytes) -> Reply | None:
+    def _control(self, line: bytes) -> Reply | Visit | None:
         word, _, rest = line.partition(b" ")
         if self._reply is None:
             if word == b"%begin" and rest.endswith(b" 1"):  # 1: a command of this client's own
                 self._reply = []
+            elif word == b"%client-session-changed" and rest.count(b" ") == 2:
+                client, _, session = rest.decode("utf-8", "replace").split(" ")
+                return Visit(client, session)
+            elif word == b"%client-detached":
+                return Visit(rest.decode("utf-8", "replace"), None)
         elif word in (b"%end", b"%error"):
             lines, self._reply = tuple(self._reply), None
             return Reply(lines, is_error=word == b"%error")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import fcntl
 import json
 import logging
 import os
@@ -31,7 +32,7 @@ from bascule.core.errors import InvalidSetting, MissingTool, SandboxDied, Sandbo
 
 from .keeper import Found, Keeper, Spool
 from .marks import PARKED, new_nonce
-from .tmux_control import ControlReader, PaneOutput, Reply
+from .tmux_control import ControlReader, PaneOutput, Reply, Visit
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ set -g status-left " bascule: #{session_name} "
 set -g window-status-format ""
 set -g window-status-current-format ""
 set -g status-right-length 120
-set -g status-right "you type into the running program; Ctrl-b d leaves it running "
+set -g status-right "an agent's shell; what you type goes to what runs; Ctrl-b d leaves "
 """
 
 
@@ -100,6 +101,8 @@ class TmuxHost(Closable):
         self._mourners: dict[str, Callable[[], None]] = {}
         self._early: dict[str, bytes] = {}
         self._opening: dict[str, asyncio.Task[Pane]] = {}
+        self._visitors: dict[str, str] = {}
+        self._hosts: dict[str, Callable[[bool], None]] = {}
         self.panes: dict[str, Pane] = {}
         """By the name of their shell."""
 
@@ -168,6 +171,10 @@ class TmuxHost(Closable):
         self._listeners[pane.id] = on_output
         self._mourners[pane.id] = on_gone
 
+    def receive_visitors(self, name: str, on_attended: Callable[[bool], None]) -> None:
+        """Call back when the first comes to look at the shell of that name, and the last leaves."""
+        self._hosts[session_name(name)] = on_attended
+
     def leave(self, pane: Pane) -> None:
         """Listen no more."""
         self._listeners.pop(pane.id, None)
@@ -223,6 +230,9 @@ class TmuxHost(Closable):
             self._replies.append(synced)
         (pid,) = await self._ask("display-message -p '#{pid}'")
         self._server = int(pid)
+        for line in await self._ask("list-clients -F '#{client_session} #{client_name}'"):
+            session, _, client = line.partition(" ")
+            self._visit(Visit(client, session))
 
     async def aclose(self) -> None:
         if under_way := [*self._opening.values(), *filter(None, [self._starting])]:
@@ -268,6 +278,9 @@ class TmuxHost(Closable):
             os.close(theirs_out)
         for end in (ours_in, ours_out):
             os.set_blocking(end, False)
+        # tmux goes on reading what panes print when we lag behind, and gets ever slower at it.
+        with contextlib.suppress(OSError):  # the user's pipes may take no more memory
+            fcntl.fcntl(ours_out, fcntl.F_SETPIPE_SZ, _READ)
         self._in, self._out = ours_in, ours_out
         self.keeper.hold(
             _CONTROL, self._in, self._out, spool=Spool(1, self._stream_path, self._limit)
@@ -371,6 +384,8 @@ class TmuxHost(Closable):
         for event in self._reader.feed(data, merge=merge):
             if isinstance(event, PaneOutput):
                 self._pass_on(event)
+            elif isinstance(event, Visit):
+                self._visit(event)
             elif self._replies:
                 answered = self._replies.popleft()
                 if answered is not None and not answered.done():
@@ -386,6 +401,14 @@ class TmuxHost(Closable):
             early = self._early.get(output.pane, b"") + output.data
             self._early[output.pane] = early[-_EARLY:]
 
+    def _visit(self, visit: Visit) -> None:
+        before = self._visitors.pop(visit.client, None)
+        if visit.session is not None:
+            self._visitors[visit.client] = visit.session
+        for session in {before, visit.session} - {None}:
+            if (tell := self._hosts.get(session or "")) is not None:
+                tell(session in self._visitors.values())
+
     def _stop(self, why: str) -> None:
         """tmux is gone, or to be forgotten."""
         if self._out < 0 or self._loop is None:
@@ -397,6 +420,8 @@ class TmuxHost(Closable):
         self._in = self._out = self._stream = -1
         self._unwritten.clear()
         self._listeners.clear()
+        self._visitors.clear()
+        self._hosts.clear()
         self.panes.clear()
         if self._server > 0:
             end_process(self._server)  # a keeper that was killed has not
