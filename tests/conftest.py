@@ -43,6 +43,8 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
         (call, "fastapi/routing.py", "_extract_endpoint_context")
         for call in ("os.stat", "io.BufferedReader.read", "io.TextIOWrapper.read")
     ),
+    # The working directory is asked of the kernel, which knows it.
+    ("os.path.abspath", "bridge/calls.py", "_path"),
     # /dev/null, for the child's output.
     ("os.open", "runtime/child.py", "start"),
     # A frame is small beside the socket's buffer, and the keeper always reads.

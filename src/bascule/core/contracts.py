@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 
 from .actions import Action, CmdRun
 from .observations import CmdOutput, Observation
@@ -213,3 +214,67 @@ class WindowLink(Closable):
     @abstractmethod
     async def returned(self, window_id: WindowId) -> None:
         """Wait, however long it takes, until the window takes actions (again)."""
+
+
+BridgeListener = Callable[[str, Mapping[str, Any]], None]
+"""Called with the name and the body of an event that a window sent."""
+
+
+class Bridge(Protocol):
+    """How a net or a script asks something of an editor window and waits for the answer.
+
+    A protocol, not a base class: scripts load the bridge and nothing else of ours. Every method
+    may be called from any thread, by many at once; answers come in any order. What fails raises
+    a `BridgeError`, which is a `RuntimeError` too. `docs/bridge.md` lists the requests.
+    """
+
+    @property
+    def kind(self) -> str:
+        """By which way it reaches the window: `run`, `debug`, `hub`, or `none`."""
+
+    def is_available(self) -> bool:
+        """Whether the window answers right now. Takes at most a second and never raises."""
+
+    def begin(
+        self,
+        type: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[Any], None] | None = None,
+    ) -> Future[Any]:
+        """Ask, and return at once. Cancelling the future cancels the request in the window.
+
+        `timeout`, in seconds, is the window's to keep. `on_progress` gets each piece that comes
+        before the answer, in the thread that reads from the window, and should return at once.
+        Nothing is raised here: all that goes wrong is told by the future.
+        """
+
+    def request(
+        self,
+        type: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """Ask, and wait for the answer. An interrupt (Ctrl-C) cancels the request."""
+
+    async def arequest(
+        self,
+        type: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """The same for code that awaits. Cancelling cancels the request."""
+
+    def tell(self, event: str, body: Mapping[str, Any]) -> None:
+        """Let the window know of something. Nobody answers; lost when there is no window."""
+
+    def listen(self, listener: BridgeListener) -> Callable[[], None]:
+        """Have `listener` called with every event of the window; returns what ends that."""
+
+    def close(self) -> None:
+        """Let go of the window. Whoever still waits is told by `BridgeClosed`."""

@@ -34,6 +34,16 @@
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
         HubUnreachable      hub.unreachable         WindowGone          window.gone
         WindowUnhealthy     window.unhealthy        OutcomeUnknown      outcome.unknown
+      BridgeError         a script asked its window and got no answer; a `RuntimeError` as well
+        BridgeUnavailable   bridge.unavailable      BridgeRefused       bridge.refused
+        BridgeClosed        bridge.closed           BridgeTimeout       bridge.timed_out
+        BridgeCancelled     bridge.cancelled        BridgeProtocol      bridge.protocol
+        BridgeTooLarge      bridge.too_large        BridgeBusy          bridge.busy
+        UnknownRequest      bridge.unknown_type     InvalidParams       bridge.invalid_params
+        NotAllowed          bridge.not_allowed      BridgeFailed        bridge.failed
+        ChatUnavailable     chat.unavailable        ChatBlocked         chat.blocked
+        CommandFailed       command.failed          NotSerializable     command.not_serializable
+        BridgeRemoteError   bridge.remote
 
 Every class has a `code`, stable across versions; over the wire an error is
 `{code, message, detail}` and `bascule.wire.errors` turns the code back into the class.
@@ -424,5 +434,123 @@ class RemoteError(LinkError):
     code = "remote"
 
     def __init__(self, message: str, *, remote_code: str, **detail: Any) -> None:
+        super().__init__(message, **detail)
+        self.remote_code = remote_code
+
+
+# Bridges --------------------------------------------------------------------------------
+
+
+class BridgeError(BasculeError, RuntimeError):
+    """A script asked something of its window and got no answer.
+
+    A `RuntimeError` too, so that scripts can catch it without knowing this tree.
+    """
+
+    code = "bridge"
+
+
+class BridgeUnavailable(BridgeError):
+    """There is no window to ask; the message says how to start the script so that there is."""
+
+    code = "bridge.unavailable"
+
+
+class BridgeRefused(BridgeError):
+    """The window does not take this token: it is wrong, or its run has ended."""
+
+    code = "bridge.refused"
+
+
+class BridgeClosed(BridgeError):
+    """The connection was lost, or closed, before the answer; it may have been done all the same."""
+
+    code = "bridge.closed"
+
+
+class BridgeTimeout(BridgeError, TimeoutError):
+    """No answer in the time that was given; the window was told to stop."""
+
+    code = "bridge.timed_out"
+
+
+class BridgeCancelled(BridgeError):
+    """The user, or the one who asked, cancelled it."""
+
+    code = "bridge.cancelled"
+
+
+class BridgeProtocol(BridgeError):
+    """The peer sent something that is no message of the bridge."""
+
+    code = "bridge.protocol"
+
+
+class BridgeTooLarge(BridgeError):
+    """A question or its answer is larger than a message may be."""
+
+    code = "bridge.too_large"
+
+
+class BridgeBusy(BridgeError):
+    """Too many questions of this run wait for an answer already."""
+
+    code = "bridge.busy"
+
+
+class UnknownRequest(BridgeError):
+    """The window does not know this type of request; a newer extension may."""
+
+    code = "bridge.unknown_type"
+
+
+class InvalidParams(BridgeError):
+    """A parameter is missing or has the wrong type; the message names it."""
+
+    code = "bridge.invalid_params"
+
+
+class NotAllowed(BridgeError):
+    """The user, the settings or an untrusted workspace do not allow it."""
+
+    code = "bridge.not_allowed"
+
+
+class BridgeFailed(BridgeError):
+    """The window tried and could not; the message has the cause."""
+
+    code = "bridge.failed"
+
+
+class ChatUnavailable(BridgeError):
+    """The window has no language model, or not the one that was asked for."""
+
+    code = "chat.unavailable"
+
+
+class ChatBlocked(BridgeError):
+    """The model refused, or the user has not let this extension use it."""
+
+    code = "chat.blocked"
+
+
+class CommandFailed(BridgeError):
+    """VS Code does not know the command, or it threw."""
+
+    code = "command.failed"
+
+
+class NotSerializable(BridgeError):
+    """The command was run, but JSON has no words for what it returned."""
+
+    code = "command.not_serializable"
+
+
+class BridgeRemoteError(BridgeError):
+    """The window reported an error whose code this version does not know."""
+
+    code = "bridge.remote"
+
+    def __init__(self, message: str, *, remote_code: str = "", **detail: Any) -> None:
         super().__init__(message, **detail)
         self.remote_code = remote_code
