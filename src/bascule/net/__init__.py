@@ -3,12 +3,15 @@
 from .diagnostics import Diagnostic, Loaded, Severity
 from .explore import StateSpace, explore
 from .load import load, load_bytes
+from .mermaid import to_mermaid
 from .model import Arc, ArcKind, Inscription, InscriptionKind, Net, Place, Span, Transition
 from .policy import First, Lot, Policy, Priority, policy_named
 from .replay import Moment, replay
 from .runner import Gate, Limits, Result, Runner
 from .simulate import Simulation, simulate
+from .svg import to_svg
 from .trace import Outcome
+from .window import NoWindow, Operation
 
 __all__ = [
     "Arc",
@@ -23,6 +26,8 @@ __all__ = [
     "Lot",
     "Moment",
     "Net",
+    "NoWindow",
+    "Operation",
     "Outcome",
     "Place",
     "Policy",
@@ -40,4 +45,6 @@ __all__ = [
     "policy_named",
     "replay",
     "simulate",
+    "to_mermaid",
+    "to_svg",
 ]

@@ -47,6 +47,7 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
         *("initialTokens", "tokenSchemaRef", "tokenFormat", "tokenKind", "marking", "final"),
     ),
     "token": ("value", "schemaRef"),
+    "name": ("text", "graphics"),
     "transition": (*_COMMON, "arcs", "inscriptions", "priority", "kind", "evolve"),
     "transition.evolve": ("kind", "inscriptions", "action", "manual", "priority"),
     "arc": (
@@ -355,6 +356,7 @@ class _Reader:
     def _name(self, node: Fields) -> str:
         name = node.get("name")
         if isinstance(name, Fields):
+            self._check_keys(name, "name")
             return self._text(name, "text") or ""
         return self._text(node, "name") or ""
 
