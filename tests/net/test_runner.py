@@ -340,10 +340,18 @@ async def test_time_that_is_up_is_pending_while_something_is_under_way() -> None
 
         def go(self) -> None: ...
 
-    result, _ = await play(net(PAIR), Never(), limits=Limits(timeout=0.02))
+    result, _ = await play(net(PAIR), Never(), limits=Limits(timeout=0.2))
 
     assert result.outcome is Outcome.PENDING
     assert shown(result.marking) == {"a": [1], "d": [1]}
+
+
+async def test_time_is_up_also_for_a_net_that_never_waits() -> None:
+    loop = "place: [{id: p, marking: 1}]\ntransition: {id: t, arcs: [{source: p}, {target: p}]}"
+    result, _ = await play(net(loop), limits=Limits(firings=10**9, timeout=0.02))
+
+    assert result.outcome is Outcome.LIMIT
+    assert result.firings > 10
 
 
 async def test_cancelling_a_run_undoes_what_is_under_way() -> None:

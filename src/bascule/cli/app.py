@@ -30,7 +30,10 @@ COMMANDS: Mapping[str, str] = {
 """Each is a function in the module of its name, or a group of them. Told here so that listing them
 imports none."""
 
-_EPILOG = "`bascule sandbox --help` shows how a program starts a sandbox's action server."
+_EPILOG = (
+    "Started by programs: `bascule sandbox`, a sandbox's action server, and `bascule "
+    "debug-adapter`, a debugger for nets. Each has a --help of its own."
+)
 _SETTINGS: Mapping[str, Mapping[str, bool]] = {
     # From the first word of a command on, flags are its own.
     "exec": {"ignore_unknown_options": True, "allow_interspersed_args": False},

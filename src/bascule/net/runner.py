@@ -38,6 +38,8 @@ from .trace import Begun, Changed, Ended, Event, Fired, Listener, Outcome, Start
 from .window import BRIDGE, WindowModule, importable
 
 DEFAULT_FIRINGS = 100_000
+_BREATH = 32
+"""Firings after which the event loop has a turn, so that deadlines and interrupts are noticed."""
 
 
 class Gate(Protocol):
@@ -153,6 +155,11 @@ class Runner:
         self._tell(Changed(self.marking))
 
     @property
+    def is_in_code(self) -> bool:
+        """Code that does not await is running."""
+        return self._is_in_code
+
+    @property
     def pending(self) -> list[TransitionId]:
         """The firings that are under way."""
         return [firing.binding.transition for firing in self._pending.values()]
@@ -172,6 +179,8 @@ class Runner:
 
     async def _to_rest(self) -> Outcome:
         while True:
+            if not self.firings % _BREATH:
+                await asyncio.sleep(0)
             await self._settle(wait=False)
             if self.firings >= self._limits.firings:
                 return Outcome.LIMIT
