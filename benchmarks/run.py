@@ -111,6 +111,8 @@ class Run:
     def _rounds(self, case: Case, entrant: Entrant) -> int:
         if case.is_in_editor is not entrant.needs_editor:
             return 0
+        if case.is_about_nets is not entrant.plays_nets:
+            return 0
         return case.rounds(entrant, self._effort)
 
     def _take(self, step: Step) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from bascule.core.errors import InvalidSetting
@@ -12,7 +12,7 @@ from .model import Net, TransitionId
 
 
 class Policy(Protocol):
-    def order(self, net: Net) -> Sequence[TransitionId]:
+    def order(self, net: Net) -> Iterable[TransitionId]:
         """Every transition, in the order in which they are to be tried for the next firing."""
 
 
@@ -36,10 +36,13 @@ class Lot:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311 - to repeat a run, not to hide anything
 
-    def order(self, net: Net) -> Sequence[TransitionId]:
-        ids = list(net.transitions)
-        self._random.shuffle(ids)
-        return ids
+    def order(self, net: Net) -> Iterator[TransitionId]:
+        """Drawn one by one, as many as are needed until one is enabled."""
+        left = list(net.transitions)
+        while left:
+            drawn = int(self._random.random() * len(left))
+            left[drawn], left[-1] = left[-1], left[drawn]
+            yield left.pop()
 
 
 def policy_named(name: str, seed: int | None = None) -> Policy:

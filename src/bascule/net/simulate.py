@@ -46,26 +46,37 @@ def simulate(net: Net, *, steps: int = DEFAULT_STEPS, seed: int | None = None) -
 
 
 def _play(packed: Packed, steps: int, lot: random.Random | None) -> Simulation:
-    marking, guards = packed.initial, packed.guards
-    affected, is_enabled, keeps, change = (
-        packed.affected(),
-        packed.is_enabled,
-        packed.keeps,
-        packed.change,
-    )
+    marking, guards, affected = packed.initial, packed.guards, packed.affected()
+    needs, limits, keeps, change = packed.needs, packed.limits, packed.keeps, packed.change
     counts = [0] * len(packed.transitions)
     enabled = packed.enabled(marking)
+    spots = [-1] * len(packed.transitions)
+    """Where in `enabled` a transition is; -1 for those that are not."""
+    for spot, transition in enumerate(enabled):
+        spots[transition] = spot
     done = 0
     while done < steps and enabled:
-        fired = enabled[0] if lot is None else enabled[int(lot.random() * len(enabled))]
+        fired = min(enabled) if lot is None else enabled[int(lot.random() * len(enabled))]
         marking = marking + change[fired] if keeps[fired] == -1 else packed.fire(marking, fired)
         if marking & guards:
             raise TooNarrow
         counts[fired] += 1
         done += 1
-        looked_at = affected[fired]
-        now = [each for each in looked_at if is_enabled(marking, each)]
-        enabled = sorted({*enabled}.difference(looked_at).union(now))
+        padded = marking | guards
+        for other in affected[fired]:
+            spot = spots[other]
+            if (padded - needs[other]) & guards == guards and (
+                not limits[other][1] or packed.is_enabled(marking, other)
+            ):
+                if spot < 0:
+                    spots[other] = len(enabled)
+                    enabled.append(other)
+            elif spot >= 0:
+                # The last one takes its spot: the order among the enabled means nothing.
+                last = enabled.pop()
+                if last != other:
+                    enabled[spot], spots[last] = last, spot
+                spots[other] = -1
     return Simulation(
         steps=done,
         firings=dict(zip(packed.transitions, counts, strict=True)),
