@@ -358,6 +358,23 @@ async def test_lines_for_breakpoints_are_told_also_before_launch(editor: Editor,
     assert (await editor.stopped())[1] == "place doubled"
 
 
+async def test_a_launch_that_comes_to_nothing_fails(editor: Editor, net: Path) -> None:
+    await editor.request("initialize", adapterID="evolve")
+
+    with pytest.raises(Refused, match="ended before it could be debugged"):
+        await editor.request("launch", program=str(net), python="/bin/false")
+    assert await editor.end() == 1
+
+
+async def test_a_session_can_end_before_it_has_begun(editor: Editor, net: Path) -> None:
+    await editor.request("initialize", adapterID="evolve")
+    await editor.request("launch", program=str(net))
+
+    await editor.request("disconnect")
+    async with asyncio.timeout(10):
+        assert await editor.process.wait() == 0
+
+
 async def test_without_debugging_nothing_halts(editor: Editor, net: Path) -> None:
     await editor.start(net, breakpoints=[{"line": DOUBLE}], noDebug=True, stopOnEntry=True)
 

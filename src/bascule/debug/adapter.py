@@ -111,7 +111,11 @@ class Adapter:
         """Such a step was outlived by its function; debugpy does not know."""
         self._ended: Mapping[str, Any] | None = None
         self._tasks: asyncio.TaskGroup | None = None
+        self._cancellable: set[asyncio.Task[None]] = set()
+        self._gone = asyncio.Event()
+        """The debuggee has ended."""
         self._over = asyncio.Event()
+        """So has the session."""
         self._handlers: Mapping[str, Handler] = {
             "initialize": self._on_initialize,
             "launch": self._on_launch,
@@ -141,11 +145,12 @@ class Adapter:
         decoder = Decoder()
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                reading = self._tasks.create_task(self._read(reader, decoder))
+                self._keep(self._tasks.create_task(self._read(reader, decoder)))
                 await self._over.wait()
-                reading.cancel()
                 if self._child is not None:
-                    self._child.kill()
+                    self._child.kill()  # `_watch` sees to it that it is gone
+                for task in tuple(self._cancellable):
+                    task.cancel()
         finally:
             if self._child is not None:
                 self._child.kill()
@@ -158,7 +163,7 @@ class Adapter:
             while data := await reader.read(1 << 16):
                 for message in decoder.feed(data):
                     if message.get("type") == "request":
-                        self._tasks.create_task(self._answer(message))
+                        self._keep(self._tasks.create_task(self._answer(message)))
         finally:
             self._over.set()
 
@@ -215,7 +220,8 @@ class Adapter:
         await self._child.start(
             command, options, cwd=arguments.get("cwd"), env=arguments.get("env") or {}
         )
-        self._spawn(self._watch(self._child))
+        assert self._tasks is not None
+        self._tasks.create_task(self._watch(self._child))
         if self._python is not None:
             await self._attach(self._python)
         await self._ready.wait()
@@ -232,7 +238,7 @@ class Adapter:
         self._spawn(self._begin())
 
     async def _attach(self, python: PythonDebugger) -> None:
-        ended = asyncio.create_task(self._over.wait())
+        ended = asyncio.create_task(self._gone.wait())
         attached = asyncio.create_task(python.attach(OURS))
         await asyncio.wait([ended, attached], return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
@@ -587,6 +593,7 @@ class Adapter:
     async def _watch(self, child: DebuggeeProcess) -> None:
         """Tell the end, once all that was printed is told."""
         status = await child.wait()
+        self._gone.set()
         self._stop = None
         self._ready.set()
         ended = self._ended or {"outcome": "ended", "firings": 0, "marking": {}, "error": ""}
@@ -634,7 +641,12 @@ class Adapter:
                 logger.debug("the debuggee ended meanwhile")
 
         assert self._tasks is not None
-        self._tasks.create_task(guarded())
+        self._keep(self._tasks.create_task(guarded()))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        """One of those that end with the session, whatever they wait for."""
+        self._cancellable.add(task)
+        task.add_done_callback(self._cancellable.discard)
 
     def _event(self, event: str, body: Mapping[str, Any] | None = None) -> None:
         message: Message = {"type": "event", "event": event}
