@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine, plot, report
+from benchmarks.cases.bridge import Bridge
 from benchmarks.cases.case import Case, Effort
 from benchmarks.cases.endurance import Endurance
 from benchmarks.cases.files import FileWork
@@ -37,7 +38,7 @@ CASES: tuple[Case, ...] = (
     *(Startup(), Latency(), LatencyOneCore()),
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
-    *(Window(), Nets()),
+    *(Bridge(), Window(), Nets()),
 )
 
 

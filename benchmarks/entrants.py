@@ -18,10 +18,10 @@ class Entrant:
     pace: Literal["fast", "medium", "slow"] = "fast"
     """How many repetitions are bearable: a command takes well under a millisecond, a few, or
     a tenth of a second."""
-    plays_nets: bool = False
-    """Knows Petri nets, and runs no commands."""
     needs_editor: bool = False
     """Lives in a real VS Code in a real browser; is handed where they are."""
+    only: str = ""
+    """The one case it can take part in; empty: any."""
 
     @property
     def is_peer(self) -> bool:
@@ -45,6 +45,12 @@ BASCULE_WINDOW = Entrant(
     "bascule_window",
     pace="slow",
     needs_editor=True,
+)
+BASCULE_BRIDGE = Entrant(
+    "bascule-bridge",
+    "a script's questions to the extension's run bridge, by `vscode_bridge`'s client",
+    "bascule_bridge",
+    only="bridge",
 )
 OPENHANDS_TMUX = Entrant(
     "openhands-v1-tmux",
@@ -71,26 +77,26 @@ OPENHANDS_SERVER = Entrant(
 SWE_REX = Entrant(
     "swe-rex", "SWE-ReX's local runtime, in process", "swe_rex", venv="swe-rex", pace="slow"
 )
-BASCULE_NETS = Entrant("bascule-nets", "Bascule's nets", "net_bascule", plays_nets=True)
+BASCULE_NETS = Entrant("bascule-nets", "Bascule's nets", "net_bascule", only="nets")
 SNAKES = Entrant(
     "snakes",
     "SNAKES: `StateGraph`, `modes` and `fire`",
     "net_snakes",
     venv="snakes",
-    plays_nets=True,
+    only="nets",
 )
 PM4PY = Entrant(
     "pm4py",
     "PM4Py: `construct_reachability_graph`, `enabled_transitions` and `weak_execute`",
     "net_pm4py",
     venv="pm4py",
-    plays_nets=True,
+    only="nets",
 )
 
 ENTRANTS: tuple[Entrant, ...] = (
     *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_HTTP, BASCULE_HTTP_BARE),
     *(OPENHANDS_TMUX, OPENHANDS_PTY, OPENHANDS_SERVER, SWE_REX),
-    BASCULE_WINDOW,
+    *(BASCULE_BRIDGE, BASCULE_WINDOW),
     *(BASCULE_NETS, SNAKES, PM4PY),
 )
 NOT_IN_A_HURRY: frozenset[Entrant] = frozenset({OPENHANDS_PTY, OPENHANDS_SERVER})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.entrants import (
     BASCULE,
+    BASCULE_BRIDGE,
     BASCULE_HTTP,
     BASCULE_NETS,
     BASCULE_WINDOW,
@@ -158,6 +159,12 @@ def goals(endurance: int) -> Sequence[Goal]:
         Goal("idle RSS of the server", median("server", http, "rss", 1 / MIB), 60, " MiB"),
         Goal(f"wrong of {endurance:,} commands under load, in process", wrong_of_all(here), 0),
         Goal(f"wrong of {endurance:,} commands under load, HTTP", wrong_of_all(http), 0),
+        Goal(
+            "a script's question to its window, of a bare WebSocket echo",
+            combined("bridge", BASCULE_BRIDGE, lambda ours, bare: ours / bare, "bridge", "echo"),
+            2,
+            "x",
+        ),
         *window_goals(),
         *net_goals(),
     )

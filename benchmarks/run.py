@@ -109,9 +109,7 @@ class Run:
                 yield Step(case, entrant, number)
 
     def _rounds(self, case: Case, entrant: Entrant) -> int:
-        if case.is_in_editor is not entrant.needs_editor:
-            return 0
-        if case.is_about_nets is not entrant.plays_nets:
+        if case.is_in_editor is not entrant.needs_editor or entrant.only not in ("", case.name):
             return 0
         return case.rounds(entrant, self._effort)
 

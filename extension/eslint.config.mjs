@@ -45,4 +45,14 @@ export default ts.config(
     ),
     inward(["src/common/**"], "vscode", "../**"),
     inward(["src/terminal/**"], "**/actions/*", "**/views/*"),
+    // What scripts reach the window by; its server and its rules know no VS Code.
+    inward(["src/bridge/**"], "**/actions/*", "**/terminal/*", "**/views/*", "**/hub/*"),
+    inward(
+        ["src/bridge/{consent,desk,elsewhere,form_page,messages,params,runs,server}.ts"],
+        "vscode",
+        "**/actions/*",
+        "**/terminal/*",
+        "**/views/*",
+        "**/hub/*",
+    ),
 );

@@ -27,8 +27,6 @@ class Case(ABC):
     title: str
     is_in_editor: bool = False
     """Asks those who live in an editor and nobody else; any other case asks only the rest."""
-    is_about_nets: bool = False
-    """Asks those who play nets, and nobody else does."""
 
     @abstractmethod
     def rounds(self, entrant: Entrant, effort: Effort) -> int:

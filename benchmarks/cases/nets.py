@@ -18,10 +18,9 @@ QUICK_SECONDS = 0.3
 class Nets(Case):
     name = "nets"
     title = "Petri nets"
-    is_about_nets = True
 
-    def rounds(self, entrant: Entrant, effort: Effort) -> int:  # noqa: ARG002
-        return effort.rounds
+    def rounds(self, entrant: Entrant, effort: Effort) -> int:
+        return effort.rounds if entrant.only == self.name else 0
 
     def measure(self, worker: Worker, round: int, effort: Effort) -> Figures:  # noqa: ARG002
         seconds = QUICK_SECONDS if effort.is_quick else SECONDS

@@ -5,7 +5,7 @@ import * as vscode from "vscode";
 import { Consent } from "./actions/consent";
 import { Documents, type Change } from "./actions/documents";
 import { Editor } from "./actions/editor";
-import { Executor } from "./actions/executor";
+import { Executor, type Parts } from "./actions/executor";
 import { Files } from "./actions/files";
 import { Language } from "./actions/language";
 import { Places } from "./actions/places";
@@ -65,9 +65,10 @@ export function buildExecutor(parts: {
   texts: Texts;
   connection: () => Connection | undefined;
   onChanged: (change: Change) => void;
+  bridge: Parts["bridge"];
   log: Log;
 }): Executor {
-  const { context, shells, texts, connection, onChanged, log } = parts;
+  const { context, shells, texts, connection, onChanged, bridge, log } = parts;
   const places = new Places({
     roots: () => [...roots(), ...setting("allowOutside")],
     isReadable: (real) => shells.isLog(real),
@@ -76,6 +77,7 @@ export function buildExecutor(parts: {
   const files = new Files(places, documents);
   return new Executor({
     shells,
+    bridge,
     files,
     editor: new Editor(places, documents, files),
     search: new Search(places, unsavedTexts, findRipgrep(vscode.env.appRoot)),

@@ -2,6 +2,7 @@
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { SCHEME, Texts } from "./actions/texts";
+import { buildBridge } from "./bridge";
 import { buildExecutor, buildShells } from "./build";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
@@ -55,10 +56,12 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const spotlight = new Spotlight(log);
   const status = new Status();
   const shells = buildShells(key, log);
+  const bridge = buildBridge({ context, log, addText: (name, text) => texts.add(name, text) });
   const executor = buildExecutor({
     context,
     shells,
     texts,
+    bridge: bridge.elsewhere,
     log,
     connection: () => session.current,
     onChanged: (change) => {
@@ -91,7 +94,16 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     log,
   );
 
-  subscriptions.push(shells, showTexts(texts), activity, spotlight, status, courier, session);
+  subscriptions.push(
+    shells,
+    bridge,
+    showTexts(texts),
+    activity,
+    spotlight,
+    status,
+    courier,
+    session,
+  );
   const command = (id: string, run: (...args: never[]) => unknown): void => {
     subscriptions.push(vscode.commands.registerCommand(id, run));
   };

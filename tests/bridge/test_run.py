@@ -151,6 +151,18 @@ def test_two_clients_of_a_run_get_each_their_own_answers(
         bridge.close()
 
 
+def test_what_is_added_before_there_is_a_connection_follows_its_request(
+    bridge: BridgeClient, editor: FakeEditor
+) -> None:
+    editor.answers["t/sum"] = lambda asked: sum(asked.added.get(timeout=SOON) for _ in range(20))
+
+    answer = bridge.begin("t/sum")
+    for n in range(20):
+        answer.add(n)
+
+    assert answer.result(SOON) == sum(range(20))
+
+
 # Ill-treatment ----------------------------------------------------------------------------
 
 

@@ -234,10 +234,11 @@ class BridgeContract:
     ) -> None:
         begun = _begun(editor, "t/wait")
         future = bridge.begin("t/wait")
-        begun()
+        asked = begun()
 
         bridge.close()
         bridge.close()
+        asked.cancelled.set()
 
         with pytest.raises(BridgeClosed):
             future.result(SOON)

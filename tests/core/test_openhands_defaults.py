@@ -114,7 +114,7 @@ OUR_ACTION_FIELDS: dict[str, dict[str, Any]] = {
 
 OUR_ACTIONS = {
     *("mkdir", "rmdir", "rm", "list", "glob", "grep", "interrupt", "diagnostics", "symbols"),
-    *("selection", "open_file", "show_diff", "ask_user", "vscode_command"),
+    *("selection", "open_file", "show_diff", "ask_user", "vscode_command", "bridge"),
 }
 
 OBSERVATION_FIELDS: dict[str, dict[str, Any]] = {
@@ -179,7 +179,7 @@ OBSERVATION_FIELDS: dict[str, dict[str, Any]] = {
 
 OUR_OBSERVATIONS = {
     *("mkdir", "rmdir", "rm", "list", "glob", "grep", "interrupt", "diagnostics", "symbols"),
-    *("selection", "open_file", "show_diff", "ask_user", "vscode_command"),
+    *("selection", "open_file", "show_diff", "ask_user", "vscode_command", "bridge"),
 }
 
 METADATA_FIELDS: dict[str, Any] = {

@@ -6,8 +6,11 @@ the extension. Everything here runs on the loop that called `start`.
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,13 @@ def _output(script: str, *arguments: str) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
+def _add_extension(source: Path, directory: Path) -> None:
+    """One that needs no packing: it is found where extensions are, before the first start."""
+    manifest = json.loads((source / "package.json").read_text())
+    name = f"{manifest['publisher']}.{manifest['name']}-{manifest['version']}"
+    shutil.copytree(source, directory / name)
+
+
 SETTINGS: dict[str, Any] = {
     "files.autoSave": "off",
     "git.enabled": False,
@@ -57,8 +67,10 @@ class CodeServer:
         *,
         settings: dict[str, Any],
         environment: dict[str, str] | None = None,
+        extensions: Sequence[Path] = (),
     ) -> None:
         self._home = home
+        self._extensions = extensions
         self._data = data
         self._settings = {**SETTINGS, **settings}
         self._environment = environment or {}
@@ -70,6 +82,8 @@ class CodeServer:
         return self._server.url
 
     async def start(self, vsix: Path) -> None:
+        for each in self._extensions:
+            _add_extension(each, self._data / "extensions")
         kept = {name: os.environ[name] for name in ("HOME", "LANG", "PATH") if name in os.environ}
         settings = VSCodeSettings(
             data=self._data,

@@ -3,7 +3,14 @@ import { Failure } from "../common/failure";
 import { within } from "../common/deadline";
 import type { ApprovalAnswered, Asked } from "../hub/contract";
 import type { OnProgress, Worker } from "../hub/courier";
-import { seen, type ActionKind, type ActionOf, type Seen } from "../protocol";
+import {
+  seen,
+  type ActionKind,
+  type ActionOf,
+  type ArgsOf,
+  type ExtrasOf,
+  type Seen,
+} from "../protocol";
 import type { Shells } from "../terminal/shells";
 import type { Consent } from "./consent";
 import type { Editor } from "./editor";
@@ -20,10 +27,22 @@ export interface Parts {
   language: Language;
   window: WindowActions;
   consent: Consent;
+  /** Answers what scripts ask; see `bridge/`. */
+  bridge: {
+    ask(asked: {
+      agent: string;
+      id: string;
+      request: string;
+      params: Record<string, unknown>;
+      signal: AbortSignal;
+      onPiece: (value: unknown) => void;
+    }): Promise<{ result: unknown; error: object | null }>;
+  };
 }
 
 interface Context {
   agent: string;
+  id: string;
   cwd: string;
   timeout: number | undefined;
   onProgress: OnProgress;
@@ -60,6 +79,7 @@ export class Executor implements Worker {
       show_diff: (args, { cwd }) => window.showDiff(args, cwd),
       ask_user: (args, { signal }) => window.askUser(args, signal),
       vscode_command: (args) => window.command(args),
+      bridge: (args, context) => this.ask(args, context),
       run: (args, { agent, timeout, onProgress, signal }) =>
         shells.run(
           agent,
@@ -69,6 +89,20 @@ export class Executor implements Worker {
         ),
       interrupt: (args, { agent }) => shells.interrupt(agent, args),
     };
+  }
+
+  /** Pieces travel as lines of JSON. */
+  private async ask(args: ArgsOf<"bridge">, context: Context): Promise<Seen<"bridge">> {
+    const { request, params = {} } = args;
+    const { agent, id, signal, onProgress } = context;
+    let offset = 0;
+    const onPiece = (value: unknown): void => {
+      const line = Buffer.from(`${JSON.stringify(value)}\n`);
+      onProgress("", offset, line);
+      offset += line.length;
+    };
+    const answered = await this.parts.bridge.ask({ agent, id, request, params, signal, onPiece });
+    return seen("bridge", "", { request, ...answered } as ExtrasOf<"bridge">);
   }
 
   get capabilities(): string[] {
@@ -91,7 +125,14 @@ export class Executor implements Worker {
     if (!handler) throw this.notSupported(kind);
     const timeout = action.timeout ?? undefined;
     const cwd = this.parts.shells.cwd(action.agent);
-    const work = handler(action.args, { agent: action.agent, cwd, timeout, onProgress, signal });
+    const work = handler(action.args, {
+      agent: action.agent,
+      id: action.id,
+      cwd,
+      timeout,
+      onProgress,
+      signal,
+    });
     if (timeout === undefined || TIMES_ITSELF.has(kind)) return work;
     return within(work, timeout * 1000, () => outOfTime(kind, timeout));
   }

@@ -36,7 +36,8 @@ export type Action =
   | OpenFileAction
   | ShowDiffAction
   | AskUserAction
-  | VscodeCommandAction;
+  | VscodeCommandAction
+  | BridgeRequestAction;
 export type Observation =
   | CmdOutputObservation
   | IPythonOutputObservation
@@ -70,7 +71,8 @@ export type Observation =
   | FileOpenedObservation
   | DiffShownObservation
   | UserAnsweredObservation
-  | VscodeCommandDoneObservation;
+  | VscodeCommandDoneObservation
+  | BridgeAnsweredObservation;
 
 /**
  * Run a command in a shell, read on from a running one (''), or type into it (`is_input`).
@@ -1162,6 +1164,41 @@ export interface VscodeCommandAction {
   [k: string]: unknown;
 }
 /**
+ * Ask a window what its own scripts ask it, from elsewhere. Pieces come as lines of JSON.
+ */
+export interface BridgeRequestAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "bridge";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * Its type, `vscode/chat` and others; `$/progress` adds `value` to the request `id`.
+     */
+    request: string;
+    params?: {
+      [k: string]: unknown;
+    };
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
  * What a shell showed while a command ran; the text is decoded and otherwise untouched.
  */
 export interface CmdOutputObservation {
@@ -2219,6 +2256,41 @@ export interface VscodeCommandDoneObservation {
     result?: {
       [k: string]: unknown;
     };
+    [k: string]: unknown;
+  };
+  [k: string]: unknown;
+}
+export interface BridgeAnsweredObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that led to this.
+   */
+  cause?: string | null;
+  observation: "bridge";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    request: string;
+    result?: {
+      [k: string]: unknown;
+    };
+    /**
+     * `code`, `message` and `detail`, in place of a result.
+     */
+    error?: {
+      [k: string]: unknown;
+    } | null;
     [k: string]: unknown;
   };
   [k: string]: unknown;

@@ -6,9 +6,11 @@ import itertools
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from enum import Enum, auto
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from bascule.core.errors import (
@@ -39,6 +41,8 @@ _GRACE: Final = 2.0
 """Seconds past its time-out a request may take: the window keeps it, and says so itself."""
 _ANSWERS: Final = 1.0
 """Seconds in which a window that is there answers `is_available`."""
+_MOST_EARLY: Final = 256
+"""Additions to a request that wait for a connection; past that the oldest are dropped."""
 _REPEATABLE: Final = frozenset(
     {
         PING,
@@ -49,6 +53,8 @@ _REPEATABLE: Final = frozenset(
     }
 )
 """Asking these again changes nothing."""
+
+_NONE: Final = object()
 
 OnProgress = Callable[[Any], None]
 Listener = Callable[[str, Mapping[str, Any]], None]
@@ -63,25 +69,60 @@ class _State(Enum):
     CLOSED = auto()
 
 
-class Answer(Future[Any]):
-    """The answer to a request that was begun. Cancelling it cancels the request in the window."""
+class _Asked:
+    """A request whose answer somebody waits for. It is settled once."""
 
-    def __init__(self, client: BridgeClient, request: Request, on_progress: OnProgress | None):
-        super().__init__()
+    def __init__(
+        self, client: BridgeClient, request: Request, on_progress: OnProgress | None
+    ) -> None:
         self.request = request
         self.on_progress = on_progress
         self.is_sent = False
+        self.is_open = False
+        """What is added can follow it; until then that waits in `early`."""
+        self.early: deque[Any] | None = None
         self._client = client
 
+    def settle(self, result: Any, error: BridgeError | None) -> None:
+        raise NotImplementedError
+
+    def withdraw(self) -> None:
+        """Nobody waits any more; the window is told to stop, if it was asked."""
+        if self._client.drop(self) and self.is_sent:
+            self._client.post(Cancel(self.request.id))
+
+
+class _Waiting(_Asked):
+    """Somebody who does nothing else meanwhile: a queue in C is all that takes."""
+
+    def __init__(
+        self, client: BridgeClient, request: Request, on_progress: OnProgress | None
+    ) -> None:
+        super().__init__(client, request, on_progress)
+        self.settled: SimpleQueue[tuple[Any, BridgeError | None]] = SimpleQueue()
+
+    def settle(self, result: Any, error: BridgeError | None) -> None:
+        self.settled.put((result, error))
+
+
+class Answer(_Asked, Future[Any]):
+    """The answer to a request that was begun. Cancelling it cancels the request in the window."""
+
+    def __init__(
+        self, client: BridgeClient, request: Request, on_progress: OnProgress | None
+    ) -> None:
+        _Asked.__init__(self, client, request, on_progress)
+        Future.__init__(self)
+
     def cancel(self) -> bool:
-        if not super().cancel():
-            return False
-        self._client.forget(self)
-        return True
+        # Withdrawn first: cancelling tells others (an event loop's future), who then come here
+        # as well and would send from their own thread.
+        self.withdraw()
+        return super().cancel()
 
     def add(self, value: Any) -> None:
         """Tell the window more about the request while it is under way."""
-        self._client.post(Piece(self.request.id, value))
+        self._client.add(self, value)
 
     def settle(self, result: Any, error: BridgeError | None) -> None:
         if not self.set_running_or_notify_cancel():
@@ -105,7 +146,7 @@ class BridgeClient:
         self._grace = grace
         self._lock = threading.RLock()
         self._state = _State.IDLE
-        self._pending: dict[RequestId, Answer] = {}
+        self._pending: dict[RequestId, _Asked] = {}
         self._listeners: list[Listener] = []
         self._prefix = os.urandom(4).hex()
         """Keeps ids apart that several clients of one run give."""
@@ -134,7 +175,7 @@ class BridgeClient:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> Answer:
-        answer = self._make(type, params, timeout, on_progress)
+        answer = Answer(self, self._request(type, params, timeout), on_progress)
         self._begin(answer)
         return answer
 
@@ -146,20 +187,20 @@ class BridgeClient:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> Any:
-        answer = self._make(type, params, timeout, on_progress)
+        waiting = _Waiting(self, self._request(type, params, timeout), on_progress)
         try:
-            self._begin(answer)
-            return answer.result(None if timeout is None else timeout + self._grace)
-        except CancelledError:
-            raise BridgeCancelled("The request was cancelled") from None
-        except TimeoutError:
-            if answer.done():  # the window's own word
-                raise
-            answer.cancel()
-            raise _late(answer, timeout) from None
+            self._begin(waiting)
+            late = None if timeout is None else timeout + self._grace
+            result, error = waiting.settled.get(timeout=late)
+        except Empty:
+            waiting.withdraw()
+            raise _late(type, timeout) from None
         except BaseException:
-            answer.cancel()
+            waiting.withdraw()
             raise
+        if error is not None:
+            raise error
+        return result
 
     async def arequest(
         self,
@@ -191,13 +232,13 @@ class BridgeClient:
             return got.result()
         if not done:
             await asyncio.to_thread(answer.cancel)
-            raise _late(answer, timeout)
+            raise _late(answer.request.type, timeout)
         raise BridgeCancelled("The request was cancelled")
 
     def tell(self, event: str, body: Mapping[str, Any]) -> None:
         with self._lock:
-            is_idle = self._state is _State.IDLE
-        if is_idle:
+            is_coming = self._state in (_State.IDLE, _State.OPENING)
+        if is_coming:
             self.is_available()
         self.post(Event(event, body))
 
@@ -223,20 +264,15 @@ class BridgeClient:
 
     # Beginning ----------------------------------------------------------------------------
 
-    def _make(
-        self,
-        type: str,
-        params: Mapping[str, Any] | None,
-        timeout: float | None,
-        on_progress: OnProgress | None,
-    ) -> Answer:
+    def _request(
+        self, type: str, params: Mapping[str, Any] | None, timeout: float | None
+    ) -> Request:
         told = dict(params or {})
         if timeout is not None:
             told["timeout"] = round(timeout * 1000)
-        request = Request(f"{self._prefix}-{next(self._numbers)}", type, told)
-        return Answer(self, request, on_progress)
+        return Request(f"{self._prefix}-{next(self._numbers)}", type, told)
 
-    def _begin(self, answer: Answer) -> None:
+    def _begin(self, answer: _Asked) -> None:
         with self._lock:
             state = self._state
             if state is not _State.CLOSED:
@@ -253,12 +289,20 @@ class BridgeClient:
 
     # What an answer asks of its client ----------------------------------------------------
 
-    def forget(self, answer: Answer) -> None:
-        """Nobody waits for it any more; the window is told to stop."""
+    def drop(self, asked: _Asked) -> bool:
+        """Wait for it no longer; False when it was settled or dropped before."""
         with self._lock:
-            known = self._pending.pop(answer.request.id, None)
-        if known is not None and answer.is_sent:
-            self.post(Cancel(answer.request.id))
+            return self._pending.pop(asked.request.id, None) is not None
+
+    def add(self, answer: Answer, value: Any) -> None:
+        with self._lock:
+            if answer.request.id not in self._pending:
+                return
+            if not answer.is_open:
+                answer.early = answer.early or deque(maxlen=_MOST_EARLY)
+                answer.early.append(value)
+                return
+        self.post(Piece(answer.request.id, value))
 
     def post(self, message: Message) -> None:
         """Send what needs no answer; lost when there is no connection."""
@@ -299,6 +343,8 @@ class BridgeClient:
         with self._lock:
             if self._state is _State.CONNECTED:
                 self._state = _State.LOST
+            for each in self._pending.values():
+                each.is_open = False
 
     def ended(self, error: BridgeError) -> None:
         with self._lock:
@@ -309,11 +355,21 @@ class BridgeClient:
         for each in waiting:
             each.settle(None, error)
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: _Asked) -> None:
         try:
             self._transport.send(answer.request)
         except BridgeError as error:
             self._settle(answer.request.id, None, error)
+            return
+        while (value := self._next_early(answer)) is not _NONE:
+            self.post(Piece(answer.request.id, value))
+
+    def _next_early(self, answer: _Asked) -> Any:
+        with self._lock:
+            if answer.early:
+                return answer.early.popleft()
+            answer.is_open = self._state is _State.CONNECTED
+            return _NONE
 
     def _settle(self, id: RequestId, result: Any, error: BridgeError | None) -> None:
         with self._lock:
@@ -338,12 +394,12 @@ class BridgeClient:
             except Exception:  # as above
                 logger.exception("a listener for the event %s failed", event)
 
-    def _take_all(self) -> list[Answer]:
+    def _take_all(self) -> list[_Asked]:
         waiting, self._pending = list(self._pending.values()), {}
         return waiting
 
 
-def _may_be_sent(answer: Answer) -> bool:
+def _may_be_sent(answer: _Asked) -> bool:
     return not answer.is_sent or answer.request.type in _REPEATABLE
 
 
@@ -358,9 +414,9 @@ def _forgotten() -> BridgeClosed:
     )
 
 
-def _late(answer: Answer, timeout: float | None) -> BridgeTimeout:
+def _late(type: str, timeout: float | None) -> BridgeTimeout:
     return BridgeTimeout(
-        f"The window did not answer {answer.request.type} in {timeout:g} seconds",
+        f"The window did not answer {type} in {timeout:g} seconds",
         timeout=timeout,
     )
 

@@ -92,6 +92,12 @@ class Current:
             return NullTransport()
         if self._endpoint is not None:
             return RunTransport(self._endpoint)
+        if (hub := self._environ.get("BASCULE_HUB")) and (
+            token := self._environ.get("BASCULE_TOKEN")
+        ):
+            from .hub import HubTransport  # not at the head: it loads the hub's client
+
+            return HubTransport(hub, token, window=self._environ.get("BASCULE_WINDOW", ""))
         if wanted == "terminal" or self._falls_back:
             return TerminalTransport()
         return NullTransport()

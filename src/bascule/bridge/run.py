@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import Final
 
 import bascule
@@ -57,6 +58,27 @@ class Endpoint:
     session: str = ""
 
 
+class _Reading:
+    """Hands on what a connection brings: the first message to who greets, the rest on."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self.first: SimpleQueue[Message] = SimpleQueue()
+        self._receiver = receiver
+        self._is_greeted = False
+
+    def on_text(self, text: bytes) -> None:
+        try:
+            message = decode(text)
+        except BridgeProtocol as error:
+            logger.warning("the window sent what is no message: %s", error.message)
+            return
+        if self._is_greeted:
+            self._receiver.received(message)
+        else:
+            self._is_greeted = True
+            self.first.put(message)
+
+
 class RunTransport:
     """Keeps one WebSocket to `endpoint`, in a thread of its own."""
 
@@ -69,6 +91,8 @@ class RunTransport:
         self._peer = ""
         """What the window called this life of its own; another one remembers nothing."""
         self._remembers = False
+        self._client = os.urandom(8).hex()
+        """Tells the window that a connection is the same client's as one before."""
         self._closing = threading.Event()
 
     def start(self, receiver: Receiver) -> None:
@@ -95,19 +119,20 @@ class RunTransport:
 
     def _keep(self, receiver: Receiver) -> None:
         try:
-            self._line = self._open()
+            self._line = self._open(receiver)
             while True:
-                self._serve(receiver)
+                self._serve(self._line, receiver)
                 if self._closing.is_set():
                     return
                 receiver.lost()
-                self._line = self._open_again()
+                self._line = self._open_again(receiver)
         except BridgeError as error:
             self._line = None
             receiver.ended(error)
 
-    def _open(self) -> Line:
+    def _open(self, receiver: Receiver) -> Line:
         """Connected and greeted, or why not: unavailable, refused, or no bridge at all."""
+        reading = _Reading(receiver)
         try:
             line = Line.open(
                 self._endpoint.address,
@@ -115,27 +140,30 @@ class RunTransport:
                 subprotocol=SUBPROTOCOL,
                 limit=MAX_MESSAGE,
                 timeout=_OPEN,
+                on_text=reading.on_text,
             )
         except LineRefused as error:
             raise self._refused(error.status) from error
         except LineUnreachable as error:
             raise self._unavailable(str(error)) from error
         try:
-            return self._greet(line)
+            self._greet(line, reading.first)
         except BaseException:
             line.close()
             raise
+        return line
 
-    def _greet(self, line: Line) -> Line:
+    def _greet(self, line: Line, first: SimpleQueue[Message]) -> None:
         about = {
+            "id": self._client,
             "client": f"vscode_bridge/{bascule.__version__}",
             "pid": os.getpid(),
             "session": self._endpoint.session,
         }
         try:
             line.send(encode(Hello(PROTOCOL, about)))
-            hello = decode(line.receive(_OPEN))
-        except (LineLost, TimeoutError) as error:
+            hello = first.get(timeout=_OPEN)
+        except (LineLost, Empty) as error:
             raise self._unavailable("it does not greet") from error
         if not isinstance(hello, Hello):
             raise BridgeProtocol(f"What answers at {self._endpoint.address} is no bridge")
@@ -146,36 +174,24 @@ class RunTransport:
             )
         self._remembers = bool(self._peer) and hello.about.get("instance") == self._peer
         self._peer = str(hello.about.get("instance", ""))
-        return line
 
-    def _serve(self, receiver: Receiver) -> None:
+    def _serve(self, line: Line, receiver: Receiver) -> None:
         """Until the connection is over."""
-        line = self._line
-        assert line is not None
         receiver.connected(remembers=self._remembers)
-        try:
-            for text in line:
-                try:
-                    receiver.received(decode(text))
-                except BridgeProtocol as error:
-                    logger.warning("the window sent what is no message: %s", error.message)
-        except LineLost as error:
-            if error.code == MESSAGE_TOO_BIG:  # asked again, it would only answer the same
-                raise BridgeTooLarge(
-                    f"An answer of the window has more than {MAX_MESSAGE:,} bytes"
-                ) from error
-        finally:
-            self._line = None
-            line.close()
+        lost = line.wait_lost()
+        self._line = None
+        line.close()
+        if lost.code == MESSAGE_TOO_BIG:  # asked again, it would only answer the same
+            raise BridgeTooLarge(f"An answer of the window has more than {MAX_MESSAGE:,} bytes")
 
-    def _open_again(self) -> Line:
+    def _open_again(self, receiver: Receiver) -> Line:
         """The line is tried with growing pauses: there is no event for a server that comes up."""
         from random import uniform  # only now: it is slow to load
 
         deadline, delay = time.monotonic() + self._patience, _FIRST_DELAY
         while not self._closing.wait(delay * uniform(0.5, 1.5)):  # noqa: S311
             try:
-                return self._open()
+                return self._open(receiver)
             except BridgeUnavailable as error:
                 if time.monotonic() > deadline:
                     raise BridgeClosed(

@@ -449,6 +449,18 @@ class VscodeCommand(Action):
     thought: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class BridgeRequest(Action):
+    """Ask a window what its own scripts ask it, from elsewhere. Pieces come as lines of JSON."""
+
+    kind: ClassVar[str] = "bridge"
+
+    request: str
+    """Its type, `vscode/chat` and others; `$/progress` adds `value` to the request `id`."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    thought: str = ""
+
+
 ACTIONS: Mapping[str, type[Action]] = {
     cls.kind: cls
     for cls in (
@@ -457,6 +469,7 @@ ACTIONS: Mapping[str, type[Action]] = {
         *(Condensation, CondensationRequest, TaskTracking, LoopRecovery),
         *(MakeDir, RemoveDir, Remove, ListDir, Glob, Grep, Interrupt),
         *(Diagnostics, Symbols, Selection, OpenFile, ShowDiff, AskUser, VscodeCommand),
+        BridgeRequest,
     )
 }
 """Every action class by its `kind`."""

@@ -401,6 +401,16 @@ class VscodeCommandDone(Observation):
     result: Any = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BridgeAnswered(Observation):
+    kind: ClassVar[str] = "bridge"
+
+    request: str
+    result: Any = None
+    error: Mapping[str, Any] | None = None
+    """`code`, `message` and `detail`, in place of a result."""
+
+
 OBSERVATIONS: Mapping[str, type[Observation]] = {
     cls.kind: cls
     for cls in (
@@ -409,7 +419,7 @@ OBSERVATIONS: Mapping[str, type[Observation]] = {
         *(LoopDetected, Delegated, AgentStateChanged, Recalled, TasksTracked),
         *(DirMade, DirRemoved, FileRemoved, DirListing, GlobResult, GrepResult, Interrupted),
         *(Diagnosed, SymbolsFound, Selected, FileOpened, DiffShown, UserAnswered),
-        VscodeCommandDone,
+        *(VscodeCommandDone, BridgeAnswered),
     )
 }
 """Every observation class by its `kind`."""

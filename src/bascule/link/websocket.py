@@ -1,18 +1,21 @@
 """One WebSocket to a server on this machine: texts out, texts in. The library's only home here.
 
-Whoever opens one reads it in a thread of its own; anyone may send.
+What comes is handed on in the thread that reads it; anyone may send.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
 MESSAGE_TOO_BIG = 1009
+
+OnText = Callable[[bytes], None]
+"""Called with a whole message, as UTF-8."""
 
 
 class LineRefused(Exception):
@@ -36,11 +39,18 @@ class LineLost(Exception):
 
 
 class Line:
-    """An open WebSocket. Closing twice is fine, and so is closing from another thread."""
+    """An open WebSocket. Closing twice is fine, and so is closing from another thread.
+
+    `on_text` is called with every message in the thread that reads the socket: nothing is handed
+    from thread to thread on the way, which would take longer than all the rest.
+    """
 
     def __init__(self, connection: ClientConnection, opened: ExitStack) -> None:
+        from websockets.exceptions import ConnectionClosed
+
         self._connection = connection
         self._opened = opened
+        self._over = ConnectionClosed
 
     @classmethod
     def open(
@@ -51,6 +61,7 @@ class Line:
         subprotocol: str,
         limit: int,
         timeout: float,
+        on_text: OnText,
     ) -> Line:
         """Raises `LineRefused` or `LineUnreachable`.
 
@@ -73,6 +84,7 @@ class Line:
                     close_timeout=0.5,
                     max_size=limit,
                     proxy=None,
+                    create_connection=_reading(on_text),
                 )
             )
         except InvalidStatus as error:
@@ -83,29 +95,48 @@ class Line:
 
     def send(self, text: str) -> None:
         """Raises `LineLost`."""
-        from websockets.exceptions import ConnectionClosed
-
         try:
             self._connection.send(text)
-        except ConnectionClosed as error:
+        except self._over as error:
             raise _lost(error) from error
 
-    def receive(self, timeout: float | None = None) -> str | bytes:
-        """The next text. Raises `LineLost`, or `TimeoutError`."""
-        from websockets.exceptions import ConnectionClosed
-
+    def wait_lost(self) -> LineLost:
+        """Returns once the connection is over, with why."""
+        self._connection.wait_closed()
         try:
-            return self._connection.recv(timeout)
-        except ConnectionClosed as error:
-            raise _lost(error) from error
-
-    def __iter__(self) -> Iterator[str | bytes]:
-        """Every text until the connection is over, which raises `LineLost`."""
-        while True:
-            yield self.receive()
+            self._connection.recv()
+        except self._over as error:
+            return _lost(error)
+        raise AssertionError("what comes is never kept for `recv`")
 
     def close(self) -> None:
         self._opened.close()
+
+
+def _reading(on_text: OnText) -> type[ClientConnection]:
+    """The library's connection, except that messages go to `on_text` and not into its queue."""
+    from websockets.frames import Frame, Opcode
+    from websockets.sync.client import ClientConnection
+
+    data = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
+
+    class Reading(ClientConnection):
+        def process_event(self, event: Any) -> None:
+            if not isinstance(event, Frame) or event.opcode not in data:
+                super().process_event(event)
+            elif event.fin and event.opcode is not Opcode.CONT:
+                on_text(bytes(event.data))
+            else:
+                self._gather(event)
+
+        def _gather(self, frame: Frame) -> None:
+            if frame.opcode is not Opcode.CONT:
+                self._pieces: list[bytes] = []
+            self._pieces.append(bytes(frame.data))
+            if frame.fin:
+                on_text(b"".join(self._pieces))
+
+    return Reading
 
 
 def _lost(error: Exception) -> LineLost:

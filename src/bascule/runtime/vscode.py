@@ -24,12 +24,12 @@ from bascule.core.errors import (
     WindowGone,
 )
 from bascule.core.observations import Observation
+from bascule.core.window_choice import choose
 from bascule.core.windows import Window
 from bascule.link.hub import HubLink
 from bascule.wire import error_observation
 
 from .verbs import with_timeout
-from .window_choice import choose
 from .window_verbs import WindowVerbs
 
 _GRACE: Final = 150.0

@@ -7,6 +7,7 @@ vscode_bridge.use(editor.bridge())
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,11 @@ from queue import SimpleQueue
 from typing import Any
 
 from bascule.bridge import BridgeClient, Receiver
+from bascule.core.actions import BridgeRequest
+from bascule.core.contracts import OnProgress, Progress
 from bascule.core.errors import BridgeError, UnknownRequest
+from bascule.core.observations import BridgeAnswered, Observation
+from bascule.wire import to_json
 from bascule.wire.bridge import (
     MAX_MESSAGE,
     PING,
@@ -27,6 +32,7 @@ from bascule.wire.bridge import (
     Response,
     decode,
     encode,
+    error_to_wire,
 )
 
 Reply = Callable[[Message], None]
@@ -126,6 +132,46 @@ class FakeEditor:
             asked.answer = response
             reply = asked.reply
         reply(response)
+
+
+async def answer_action(
+    editor: FakeEditor, action: BridgeRequest, *, on_progress: OnProgress | None
+) -> Observation:
+    """What a window of a hub does with a request that came as an action."""
+    if action.request == "$/progress":
+        editor.handle(Piece(action.params["id"], action.params["value"]), lambda _: None)
+        return BridgeAnswered(content="", request=action.request, cause=action.id)
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[Response] = loop.create_future()
+    sent = 0
+
+    def reply(message: Message) -> None:
+        nonlocal sent
+        if isinstance(message, Response):
+            loop.call_soon_threadsafe(_settle, answered, message)
+        elif isinstance(message, Piece) and on_progress is not None:
+            line = to_json(message.value) + b"\n"
+            loop.call_soon_threadsafe(on_progress, Progress("", sent, line))
+            sent += len(line)
+
+    editor.handle(Request(action.id, action.request, action.params), reply)
+    try:
+        response = await answered
+    except asyncio.CancelledError:
+        editor.handle(Cancel(action.id), reply)
+        raise
+    return BridgeAnswered(
+        content="",
+        request=action.request,
+        result=response.result,
+        error=None if response.error is None else error_to_wire(response.error),
+        cause=action.id,
+    )
+
+
+def _settle(answered: asyncio.Future[Response], response: Response) -> None:
+    if not answered.done():
+        answered.set_result(response)
 
 
 class FakeTransport:

@@ -43,6 +43,9 @@ _PROGRESS: Final = "$/progress"
 _EVENTS: Final = ("event", "dapEvent")
 """The second is how others spell it."""
 
+_write: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+"""Made once: `json.dumps` with these would make one each time."""
+
 RequestId: TypeAlias = str | int
 
 
@@ -96,10 +99,10 @@ def encode(message: Message, *, limit: int = MAX_MESSAGE) -> str:
     """Raises `InvalidParams` for what JSON cannot say, and `BridgeTooLarge`."""
     shape = _shape(message)
     try:
-        text = json.dumps(shape, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _write(shape)
         size = len(text) if text.isascii() else len(text.encode())
     except (TypeError, ValueError):  # values, NaN, a circle, lone surrogates: say which, or mend it
-        text = json.dumps(plain(shape, _refuse), ensure_ascii=False, separators=(",", ":"))
+        text = _write(plain(shape, _refuse))
         size = len(text.encode())
     if size > limit:
         raise BridgeTooLarge(
@@ -113,7 +116,7 @@ def encode(message: Message, *, limit: int = MAX_MESSAGE) -> str:
 def decode(text: str | bytes) -> Message:
     """Raises `BridgeProtocol` for what is no message. Fields nobody knows are left out."""
     try:
-        shape = json.loads(text)
+        shape = json.loads(text if isinstance(text, str) else text.decode())
     except (ValueError, RecursionError) as error:
         raise BridgeProtocol(f"This is not JSON: {error}") from error
     return _message(shape)
@@ -188,7 +191,7 @@ def _shape(message: Message) -> dict[str, Any]:
 
 
 def _message(shape: object) -> Message:
-    if not isinstance(shape, Mapping):
+    if not isinstance(shape, dict):
         raise BridgeProtocol("A message is an object")
     kind, request_id = shape.get("type"), shape.get("id")
     if kind in _EVENTS:
@@ -229,7 +232,7 @@ def _object(shape: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = shape.get(name)
     if value is None:
         return {}
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise BridgeProtocol(f"'{name}' of a message is an object, not {value!r:.100}")
     return value
 
