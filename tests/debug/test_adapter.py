@@ -288,14 +288,14 @@ async def test_a_net_that_waits_can_be_paused(editor: Editor, tmp_path: Path) ->
 
 
 async def test_code_that_never_ends_is_paused_where_it_is(editor: Editor, tmp_path: Path) -> None:
-    net = code(tmp_path, "print('busy', flush=True)", "i = 0", "while True:", "    i += 1")
+    net = code(tmp_path, "i = 0", "print('busy', flush=True)", "while True:", "    i += 1")
     await editor.start(net)
     await editor.event("output")
 
     await editor.request("pause", threadId=1)
     reason, frame, line = await editor.stopped()
     assert (reason, frame) == ("pause", "work")
-    assert line in (14, 15)
+    assert line in (13, 14, 15)
     assert int((await editor.scope("Locals"))["i"]["value"]) >= 0
 
 
