@@ -26,6 +26,7 @@ from benchmarks.cases.endurance import Endurance
 from benchmarks.cases.files import FileWork
 from benchmarks.cases.fleet import Fleet
 from benchmarks.cases.latency import Latency, LatencyOneCore
+from benchmarks.cases.nets import Nets
 from benchmarks.cases.output import LARGE, MEDIUM, Output
 from benchmarks.cases.server import ServerStart
 from benchmarks.cases.startup import Startup
@@ -39,7 +40,7 @@ CASES: tuple[Case, ...] = (
     *(Startup(), Latency(), LatencyOneCore()),
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
-    *(Cells(), Bridge(), Browsing(), Window()),
+    *(Cells(), Bridge(), Nets(), Browsing(), Window()),
 )
 
 

@@ -83,11 +83,27 @@ OPENHANDS_SERVER = Entrant(
 SWE_REX = Entrant(
     "swe-rex", "SWE-ReX's local runtime, in process", "swe_rex", venv="swe-rex", pace="slow"
 )
+BASCULE_NETS = Entrant("bascule-nets", "Bascule's nets", "net_bascule", only="nets")
+SNAKES = Entrant(
+    "snakes",
+    "SNAKES: `StateGraph`, `modes` and `fire`",
+    "net_snakes",
+    venv="snakes",
+    only="nets",
+)
+PM4PY = Entrant(
+    "pm4py",
+    "PM4Py: `construct_reachability_graph`, `enabled_transitions` and `weak_execute`",
+    "net_pm4py",
+    venv="pm4py",
+    only="nets",
+)
 
 ENTRANTS: tuple[Entrant, ...] = (
     *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_TMUX, BASCULE_HTTP, BASCULE_HTTP_BARE),
     *(OPENHANDS_TMUX, OPENHANDS_PTY, OPENHANDS_SERVER, SWE_REX),
     *(BASCULE_BRIDGE, BASCULE_WINDOW),
+    *(BASCULE_NETS, SNAKES, PM4PY),
 )
 NOT_IN_A_HURRY: frozenset[Entrant] = frozenset({OPENHANDS_PTY, OPENHANDS_SERVER})
 """Slow to load and without a goal of ours: a quick run leaves them out."""

@@ -9,10 +9,13 @@ from benchmarks.entrants import (
     BASCULE,
     BASCULE_BRIDGE,
     BASCULE_HTTP,
+    BASCULE_NETS,
     BASCULE_TMUX,
     BASCULE_WINDOW,
     OPENHANDS_TMUX,
+    PM4PY,
     RAW,
+    SNAKES,
     SWE_REX,
     Entrant,
 )
@@ -171,7 +174,24 @@ def goals(endurance: int) -> Sequence[Goal]:
             "x",
         ),
         *window_goals(),
+        *net_goals(),
     )
+
+
+def net_goals() -> Sequence[Goal]:
+    """Ahead of the libraries people use for nets."""
+    figures = {"states explored/s": "states_per_second", "firings/s": "firings_per_second"}
+    return [
+        Goal(
+            f"{text}, of {peer.title.partition(':')[0]}",
+            ratio("nets", BASCULE_NETS, peer, name),
+            5,
+            "x",
+            is_floor=True,
+        )
+        for text, name in figures.items()
+        for peer in (SNAKES, PM4PY)
+    ]
 
 
 def window_goals() -> Sequence[Goal]:

@@ -54,6 +54,12 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     ),
     # The working directory is asked of the kernel, which knows it.
     ("os.path.abspath", "bridge/calls.py", "_path"),
+    # A run has a loop of its own; code in a net that does not await is waited for, as it asked.
+    *(
+        (call, "net/runner.py", "_call")
+        for call in ("os.read", "os.waitpid", "os.stat", "time.sleep", "io.BufferedReader.read")
+    ),
+    *((f"io.{call}.write", "cli/run.py", "write") for call in ("TextIOWrapper", "BufferedWriter")),
     # /dev/null, for the child's output.
     ("os.open", "runtime/child.py", "start"),
     # A frame is small beside the socket's buffer, and the keeper always reads.

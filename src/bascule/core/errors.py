@@ -20,7 +20,9 @@
         NoWindow            window.none             NoSuchWindow        window.not_found
         AmbiguousWindow     window.ambiguous        WindowTaken         window.taken
         InvalidNonce        nonce.invalid           InvalidPairing      pair.invalid
-        VersionMismatch     version.mismatch
+        VersionMismatch     version.mismatch        InvalidNet          net.invalid
+        NoSuchElement       net.not_found           TraceMismatch       net.trace_mismatch
+        NoSuchOperation     net.no_such_operation
       ExecutionError      the work could not be finished; the sandbox or machine said no
         PermissionRefused   path.permission         StorageFailed       file.storage
         EditConflict        edit.conflict           SandboxDied         sandbox.died
@@ -28,6 +30,7 @@
         MissingTool         machine.missing_tool    ActionCancelled     action.cancelled
         ActionTimedOut      action.timed_out        ConsentDenied       consent.denied
         UntrustedWorkspace  workspace.untrusted     BrowserCrashed      browser.crashed
+        InscriptionFailed   net.inscription_failed
       LinkError           two ends lost each other; trying again may help
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
         HubUnreachable      hub.unreachable         WindowGone          window.gone
@@ -288,6 +291,36 @@ class VersionMismatch(UsageError):
     code = "version.mismatch"
 
 
+# Nets -----------------------------------------------------------------------------------
+
+
+class InvalidNet(UsageError):
+    """The file is no net; the message has what is wrong, line by line."""
+
+    code = "net.invalid"
+
+
+class NoSuchElement(UsageError):
+    """A net has no place or transition of this name."""
+
+    code = "net.not_found"
+
+
+class TraceMismatch(UsageError):
+    """A trace tells of firings that this net cannot have made."""
+
+    code = "net.trace_mismatch"
+
+
+class NoSuchOperation(UsageError, RuntimeError):
+    """A net asks for a kind of asynchronous operation that is not offered here.
+
+    A `RuntimeError` too, which is what nets written for other engines catch.
+    """
+
+    code = "net.no_such_operation"
+
+
 # The work could not be finished ---------------------------------------------------------
 
 
@@ -331,6 +364,12 @@ class UntrustedWorkspace(ExecutionError):
     """The user has not trusted the window's workspace; nothing is done in it."""
 
     code = "workspace.untrusted"
+
+
+class InscriptionFailed(ExecutionError):
+    """Code in a net raised; the firing was undone, and the message says at which line."""
+
+    code = "net.inscription_failed"
 
 
 class SandboxDied(ExecutionError):

@@ -60,7 +60,6 @@ class TmuxBash(BashProcess):
         self.position = self._host.position
         self._take_terminal(pane)
         self._modes = quiet(self._tty)
-        env = {**env, "PS1": "\\[\\]"}  # people would see the first prompt
         terminal = os.open(self.terminal, _OPEN)  # ours does not block, bash's has to
         try:
             await self._spawn(keeper, terminal=terminal, cwd=cwd, env=env, settings=settings)
