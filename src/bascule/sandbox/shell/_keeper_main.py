@@ -424,17 +424,27 @@ def descendants(root: int) -> list[int]:
 
 
 def signal_process(pid: int, number: int) -> bool:
+    """False when it is not ours to signal. One that is gone has all a signal could give it."""
     try:
         os.kill(pid, number)
-    except OSError:
+    except PermissionError:
         return False
+    except ProcessLookupError:
+        pass
     return True
 
 
 def kill_below(root: int, deadline: float) -> None:
-    """Kill all below `root` until nothing is left, or what is left is not ours to kill."""
-    while (left := descendants(root)) and time.monotonic() < deadline:
-        if not sum(signal_process(pid, signal.SIGKILL) for pid in left):
+    """Kill all below `root` until nothing is left, or what is left is not ours to kill.
+
+    Nothing has to be found twice: one whose parent has just died is nobody's child for a moment,
+    and what is below it is not seen.
+    """
+    seen_empty = 0
+    while seen_empty < 2 and time.monotonic() < deadline:
+        left = descendants(root)
+        seen_empty = 0 if left else seen_empty + 1
+        if left and not sum(signal_process(pid, signal.SIGKILL) for pid in left):
             return
 
 
