@@ -403,8 +403,13 @@ def fallocate(file: int, mode: int, offset: int, length: int) -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """All living processes below `root`, by who started whom."""
+    """All living processes below `root`, by who started whom.
+
+    The dead are followed too: one whose first thread has ended before the others is a zombie, and
+    what it started is still below it.
+    """
     children: dict[int, list[int]] = {}
+    dead: set[int] = set()
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -413,14 +418,15 @@ def descendants(root: int) -> list[int]:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue
-        if fields[0] not in (b"Z", b"X"):
-            children.setdefault(int(fields[1]), []).append(int(name))
+        children.setdefault(int(fields[1]), []).append(int(name))
+        if fields[0] in (b"Z", b"X"):
+            dead.add(int(name))
     found, frontier = [], [root]
     while frontier:
         below = children.get(frontier.pop(), [])
         found += below
         frontier += below
-    return found
+    return [pid for pid in found if pid not in dead]
 
 
 def signal_process(pid: int, number: int) -> bool:
@@ -435,16 +441,9 @@ def signal_process(pid: int, number: int) -> bool:
 
 
 def kill_below(root: int, deadline: float) -> None:
-    """Kill all below `root` until nothing is left, or what is left is not ours to kill.
-
-    Nothing has to be found twice: one whose parent has just died is nobody's child for a moment,
-    and what is below it is not seen.
-    """
-    seen_empty = 0
-    while seen_empty < 2 and time.monotonic() < deadline:
-        left = descendants(root)
-        seen_empty = 0 if left else seen_empty + 1
-        if left and not sum(signal_process(pid, signal.SIGKILL) for pid in left):
+    """Kill all below `root` until nothing is left, or what is left is not ours to kill."""
+    while (left := descendants(root)) and time.monotonic() < deadline:
+        if not sum(signal_process(pid, signal.SIGKILL) for pid in left):
             return
 
 
