@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import httptools
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -65,8 +66,10 @@ class Listener:
         *,
         max_frame: int = 64 << 10,
         ping_interval: float | None = 20.0,
+        connection: Callable[..., Connection] | None = None,
     ) -> None:
         self._settings = settings
+        self._make = connection or Connection
         self._config = Config(
             app,
             http=Connection,
@@ -89,7 +92,9 @@ class Listener:
 
     async def start(self, sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._connection, sock=sock, backlog=2048)
+        is_unix = sock.family == socket.AF_UNIX
+        create = loop.create_unix_server if is_unix else loop.create_server
+        self._server = await create(self._connection, sock=sock, backlog=2048)
 
     async def stop(self) -> None:
         """Accept no more, let answers under way finish within the grace, close everything."""
@@ -108,7 +113,7 @@ class Listener:
         await self._server.wait_closed()
 
     def _connection(self) -> Connection:
-        return Connection(
+        return self._make(
             config=self._config,
             server_state=self._state,
             app_state={},
@@ -155,9 +160,27 @@ class Connection(HttpToolsProtocol):
             return
         if self._patience is not None:
             self._expect_nothing()
-        super().data_received(data)
+        self._feed(data)
         if self._in_request and not self._is_over:
             self._check_head(len(data))
+
+    def _feed(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+        except httptools.HttpParserUpgrade as upgrade:
+            self.on_upgrade(data[upgrade.args[0] :])
+
+    def on_upgrade(self, rest: bytes) -> None:  # noqa: ARG002 - of use to those who build on it
+        """The head of a request to change protocols is read; `rest` came behind it."""
+        if self._should_upgrade():
+            self.handle_websocket_upgrade()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # a trailer's fields were checked by nobody, and are no headers
+            super().on_header(name, value)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -219,9 +242,23 @@ class Connection(HttpToolsProtocol):
         body = error_body(error)
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head % len(body) + body)
-        # Closing at once, with bytes of the request unread, would reset the connection, and the
-        # client might never see the answer. So it is told that no more comes, and hangs up itself.
-        self.transport.write_eof()
+        self.linger()
+
+    def flush(self) -> None:
+        """Send the head of an answer that still waits for what follows it."""
+        self.transport.flush()  # type: ignore[attr-defined]  # it is a Joining
+
+    def linger(self) -> None:
+        """Close, and let the client read its answer.
+
+        Closing at once, with bytes of the request unread, would reset the connection, and the
+        client might never see the answer. So it is told that no more comes, and hangs up itself.
+        """
+        try:
+            self.transport.write_eof()
+        except OSError:  # it has hung up already, which is not told yet
+            self.transport.abort()
+        self.flow.resume_reading()
         self._is_over = True
         self._expect_nothing()
         self._patience = self.loop.call_later(_LINGER, self.transport.abort)
@@ -250,19 +287,19 @@ class Joining:
             self._transport.write(data)
         elif data[:5] == b"HTTP/":
             self._head = data
-            self._flushing = self._loop.call_soon(self._flush)
+            self._flushing = self._loop.call_soon(self.flush)
         else:
             self._transport.write(data)
 
     def close(self) -> None:
-        self._flush()
+        self.flush()
         self._transport.close()
 
     def write_eof(self) -> None:
-        self._flush()
+        self.flush()
         self._transport.write_eof()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if self._flushing is not None:
             self._transport.write(self._take_head())
 
