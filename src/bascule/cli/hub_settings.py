@@ -46,6 +46,13 @@ class HubFile(BaseModel):
     heartbeat: Seconds = 3.0
     probe_timeout: Seconds = 3.0
     forget_after: Seconds = 300.0
+    apps_origin: str = ""
+    frame_origins: Names = ()
+    run_dir: Path | None = None
+    connect_timeout: Seconds = 5.0
+    answer_timeout: Seconds = 300.0
+    stall_timeout: Seconds = 60.0
+    max_upload: Bytes = 1 << 30
     stop_grace: Seconds = 5.0
     log_format: Literal["text", "json"] = "text"
 

@@ -20,18 +20,19 @@
         NoWindow            window.none             NoSuchWindow        window.not_found
         AmbiguousWindow     window.ambiguous        WindowTaken         window.taken
         InvalidNonce        nonce.invalid           InvalidPairing      pair.invalid
-        VersionMismatch     version.mismatch
+        VersionMismatch     version.mismatch        NoSuchSession       session.not_found
       ExecutionError      the work could not be finished; the sandbox or machine said no
         PermissionRefused   path.permission         StorageFailed       file.storage
         EditConflict        edit.conflict           SandboxDied         sandbox.died
         SandboxStartFailed  sandbox.start_failed    InternalError       internal
         MissingTool         machine.missing_tool    ActionCancelled     action.cancelled
         ActionTimedOut      action.timed_out        ConsentDenied       consent.denied
-        UntrustedWorkspace  workspace.untrusted
+        UntrustedWorkspace  workspace.untrusted     TargetBroken        target.broken
       LinkError           two ends lost each other; trying again may help
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
         HubUnreachable      hub.unreachable         WindowGone          window.gone
         WindowUnhealthy     window.unhealthy        OutcomeUnknown      outcome.unknown
+        TargetUnreachable   target.unreachable      TargetTimedOut      target.timed_out
 
 Every class has a `code`, stable across versions; over the wire an error is
 `{code, message, detail}` and `bascule.wire.errors` turns the code back into the class.
@@ -278,6 +279,15 @@ class VersionMismatch(UsageError):
     code = "version.mismatch"
 
 
+# Sessions -------------------------------------------------------------------------------
+
+
+class NoSuchSession(UsageError):
+    """The hub has no session by this id, or none that whoever asks may see."""
+
+    code = "session.not_found"
+
+
 # The work could not be finished ---------------------------------------------------------
 
 
@@ -335,6 +345,12 @@ class SandboxStartFailed(ExecutionError):
     code = "sandbox.start_failed"
 
 
+class TargetBroken(ExecutionError):
+    """A server in a session answered, but not with anything that can be passed on."""
+
+    code = "target.broken"
+
+
 class MissingTool(ExecutionError):
     """The machine lacks a program this needs; the message says how to get it."""
 
@@ -378,6 +394,18 @@ class OutcomeUnknown(LinkError):
     """The action was begun and nobody can tell how it ended; it is not done a second time."""
 
     code = "outcome.unknown"
+
+
+class TargetUnreachable(LinkError):
+    """A server in a session takes no connection; it may not have started, or have ended."""
+
+    code = "target.unreachable"
+
+
+class TargetTimedOut(LinkError):
+    """A server in a session took a connection but did not answer in time."""
+
+    code = "target.timed_out"
 
 
 class RemoteError(LinkError):
