@@ -83,7 +83,10 @@ class Hub(Closable):
             url=lambda: self.url,
         )
         self.addresses = Addresses(
-            lambda: self.url, secret_of(settings.admin_token, "apps"), settings.apps_origin
+            lambda: self.url,
+            secret_of(settings.admin_token, "apps"),
+            settings.apps_origin,
+            is_secure=settings.public_url.startswith("https:"),
         )
         doorman = TokenDoorman(self.tokens, Seals(secret_of(settings.admin_token, "sign-in")))
         self.proxy = Proxy(

@@ -56,8 +56,9 @@ class HubSettings:
     """Time it has to begin an answer."""
     stall_timeout: float = 60.0
     """Time a client may leave an answer unread."""
-    keep_target: float = 4.0
-    """Time a connection to a session's server is kept for the next request; Node closes at 5."""
+    keep_target: float = 3.0
+    """Time a connection to a session's server is kept for the next request; up to half as much
+    more. Node closes at 5."""
     max_upload: int = 1 << 30
     """Bytes of a request's body for a session's server."""
     stop_grace: float = 5.0

@@ -28,7 +28,14 @@ class Addresses:
     them all below `/apps/`, `https://*.apps.example` gives each a host of its own.
     """
 
-    def __init__(self, url: Callable[[], str], secret: bytes, apps_origin: str = "") -> None:
+    def __init__(
+        self,
+        url: Callable[[], str],
+        secret: bytes,
+        apps_origin: str = "",
+        *,
+        is_secure: bool = False,
+    ) -> None:
         origin = apps_origin.lower().rstrip("/")
         if origin and not _ENTRY.fullmatch(origin):
             raise InvalidSetting(
@@ -36,19 +43,14 @@ class Addresses:
                 "or https://*.apps.example"
             )
         self._url = url
+        self.is_secure = is_secure
+        """Whether people reach the hub over TLS."""
         self._secret = secret
         self.apps_origin = origin
         self._is_wild = "://*." in origin
+        self.has_apps_origin = bool(origin)
         self._host = origin.partition("://")[2].removeprefix("*")
         """With a wildcard it begins with the dot."""
-
-    @property
-    def has_apps_origin(self) -> bool:
-        return bool(self.apps_origin)
-
-    @property
-    def is_secure(self) -> bool:
-        return self._url().startswith("https:")
 
     def hub(self, path: str = "") -> str:
         return self._url() + path

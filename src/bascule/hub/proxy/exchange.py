@@ -112,7 +112,7 @@ class Exchange(RequestResponseCycle):
     def from_client(self, data: bytes) -> None:
         """Bytes of a tunnel, or of what will be one."""
         if self._is_tunnel and self._upstream is not None:
-            self._upstream.transport.write(data)
+            self._upstream.write(data)
         else:
             self.early += data
             self.flow.pause_reading()
@@ -148,7 +148,7 @@ class Exchange(RequestResponseCycle):
             self._end(_Stale() if is_stale else BadAnswer("it ended within its head"))
         elif answer.framing == "close":
             if self._is_chunked:
-                self._front.direct.write(END)
+                self._front.send(END)
             self._end()
         else:
             self._end(BadAnswer("it ended before it was complete"))
@@ -219,7 +219,7 @@ class Exchange(RequestResponseCycle):
         upstream.assign(self)
         if self.flow.write_paused:  # an earlier answer is not read yet
             upstream.transport.pause_reading()
-        upstream.transport.write(head)
+        upstream.write(head)
         self._expect_within(self._proxy.settings.answer_timeout)
         if not has_body:
             await self._over
@@ -256,7 +256,7 @@ class Exchange(RequestResponseCycle):
             is_last = not message["more_body"]
             if is_last and is_chunked:
                 pieces = [*pieces, END]
-            upstream.transport.write(b"".join(pieces))
+            upstream.write(b"".join(pieces))
             if is_last:
                 self._is_sent = True
                 return
@@ -297,13 +297,13 @@ class Exchange(RequestResponseCycle):
         if answer.framing == "chunked":
             self._chunks = Chunks()
         if answer.framing == "none" or (answer.framing == "length" and not answer.length):
-            self._front.direct.write(head)
+            self._front.send(head)
             self._is_kept = not rest
             self._end()
         elif rest:
             self._take_body(rest, head)
         else:
-            self._front.direct.write(head)
+            self._front.send(head)
 
     def _head(self, answer: Answer) -> tuple[bytes, bool]:
         return incoming_head(
@@ -316,19 +316,18 @@ class Exchange(RequestResponseCycle):
 
     def _take_body(self, data: bytes, head: bytes = b"") -> None:
         assert self._answer is not None
-        direct = self._front.direct
         if self._chunks is not None:
             self._take_chunks(data, head)
         elif self._answer.framing == "length":
             if len(data) > self._left:
                 data, self._is_kept = data[: self._left], False
             self._left -= len(data)
-            direct.write(head + data if head else data)
+            self._front.send(head + data if head else data)
             if not self._left:
                 self._end()
         else:
             pieces = framed([data]) if self._is_chunked else [data]
-            direct.write(b"".join([head, *pieces]))
+            self._front.send(b"".join([head, *pieces]))
 
     def _take_chunks(self, data: bytes, head: bytes) -> None:
         assert self._chunks is not None
@@ -344,7 +343,7 @@ class Exchange(RequestResponseCycle):
             if self._chunks.is_over:
                 pieces.append(END)
         if head or pieces:
-            self._front.direct.write(b"".join([head, *pieces]))
+            self._front.send(b"".join([head, *pieces]))
         if self._chunks.is_over:
             self._is_kept = not self._chunks.after
             self._end()
@@ -361,10 +360,10 @@ class Exchange(RequestResponseCycle):
         head = head[:-2] + b"connection: Upgrade\r\nupgrade: websocket\r\n\r\n"
         rest, self._buffer = self._buffer, b""
         assert self._upstream is not None
-        self._front.direct.write(head + rest)
-        self._upstream.sink = self._front.direct.write
+        self._front.send(head + rest)
+        self._upstream.sink = self._front.send
         if self.early:
-            self._upstream.transport.write(self.early)
+            self._upstream.write(self.early)
             self.early = b""
         if not self._upstream.is_full:
             self.flow.resume_reading()
@@ -403,7 +402,7 @@ class Exchange(RequestResponseCycle):
         if self.request.is_upgrade:
             self.keep_alive = False
         data = reply.encoded(method=self.request.method, keep_alive=self.keep_alive)
-        self._front.direct.write(data)
+        self._front.send(data)
 
     def _finish(self) -> None:
         self.response_complete = True

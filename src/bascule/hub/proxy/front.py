@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from .proxy import Proxy
 
 
+class _NothingComes(asyncio.Event):
+    """For requests without a body, whose cycles nobody waits for."""
+
+    def set(self) -> None:
+        pass
+
+
+_NOTHING_COMES = _NothingComes()
+
+
 class Front(Connection):
     """One client. Requests for the app and for targets may follow each other in any order."""
 
@@ -47,6 +57,11 @@ class Front(Connection):
             self._last.from_client(data)
         else:
             super().data_received(data)
+
+    def send(self, data: bytes) -> None:
+        """Write to the client, if it is still there; uvloop raises when it is not."""
+        if not self.direct.is_closing():
+            self.direct.write(data)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -89,7 +104,7 @@ class Front(Connection):
             access_logger=self.access_logger,
             access_log=False,
             default_headers=[],
-            message_event=asyncio.Event(),
+            message_event=asyncio.Event() if request.has_body else _NOTHING_COMES,
             expect_100_continue=self.expect_100_continue,
             keep_alive=request.version == "1.1" and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,

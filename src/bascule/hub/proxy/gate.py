@@ -31,6 +31,7 @@ _SANDBOX: Final = (
 )
 _WORKSPACE_FILES: Final = b"/vscode-remote-resource"
 """Where VS Code's server hands out files of the workspace, whatever they are."""
+_MOST_HOSTS: Final = 64
 _TOKEN_IN_QUERY: Final = b"tkn="
 _AGAIN: Final = '<meta http-equiv="refresh" content="0"><p><a href="">Continue</a></p>'
 
@@ -64,6 +65,10 @@ class Gate:
         self._max_upload = settings.max_upload
         self._frames = " ".join(("'self'", *settings.frame_origins))
         self._may_be_framed = bool(settings.frame_origins)
+        self._scheme = "https" if addresses.is_secure else "http"
+        self._plain = self._policy()
+        self._welcome: set[bytes] = set()
+        """Hosts that were found to be the hub's own."""
 
     async def admit(self, request: Request) -> Admission | Reply:
         """What to do with it. Raises `Refused`, or what `Routes.target` raises."""
@@ -160,7 +165,7 @@ class Gate:
         elif kind == "apps" and target.is_sandboxed:
             policy = self._policy(_SANDBOX)
         else:
-            policy = self._policy()
+            policy = self._plain
         return ((b"content-security-policy", policy),)
 
     async def _swap_token(self, request: Request, asked: Asked) -> Reply | None:
@@ -264,10 +269,6 @@ class Gate:
     # ------------------------------------------------------------------------------------------
 
     @property
-    def _scheme(self) -> str:
-        return "https" if self._addresses.is_secure else "http"
-
-    @property
     def _same_site(self) -> bytes:
         # A frame on another site gets cookies only so, and one jar for each site that frames.
         return b"SameSite=None; Partitioned" if self._may_be_framed else b"SameSite=Lax"
@@ -314,11 +315,14 @@ class Gate:
         return b"" if await self._doorman.token(token.strip()) is not None else given
 
     def _ensure_welcome(self, request: Request, *, is_keyed: bool) -> None:
-        headers = {b"host": request.one(b"host")}
-        origin = request.one(b"origin")
-        if origin and not (is_keyed and origin == b"null"):
-            headers[b"origin"] = origin
-        self._names.ensure_welcome(headers)
+        host, origin = request.one(b"host"), request.one(b"origin")
+        if is_keyed and origin == b"null":
+            origin = b""
+        if not origin and host in self._welcome:
+            return
+        self._names.ensure_welcome({b"host": host} | ({b"origin": origin} if origin else {}))
+        if len(self._welcome) < _MOST_HOSTS:
+            self._welcome.add(host)
 
     def _ensure_size(self, request: Request) -> None:
         if int(request.one(b"content-length") or 0) > self._max_upload:

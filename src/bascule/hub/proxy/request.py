@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Final
 
 from bascule.core.errors import InvalidRequest
@@ -29,6 +30,7 @@ _REPLACED: Final = frozenset(
     }
 )
 """Set by us or by nobody."""
+_NONE: Final[frozenset[bytes]] = frozenset()
 _WEBSOCKET: Final = (b"connection: Upgrade\r\nupgrade: websocket\r\n",)
 
 
@@ -44,16 +46,18 @@ class Request:
     """The client's address."""
     is_upgrade: bool = False
     """The parser stopped behind the head, since another protocol is asked for."""
+    _fields: dict[bytes, bytes] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._fields = dict(self.headers)
 
     def one(self, name: bytes) -> bytes:
         """The value of a header; empty when it is missing. The last, where there are several."""
-        value = b""
-        for key, each in self.headers:
-            if key == name:
-                value = each
-        return value
+        return self._fields.get(name, b"")
 
     def all(self, name: bytes) -> list[bytes]:
+        if name not in self._fields:
+            return []
         return [value for key, value in self.headers if key == name]
 
     @property
@@ -66,7 +70,7 @@ class Request:
 
     @property
     def has_body(self) -> bool:
-        return any(key in (b"content-length", b"transfer-encoding") for key, _ in self.headers)
+        return b"content-length" in self._fields or b"transfer-encoding" in self._fields
 
     @property
     def is_page(self) -> bool:
@@ -112,10 +116,9 @@ def outgoing_head(
     Host goes through: VS Code compares it with Origin. `authorization` is what may pass of that
     header; `origin` replaces an opaque one. The body is framed anew by whoever sends it.
     """
-    own = {name for name, _ in target.headers}
-    dropped = {
-        word.strip().lower() for each in request.all(b"connection") for word in each.split(b",")
-    }
+    own = {name for name, _ in target.headers} if target.headers else _NONE
+    named = b",".join(request.all(b"connection")).lower().split(b",")
+    dropped = {word.strip() for word in named}
     path = asked.prefix.encode() + asked.rest if target.keeps_prefix else asked.rest
     host = request.one(b"host")
     lines = [b"%s %s HTTP/1.1\r\nhost: %s\r\n" % (request.method, path, host)]
@@ -147,9 +150,10 @@ def outgoing_head(
     return b"".join(lines)
 
 
-def _is_dropped(name: bytes, own: set[bytes]) -> bool:
-    # Servers that hand headers on as variables read X_Real_IP and X-Real-IP as the same.
-    name = name.replace(b"_", b"-")
+def _is_dropped(name: bytes, own: AbstractSet[bytes]) -> bool:
+    if b"_" in name:
+        # Servers that hand headers on as variables read X_Real_IP and X-Real-IP as the same.
+        name = name.replace(b"_", b"-")
     return (
         name in HOP_BY_HOP or name in _REPLACED or name in own or name.startswith(b"x-forwarded-")
     )

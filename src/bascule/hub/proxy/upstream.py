@@ -39,7 +39,8 @@ class Upstream(asyncio.Protocol):
         self.sink: Callable[[bytes], object] = self._unasked
         self.receiver: Receiver | None = None
         self.is_full = False
-        self.idle: asyncio.TimerHandle | None = None
+        self.since = 0.0
+        """When it was given back."""
         self._room: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -50,6 +51,11 @@ class Upstream(asyncio.Protocol):
     def assign(self, receiver: Receiver) -> None:
         self.receiver = receiver
         self.sink = receiver.from_target
+
+    def write(self, data: bytes) -> None:
+        """Send; nothing when it is gone already, which `receiver` is about to be told."""
+        if not self.transport.is_closing():
+            self.transport.write(data)
 
     def data_received(self, data: bytes) -> None:
         self.sink(data)
@@ -104,14 +110,14 @@ class Pool:
         self._connect_timeout = connect_timeout
         self._keep = keep
         self._idle: dict[Target, list[Upstream]] = {}
+        """The one given back last is the last of each."""
+        self._sweeping: asyncio.TimerHandle | None = None
 
     def take(self, target: Target) -> Upstream | None:
         """A kept connection, if there is one. It may turn out to be closed already."""
         idle = self._idle.get(target)
         while idle:
             upstream = idle.pop()
-            if upstream.idle is not None:
-                upstream.idle.cancel()
             if not upstream.transport.is_closing():
                 return upstream
         return None
@@ -123,9 +129,11 @@ class Pool:
         if len(idle) >= _KEPT_EACH or upstream.transport.is_closing():
             upstream.transport.close()
             return
-        idle.append(upstream)
         loop = asyncio.get_running_loop()
-        upstream.idle = loop.call_later(self._keep, self._expire, upstream)
+        upstream.since = loop.time()
+        idle.append(upstream)
+        if self._sweeping is None:
+            self._sweeping = loop.call_later(self._keep, self._sweep)
 
     async def connect(self, target: Target) -> Upstream:
         """A new connection. Raises `TargetUnreachable` or `TargetTimedOut`."""
@@ -142,17 +150,25 @@ class Pool:
     def close(self) -> None:
         for idle in self._idle.values():
             for upstream in idle:
-                if upstream.idle is not None:
-                    upstream.idle.cancel()
                 upstream.transport.abort()
         self._idle.clear()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
 
-    def _expire(self, upstream: Upstream) -> None:
-        idle = self._idle[upstream.target]
-        idle.remove(upstream)
-        if not idle:
-            del self._idle[upstream.target]
-        upstream.transport.close()
+    def _sweep(self) -> None:
+        """Close what has not been used for long; comes again while anything is left."""
+        loop = asyncio.get_running_loop()
+        oldest = loop.time() - self._keep
+        for target, idle in tuple(self._idle.items()):
+            kept = [upstream for upstream in idle if upstream.since > oldest]
+            for upstream in idle[: len(idle) - len(kept)]:
+                upstream.transport.close()
+            if kept:
+                self._idle[target] = kept
+            else:
+                del self._idle[target]
+        self._sweeping = loop.call_later(self._keep / 2, self._sweep) if self._idle else None
 
 
 async def _connect(target: Target) -> Upstream:
