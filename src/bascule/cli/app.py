@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, str] = {
     "exec": "Run one command in a sandbox and exit with its status.",
     "shell": "Type commands into a sandbox's shell.",
     "serve": "Run the hub where VS Code windows and agents meet.",
+    "nginx": "Put nginx, with TLS, before the hub.",
     "token": "Show the hub's first token, or make others.",
     "editor": "Install the VS Code that `up` opens in a browser.",
     "schema": "Print the JSON Schema of every action and observation.",
