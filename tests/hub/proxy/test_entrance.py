@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from bascule.hub.proxy import Place
+from bascule.hub.proxy.doorman import TokenDoorman
 from tests.hub.serving import ADMIN
 
 from .targets import APP, SESSION, VSCODE, ProxyPlace, Raw, request
@@ -140,7 +141,8 @@ async def test_cookies_outlive_a_restart_of_the_hub_and_end_with_the_token(
             token = await hub.token("short", "agent")
             _, cookie = await sign_in(raw, token)
             await hub.hub.tokens.revoke("short")
-            doorman = hub.hub.proxy.gate._cookies
+            doorman = hub.hub.proxy.gate._doorman
+            assert isinstance(doorman, TokenDoorman)
             doorman._known.clear()  # what it remembers for two seconds
             assert (await raw.ask(request(f"{BASE}/", f"Cookie: {cookie}")))[0] == 401
 
@@ -354,8 +356,12 @@ async def test_with_an_origin_of_their_own_apps_and_hub_never_meet(origin: str) 
         seen = json.loads(body)
         assert (seen["path"], "cookie" in dict(seen["headers"])) == ("/x", False)
 
-        for header in (f"Cookie: {cookie}", "X-None: 1"):
+        other = f"Cookie: {own.partition('=')[0]}=\xff{'x' * 31}"
+        for header in (f"Cookie: {cookie}", "X-None: 1", other):
             assert (await raw.ask(request(location, header, host=host)))[0] == 401
+        path = f"/{path.partition('?')[0].removesuffix('/x')}//evil.example/"
+        _, headers, _ = await raw.ask(request(path, *PAGE, host=host))
+        assert "//" not in headers["location"]
         back, headers, _ = await raw.ask(request(location, *PAGE, host=host))
         assert (back, headers["location"]) == (303, f"{hub.url}{APP.path}/x?y")
         for path in ("/health", "/sign-in", f"{BASE}/", "/api/vscode/instances"):

@@ -40,6 +40,7 @@ START = f"POST {BASE}/ HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {ADM
         "X: y\rTransfer-Encoding: chunked\r\n",
         "X: a\0b\r\n",
         "Host: elsewhere\r\n",
+        "Host: 127.0.0.1\r\n",
         "Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 5\r\n",
         "Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 5\r\n",
     ],
@@ -67,6 +68,16 @@ async def test_a_bad_chunk_ends_the_request_before_the_target_takes_it_for_whole
         assert status == 400
         assert await raw.is_closed()
     assert target.taken in (0, 3)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1, evil.example", "127.0.0.1:80:80", "127.0.0.1/x", "a@127.0.0.1", "[::1]x", ""],
+)
+async def test_a_host_that_is_no_host_is_refused(hub: ProxyPlace, host: str) -> None:
+    async with hub.echo() as echo, hub.raw() as raw:
+        assert (await raw.ask(request(f"{BASE}/", host=host, token=ADMIN)))[0] == 400
+    assert echo.requests == 0
 
 
 async def test_a_trailer_is_no_header(hub: ProxyPlace) -> None:

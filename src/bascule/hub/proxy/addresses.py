@@ -86,7 +86,7 @@ class Addresses:
         return urlsafe_b64encode(made[:24]).decode()
 
     def is_key(self, place: Place, key: str) -> bool:
-        return hmac.compare_digest(self.key(place), key)
+        return hmac.compare_digest(self.key(place).encode(), key.encode())
 
     def is_apps_host(self, host: str) -> bool:
         """Whether a `Host` header names the apps' origin."""

@@ -45,11 +45,23 @@ class Visitor:
 
 
 class Doorman(Protocol):
-    """What the proxy asks the hub: who is this, and is that word one of your tokens?"""
+    """What the proxy asks the hub about people."""
 
-    async def who(self, request: Request, place: Place) -> Visitor | None: ...
+    async def who(self, request: Request, place: Place) -> Visitor | None:
+        """Whom it comes from, by a token or a cookie good for the place. None: nobody known."""
+        ...
 
-    async def token(self, token: str) -> Identity | None: ...
+    async def token(self, token: str) -> Identity | None:
+        """Whose it is; None for a word that is no token of the hub's."""
+        ...
+
+    def sign_in(self, token: str) -> tuple[SignIn, str]:
+        """Begin one with a token that is known to be good; also its cookie's value."""
+        ...
+
+    def for_session(self, sign_in: SignIn, place: Place) -> str:
+        """The value of the cookie that lets into one session."""
+        ...
 
 
 class TokenDoorman:
@@ -87,12 +99,10 @@ class TokenDoorman:
         )
 
     def sign_in(self, token: str) -> tuple[SignIn, str]:
-        """Begin one with a token that is known to be good; also its cookie's value."""
         made = SignIn(secrets.token_bytes(8), hash_of(token), int(self._clock()) + LIFETIME)
         return made, self._seals.seal(made, _HUB)
 
     def for_session(self, sign_in: SignIn, place: Place) -> str:
-        """The value of the cookie that lets into one session."""
         return self._seals.seal(sign_in, _session(place))
 
     def sign_out(self, sign_in: SignIn) -> None:

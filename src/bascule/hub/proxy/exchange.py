@@ -359,6 +359,7 @@ class Exchange(RequestResponseCycle):
         self.keep_alive = False
         head = head[:-2] + b"connection: Upgrade\r\nupgrade: websocket\r\n\r\n"
         rest, self._buffer = self._buffer, b""
+        self._front.notice_silence()
         assert self._upstream is not None
         self._front.send(head + rest)
         self._upstream.sink = self._front.send

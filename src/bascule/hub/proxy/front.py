@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Any
 
 from bascule.core.errors import InvalidRequest
@@ -13,6 +14,10 @@ from .request import Request
 
 if TYPE_CHECKING:
     from .proxy import Proxy
+
+
+_SILENT = 60
+"""Seconds without a word in a tunnel after which the client is looked for."""
 
 
 class _NothingComes(asyncio.Event):
@@ -63,12 +68,19 @@ class Front(Connection):
         if not self.direct.is_closing():
             self.direct.write(data)
 
+    def notice_silence(self) -> None:
+        """Have the system ask a client that says nothing for minutes whether it is there."""
+        sock = self.direct.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _SILENT // 4)
+
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._exchange is not None:
             self._exchange.client_is_full()
-            timeout = self._proxy.settings.stall_timeout
-            self._stalled = self.loop.call_later(timeout, self.direct.abort)
+            self._expect_reading()
 
     def resume_writing(self) -> None:
         self._forget_stall()
@@ -167,6 +179,17 @@ class Front(Connection):
 
     def _should_upgrade(self) -> bool:
         return not self._is_ours and super()._should_upgrade()
+
+    def _expect_reading(self) -> None:
+        """Slow is fine; not reading at all is not."""
+        timeout, size = self._proxy.settings.stall_timeout, self.direct.get_write_buffer_size()
+        self._stalled = self.loop.call_later(timeout, self._check_reading, size)
+
+    def _check_reading(self, before: int) -> None:
+        if self.direct.get_write_buffer_size() >= before:
+            self.direct.abort()
+        else:
+            self._expect_reading()
 
     def _forget_stall(self) -> None:
         if self._stalled is not None:

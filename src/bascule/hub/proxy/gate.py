@@ -19,7 +19,7 @@ from bascule.hub.settings import HubSettings
 
 from .addresses import Addresses
 from .cookies import app_cookie, session_cookie, values_of
-from .doorman import LIFETIME, Doorman, TokenDoorman, Visitor
+from .doorman import LIFETIME, Doorman, Visitor
 from .pages import Reply, page, redirect
 from .places import Asked, Place, ensure_plain, read_target
 from .request import Header, Request, ensure_framed
@@ -55,12 +55,11 @@ class Gate:
     """Asks who it is (`Doorman`) and whose the place is (`Routes`)."""
 
     def __init__(
-        self, settings: HubSettings, addresses: Addresses, *, doorman: TokenDoorman, routes: Routes
+        self, settings: HubSettings, addresses: Addresses, *, doorman: Doorman, routes: Routes
     ) -> None:
         self._names = Names(settings)
         self._addresses = addresses
-        self._doorman: Doorman = doorman
-        self._cookies = doorman
+        self._doorman = doorman
         self._routes = routes
         self._max_upload = settings.max_upload
         self._frames = " ".join(("'self'", *settings.frame_origins))
@@ -146,7 +145,7 @@ class Gate:
             return redirect(self._addresses.keyed(place) + asked.rest.decode())
         added = self._headers_for(request, asked, target)
         if visitor.by == "sign-in" and request.is_page and visitor.sign_in is not None:
-            value = self._cookies.for_session(visitor.sign_in, place)
+            value = self._doorman.for_session(visitor.sign_in, place)
             added = *added, self._session_cookie(place, value)
         return Admission(
             asked,
@@ -182,8 +181,8 @@ class Gate:
             return None
         if refused := self.refuse_plain(request):
             return refused
-        sign_in, _ = self._cookies.sign_in(token)
-        value = self._cookies.for_session(sign_in, asked.place)
+        sign_in, _ = self._doorman.sign_in(token)
+        value = self._doorman.for_session(sign_in, asked.place)
         left = urlencode([pair for pair in pairs if pair[0] != "tkn"])
         location = asked.prefix + path.decode() + (f"?{left}" if left else "")
         return redirect(location, self._session_cookie(asked.place, value))
@@ -222,20 +221,12 @@ class Gate:
             raise _nothing_here(request)
         if not asked.rest:
             return redirect(_with_slash(request.target), status=308)
-        place, path = (
-            asked.place,
-            asked.prefix.removesuffix(f"/~{asked.key}") if asked.key else asked.prefix,
-        )
-        name = app_cookie(path)
+        place = asked.place
         if asked.key:
-            return self._grant(request, asked, path=path, name=name)
-        given = [v for h in request.all(b"cookie") for n, v in values_of(h) if n == name]
-        if not any(self._addresses.is_key(place, value.decode("latin-1")) for value in given):
+            return self._grant(request, asked)
+        if not self._has_key(request, asked):
             if request.is_page:
-                return redirect(
-                    self._addresses.app(place.session_id, place.n).removesuffix("/")
-                    + asked.rest.decode()
-                )
+                return redirect(self._addresses.hub(place.path) + asked.rest.decode())
             raise Refused(401, AccessDenied("Open the app from the hub first"))
         if not self._is_own_page(request):
             raise Refused(403, AccessDenied("Pages of other origins may not call this app"))
@@ -254,13 +245,21 @@ class Gate:
             authorization=await self._foreign(request),
         )
 
-    def _grant(self, request: Request, asked: Asked, *, path: str, name: bytes) -> Reply:
+    def _has_key(self, request: Request, asked: Asked) -> bool:
+        name = app_cookie(asked.prefix)
+        given = [v for h in request.all(b"cookie") for n, v in values_of(h) if n == name]
+        return any(self._addresses.is_key(asked.place, v.decode("latin-1")) for v in given)
+
+    def _grant(self, request: Request, asked: Asked) -> Reply:
+        """The key in the path becomes a cookie for the path without it."""
         if not self._addresses.is_key(asked.place, asked.key):
             raise _nothing_here(request)
-        value = asked.key.encode()
+        value, path = asked.key.encode(), asked.prefix.removesuffix(f"/~{asked.key}")
+        name = app_cookie(path)
         attributes = b"; Path=%s/; Max-Age=%d; HttpOnly; Secure; " % (path.encode(), LIFETIME)
         cookie = name + b"=" + value + attributes + self._same_site
-        return redirect(path + asked.rest.decode(), (b"set-cookie", cookie))
+        # Two slashes at the beginning would be the address of another host.
+        return redirect(f"{path}/{asked.rest.decode().lstrip('/')}", (b"set-cookie", cookie))
 
     def _is_own_page(self, request: Request) -> bool:
         origin = request.one(b"origin").decode("latin-1").lower()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bascule.hub.settings import HubSettings
 
 from .addresses import Addresses
-from .doorman import TokenDoorman
+from .doorman import Doorman
 from .exchange import Exchange
 from .gate import Gate
 from .places import is_ours
@@ -18,7 +18,7 @@ class Proxy:
     """Carries requests for the places of sessions to their targets."""
 
     def __init__(
-        self, settings: HubSettings, addresses: Addresses, *, doorman: TokenDoorman, routes: Routes
+        self, settings: HubSettings, addresses: Addresses, *, doorman: Doorman, routes: Routes
     ) -> None:
         self.settings = settings
         self.gate = Gate(settings, addresses, doorman=doorman, routes=routes)

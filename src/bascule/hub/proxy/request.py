@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ _REPLACED: Final = frozenset(
 )
 """Set by us or by nobody."""
 _NONE: Final[frozenset[bytes]] = frozenset()
+_HOST: Final = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _WEBSOCKET: Final = (b"connection: Upgrade\r\nupgrade: websocket\r\n",)
 
 
@@ -96,8 +98,9 @@ def ensure_framed(request: Request) -> None:
     encodings = request.all(b"transfer-encoding")
     if encodings and (request.version == "1.0" or [e.lower() for e in encodings] != [b"chunked"]):
         raise InvalidRequest("The only Transfer-Encoding is `chunked`, in HTTP/1.1")
-    if len(request.all(b"host")) != 1:
-        raise InvalidRequest("A request has one Host")
+    hosts = request.all(b"host")
+    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
+        raise InvalidRequest("A request has one Host, a name or a number and maybe a port")
     if request.is_upgrade and request.has_body:
         raise InvalidRequest("A request to change protocols has no body")
 
