@@ -24,6 +24,7 @@ from benchmarks.cases.files import FileWork
 from benchmarks.cases.fleet import Fleet
 from benchmarks.cases.latency import Latency, LatencyOneCore
 from benchmarks.cases.output import LARGE, MEDIUM, Output
+from benchmarks.cases.proxy import Proxy
 from benchmarks.cases.server import ServerStart
 from benchmarks.cases.startup import Startup
 from benchmarks.cases.window import Window
@@ -37,6 +38,7 @@ CASES: tuple[Case, ...] = (
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
     Window(),
+    Proxy(),
 )
 
 

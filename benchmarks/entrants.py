@@ -20,6 +20,10 @@ class Entrant:
     a tenth of a second."""
     needs_editor: bool = False
     """Lives in a real VS Code in a real browser; is handed where they are."""
+    is_proxy: bool = False
+    """Is asked by the case about proxies and by no other."""
+    package: str | None = None
+    """Comes from npm, as `name@version`; is handed what starts it."""
 
     @property
     def is_peer(self) -> bool:
@@ -70,10 +74,26 @@ SWE_REX = Entrant(
     "swe-rex", "SWE-ReX's local runtime, in process", "swe_rex", venv="swe-rex", pace="slow"
 )
 
+BASCULE_PROXY = Entrant(
+    "bascule-proxy", "Bascule's hub before a server", "proxied", ("bascule",), is_proxy=True
+)
+NGINX = Entrant("nginx", "nginx, one worker, 64 KB buffers", "proxied", ("nginx",), is_proxy=True)
+CADDY = Entrant("caddy", "Caddy, on one core", "proxied", ("caddy",), is_proxy=True)
+CHP = Entrant(
+    "configurable-http-proxy",
+    "JupyterHub's proxy, on Node",
+    "proxied",
+    ("chp",),
+    is_proxy=True,
+    package="configurable-http-proxy@5.3.0",
+)
+PROXIES: tuple[Entrant, ...] = (BASCULE_PROXY, NGINX, CADDY, CHP)
+
 ENTRANTS: tuple[Entrant, ...] = (
     *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_HTTP, BASCULE_HTTP_BARE),
     *(OPENHANDS_TMUX, OPENHANDS_PTY, OPENHANDS_SERVER, SWE_REX),
     BASCULE_WINDOW,
+    *PROXIES,
 )
 NOT_IN_A_HURRY: frozenset[Entrant] = frozenset({OPENHANDS_PTY, OPENHANDS_SERVER})
 """Slow to load and without a goal of ours: a quick run leaves them out."""

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from benchmarks.entrants import (
     BASCULE,
     BASCULE_HTTP,
+    BASCULE_PROXY,
     BASCULE_WINDOW,
+    CHP,
+    NGINX,
     OPENHANDS_TMUX,
     RAW,
     SWE_REX,
@@ -156,6 +159,7 @@ def goals(endurance: int) -> Sequence[Goal]:
         Goal(f"wrong of {endurance:,} commands under load, in process", wrong_of_all(here), 0),
         Goal(f"wrong of {endurance:,} commands under load, HTTP", wrong_of_all(http), 0),
         *window_goals(),
+        *proxy_goals(),
     )
 
 
@@ -186,5 +190,33 @@ def window_goals() -> Sequence[Goal]:
             10,
             "x",
             is_floor=True,
+        ),
+    )
+
+
+def proxy_goals() -> Sequence[Goal]:
+    """Processor time of the others over ours, so more is better."""
+    kinds = {"small": "small request", "bulk": "large answer", "sockets": "WebSocket message"}
+    floors = {"small": 0.12, "bulk": 0.5, "sockets": 0.6}
+    return (
+        *(
+            Goal(
+                f"CPU of nginx for a {what}, of our proxy's",
+                ratio("proxy", NGINX, BASCULE_PROXY, f"{kind}_cpu"),
+                floors[kind],
+                "x",
+                is_floor=True,
+            )
+            for kind, what in kinds.items()
+        ),
+        *(
+            Goal(
+                f"CPU of configurable-http-proxy for a {what}, of our proxy's",
+                ratio("proxy", CHP, BASCULE_PROXY, f"{kind}_cpu"),
+                1,
+                "x",
+                is_floor=True,
+            )
+            for kind, what in kinds.items()
         ),
     )
