@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from benchmarks.cases.case import Case, Effort
 from benchmarks.entrants import NGINX, PROXIES, Entrant
 from benchmarks.results import Figures, Results
@@ -31,7 +33,7 @@ class Proxy(Case):
     def measure(self, worker: Worker, round: int, effort: Effort) -> Figures:  # noqa: ARG002
         seconds = QUICK_SECONDS if effort.is_quick else SECONDS
         worker.ask("proxy_open")
-        seen: Figures = {"lost": 0}
+        seen: dict[str, Any] = {"lost": 0}
         for name, connections in CONNECTIONS.items():
             told = worker.ask("proxy_load", kind=name, connections=connections, seconds=seconds)
             seen |= {f"{name}_rate": told["rate"], f"{name}_cpu": told["cpu"], "rss": told["rss"]}
