@@ -78,11 +78,7 @@ class Run:
                 self._pythons[entrant.name] = self._python(entrant)
                 self._handed[entrant.name] = self._parts(entrant)
                 self._workers[entrant.name] = self._start(entrant)
-            except (
-                venvs.VenvFailed,
-                editor.EditorMissing,
-                packages.PackageMissing,
-            ) as failed:
+            except (venvs.VenvFailed, editor.EditorMissing, packages.PackageMissing) as failed:
                 self._skip(entrant, str(failed))
         for entrant in entrants:
             self._greet(entrant)
@@ -113,9 +109,7 @@ class Run:
                 yield Step(case, entrant, number)
 
     def _rounds(self, case: Case, entrant: Entrant) -> int:
-        if case.is_in_editor is not entrant.needs_editor:
-            return 0
-        if case.is_of_proxies is not entrant.is_proxy:
+        if case.is_in_editor is not entrant.needs_editor or entrant.only not in ("", case.name):
             return 0
         return case.rounds(entrant, self._effort)
 

@@ -28,9 +28,6 @@ class Case(ABC):
     is_in_editor: bool = False
     """Asks those who live in an editor and nobody else; any other case asks only the rest."""
 
-    is_of_proxies: bool = False
-    """Asks proxies and nobody else."""
-
     @abstractmethod
     def rounds(self, entrant: Entrant, effort: Effort) -> int:
         """In how many of the rounds this entrant takes part; 0 leaves it out."""

@@ -25,10 +25,9 @@ class Proxy(Case):
 
     name = "proxy"
     title = "The proxy"
-    is_of_proxies = True
 
-    def rounds(self, entrant: Entrant, effort: Effort) -> int:  # noqa: ARG002
-        return effort.rounds
+    def rounds(self, entrant: Entrant, effort: Effort) -> int:
+        return effort.rounds if entrant.only == self.name else 0
 
     def measure(self, worker: Worker, round: int, effort: Effort) -> Figures:  # noqa: ARG002
         seconds = QUICK_SECONDS if effort.is_quick else SECONDS

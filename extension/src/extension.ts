@@ -2,7 +2,8 @@
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { SCHEME, Texts } from "./actions/texts";
-import { buildExecutor, buildShells } from "./build";
+import { buildBridge } from "./bridge";
+import { buildBrowser, buildExecutor, buildKernels, buildShells } from "./build";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import { Courier } from "./hub/courier";
@@ -56,10 +57,17 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const spotlight = new Spotlight(log);
   const status = new Status();
   const shells = buildShells(key, log);
+  const bridge = buildBridge({ context, log, addText: (name, text) => texts.add(name, text) });
+  const browser = buildBrowser(key, () => session.current?.hub ?? "", log);
+  const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
+  const { kernels, notebooks } = buildKernels(context, shells, storage, log);
   const executor = buildExecutor({
     context,
+    browser,
     shells,
+    kernels,
     texts,
+    bridge: bridge.elsewhere,
     log,
     connection: () => session.current,
     onChanged: (change) => {
@@ -67,7 +75,6 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
       if (setting("reveal")) spotlight.show(change);
     },
   });
-  const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
   const courier = new Courier(
     new Journal(path.join(storage, "journal"), identity.host_id),
     executor,
@@ -87,12 +94,23 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     context,
     identity,
     courier,
-    executor.capabilities,
+    () => executor.capabilities,
     (state) => status.connection(state),
     log,
   );
 
-  subscriptions.push(shells, showTexts(texts), activity, spotlight, status, courier, session);
+  subscriptions.push(
+    kernels,
+    notebooks,
+    shells,
+    bridge,
+    showTexts(texts),
+    activity,
+    spotlight,
+    status,
+    courier,
+    session,
+  );
   const command = (id: string, run: (...args: never[]) => unknown): void => {
     subscriptions.push(vscode.commands.registerCommand(id, run));
   };
@@ -101,6 +119,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   command(Command.stop, () => {
     const stopped = courier.stop();
     shells.stop();
+    kernels.stop();
     void vscode.window.showInformationMessage(`Bascule: stopped ${stopped} actions.`);
   });
   command(Command.forgetConsent, () => context.workspaceState.update(Stored.admitted, undefined));
@@ -110,7 +129,9 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   subscriptions.push(
     vscode.window.registerUriHandler({ handleUri: (uri) => session.openLink(uri) }),
   );
+  void browser.then((worker) => worker && subscriptions.push(worker));
   await session.connectBySettings();
+  if (await executor.settle()) session.ableToMore();
 }
 
 function showTexts(texts: Texts): vscode.Disposable {

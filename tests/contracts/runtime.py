@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.core.actions import Browse, CmdRun, FileRead, IPythonRun, Think
+from bascule.core.actions import CmdRun, FileRead, IPythonRun, McpCall, Think
 from bascule.core.contracts import MANDATORY_CAPABILITIES, Progress
 from bascule.core.errors import (
     BasculeError,
@@ -26,7 +26,7 @@ from bascule.core.errors import (
     NoSuchPath,
     NoSuchShell,
 )
-from bascule.core.observations import CmdOutput, Error, Nothing, UserRejected
+from bascule.core.observations import CmdOutput, Error, IPythonOutput, Nothing, UserRejected
 from bascule.runtime import Verbs
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
@@ -170,6 +170,17 @@ class RuntimeSuite:
     async def test_a_shell_that_cannot_be_is_an_error(self, runtime: Verbs) -> None:
         with pytest.raises(InvalidShellName):
             await runtime.run("true", shell="../evil")
+
+    @pytest.mark.slow
+    async def test_cells_share_a_kernel(self, runtime: Verbs) -> None:
+        await runtime.run_ipython("x = 41")
+        action = IPythonRun("print(x + 1)")
+        seen = await runtime.act(action)
+
+        assert isinstance(seen, IPythonOutput)
+        assert seen.content.startswith("42\n")
+        assert seen.cause == action.id
+        assert not (await runtime.interrupt("ipython")).was_running
 
     # Time and concurrency -----------------------------------------------------------------
 
@@ -328,9 +339,9 @@ class RuntimeSuite:
 
     # What it cannot do --------------------------------------------------------------------
 
-    @pytest.mark.parametrize("action", [Browse("http://example.com"), Think("hm")])
+    @pytest.mark.parametrize("action", [McpCall("fetch"), Think("hm")])
     async def test_a_kind_it_cannot_do_is_an_error_that_says_what_it_can(
-        self, runtime: Verbs, action: Browse | Think
+        self, runtime: Verbs, action: McpCall | Think
     ) -> None:
         seen = await runtime.act(action)
         assert isinstance(seen, Error)

@@ -101,6 +101,10 @@ export class Connection implements Disposable {
     return true;
   }
 
+  get hub(): string {
+    return this.settings.hub;
+  }
+
   /** Bytes of the largest message the hub takes. */
   get messageBytes(): number {
     return this.limit;

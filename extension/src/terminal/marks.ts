@@ -48,6 +48,8 @@ export interface End {
   isCalm: boolean;
   /** A mark on the terminal follows. */
   isMarked: boolean;
+  /** The command's own line was dropped, and bash printed a prompt before this end. */
+  wasAsked: boolean;
 }
 
 /** A mark on the terminal, in a piece of output: what came before it and where it stops. */
@@ -55,7 +57,7 @@ export interface Found {
   before: number;
   after: number;
   isStart: boolean;
-  /** The command's own line was dropped, and bash printed a prompt before this end. */
+  /** Bash answers a question. */
   wasAsked: boolean;
 }
 
@@ -265,6 +267,7 @@ function parse(body: string): End {
     cwd: cwd.join("\x1f"),
     isCalm: !isNoisy && !/[vx]/.test(options),
     isMarked: isNoisy || letter === "F",
+    wasAsked: letter === "F",
   };
 }
 

@@ -254,7 +254,7 @@ def _finish(
     if isinstance(observation, CmdOutput):
         event["success"] = observation.exit_code == 0
     elif isinstance(observation, IPythonOutput):
-        event["success"] = True
+        event["success"] = observation.succeeded
 
 
 def _add_metadata(event: dict[str, Any], source: Action | Observation) -> None:

@@ -157,9 +157,9 @@ async def test_an_unknown_kind_is_an_observation_that_names_it(client: Client) -
     assert "teleport" in seen["content"]
 
 
-@pytest.mark.parametrize("kind", ["run_ipython", "browse", "call_tool_mcp", "think"])
+@pytest.mark.parametrize("kind", ["call_tool_mcp", "think"])
 async def test_what_is_not_available_is_an_observation_too(client: Client, kind: str) -> None:
-    args = {"run_ipython": {"code": "1"}, "browse": {"url": "x"}, "call_tool_mcp": {"name": "x"}}
+    args = {"call_tool_mcp": {"name": "x"}}
     event = {"action": kind, "args": args.get(kind, {})}
     _, seen = await client.post("/execute_action", {"action": event})
     assert (seen["observation"], seen["extras"]["error_id"]) == ("error", "capability.missing")
@@ -258,10 +258,24 @@ async def test_a_download_of_nothing_is_400(client: Client, path: str, code: str
     assert (status, body["error"]["code"]) == (400, code)
 
 
+async def test_a_file_is_viewed_as_a_page_that_does_nothing_else(
+    client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "note.txt").write_text("<script>alert(1)</script>")
+    (tmp_path / "dot.png").write_bytes(b"\x89PNG")
+    note = await client.request("GET", target("/view", path=f"{tmp_path}/note.txt"))
+    _, picture = await client.get(target("/view", path=f"{tmp_path}/dot.png"))
+
+    assert b"<title>File Viewer - note.txt</title>" in note.body
+    assert b"&lt;script&gt;" in note.body
+    assert "default-src 'none'" in note.headers["content-security-policy"]
+    assert b"data:image/png;base64,iVBORw==" in picture
+    assert (await client.get("/view?path=/missing.png"))[1]["error"]["code"] == "path.not_found"
+    assert (await client.get("/view?path=relative.png"))[1]["error"]["code"] == "path.invalid"
+
+
 async def test_endpoints_for_what_is_not_there_yet_say_so(client: Client) -> None:
     assert await client.get("/vscode/connection_token") == (200, {"token": None})
-    status, body = await client.get("/view?path=/x.png")
-    assert (status, body["error"]["code"]) == (501, "capability.missing")
     status, body = await client.post("/update_mcp_server", [{"name": "a", "command": "b"}])
     assert status == 200
     assert "none was started" in body["router_error_log"]

@@ -1,0 +1,105 @@
+"""The accessibility tree of a page with all its frames: as text for agents, and as an object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Box = tuple[float, float, float, float]
+"""Left, top, width and height on the screen of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An element, or a piece of text, which has no bid."""
+
+    depth: int
+    bid: str
+    role: str
+    name: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    box: Box | None = None
+    is_visible: bool = False
+    is_clickable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A document and what is in it."""
+
+    title: str
+    nodes: Sequence[Node]
+    focused: str = ""
+    is_partial: bool = False
+    """The page is too large; only what is in view and a screen around it is here."""
+
+    def lines(self) -> Iterable[str]:
+        """One line per element, indented as they are inside one another."""
+        yield f"RootWebArea {self.title!r}" + ("" if self.focused else ", focused")
+        for node in self.nodes:
+            yield "\t" * node.depth + _line(node)
+
+    def as_object(self) -> dict[str, Any]:
+        """As BrowserGym's agents get it from Chromium: nodes with ids, roles, names, children."""
+        root: dict[str, Any] = _entry("0", "RootWebArea", self.title)
+        entries, parents = [root], [root]
+        for number, node in enumerate(self.nodes, start=1):
+            entry = _entry(str(number), node.role, node.name)
+            if node.bid:
+                entry["browsergym_id"] = node.bid
+            for name, value in node.properties.items():
+                if name == "value":
+                    entry["value"] = {"type": "string", "value": value}
+                else:
+                    entry["properties"].append({"name": name, "value": _typed(value)})
+            del parents[max(node.depth, 1) :]
+            entry["parentId"] = parents[-1]["nodeId"]
+            parents[-1]["childIds"].append(entry["nodeId"])
+            parents.append(entry)
+            entries.append(entry)
+        return {"nodes": entries}
+
+    def properties(self) -> dict[str, Any]:
+        """Of each element by bid: where it is, whether it is seen and can be clicked."""
+        return {
+            node.bid: {
+                "visibility": 1.0 if node.is_visible else 0.0,
+                "bbox": None if node.box is None else list(node.box),
+                "clickable": node.is_clickable,
+                "set_of_marks": node.is_visible and node.is_clickable,
+            }
+            for node in self.nodes
+            if node.bid
+        }
+
+
+def _line(node: Node) -> str:
+    words = [
+        f"[{node.bid}] {node.role} {node.name!r}" if node.bid else f"{node.role} {node.name!r}"
+    ]
+    for name, value in node.properties.items():
+        if name in ("url", "level"):
+            continue
+        words.append(name if value is True else f"{name}={value!r}")
+    if node.is_clickable and not node.properties.get("disabled"):
+        words.append("clickable")
+    return ", ".join(words)
+
+
+def _entry(node_id: str, role: str, name: str) -> dict[str, Any]:
+    return {
+        "nodeId": node_id,
+        "ignored": False,
+        "role": {"type": "role", "value": role},
+        "name": {"type": "computedString", "value": name},
+        "properties": [],
+        "childIds": [],
+    }
+
+
+def _typed(value: object) -> dict[str, Any]:
+    kind = (
+        "boolean" if isinstance(value, bool) else "integer" if isinstance(value, int) else "token"
+    )
+    return {"type": kind, "value": value}
