@@ -102,7 +102,7 @@ class Front(Connection):
         if not self._is_ours:
             super().on_headers_complete()
             return
-        self._in_head = False
+        self.end_head()
         self.scope["method"] = request.method.decode()
         before: Any = self.cycle  # none, to begin with
         self.cycle = Exchange(
@@ -147,6 +147,7 @@ class Front(Connection):
 
     def hang_up(self) -> None:
         """Close behind the last answer, but let a client that still sends read it first."""
+        self.pipeline.clear()
         if self._in_request and not self.transport.is_closing():
             self._in_request = False
             self.linger()
@@ -170,8 +171,8 @@ class Front(Connection):
             super().shutdown()
 
     def _give_up(self) -> None:
-        is_in_body = self._in_request and not self._in_head and not self.flow.read_paused
-        if is_in_body and self._exchange is not None and self.cycle is self._exchange:
+        is_awaited = self._is_in_body and not self.flow.read_paused
+        if is_awaited and self._exchange is not None and self.cycle is self._exchange:
             error = InvalidRequest(f"The body stopped coming for {self._timeout:g} seconds")
             self._exchange.client_erred(408, error)
         else:

@@ -135,6 +135,8 @@ class Connection(HttpToolsProtocol):
         self._max_head = max_head
         self._timeout = timeout
         self._head_bytes = 0
+        self._head_tail = b""
+        """The last bytes that came of it: its end may come in two pieces."""
         self._in_head = False
         self._in_request = False
         self._is_over = False
@@ -158,11 +160,17 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_over:
             return
-        if self._patience is not None:
-            self._expect_nothing()
+        if self._is_in_body:
+            self._expect_nothing()  # a body has time from piece to piece, a head once for all
+        elif self._is_too_long(data):
+            self._refuse_head()
+            return
         self._feed(data)
-        if self._in_request and not self._is_over:
-            self._check_head(len(data))
+        self._look_ahead(data)
+
+    @property
+    def _is_in_body(self) -> bool:
+        return self._in_request and not self._in_head
 
     def _feed(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -189,20 +197,21 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
+        self.end_head()
         super().on_headers_complete()
+
+    def end_head(self) -> None:
+        """Note that a head is complete, and with it the time it had."""
+        self._in_head = False
+        self._expect_nothing()
 
     def on_message_complete(self) -> None:
         self._in_request = False
         super().on_message_complete()
         # Reading goes on after a large body too: only so is a client that leaves noticed.
         self.flow.resume_reading()
-        cycle: Any = self.cycle  # there is none for a WebSocket's handshake
-        if cycle and cycle.response_complete and self.timeout_keep_alive_task is None:
-            # It was answered before its body had come; the time to be idle starts only now.
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+        if self.timeout_keep_alive_task is None:
+            self._expect_next()  # it may have been answered before its body had come
 
     def handle_websocket_upgrade(self) -> None:
         self._in_request = False
@@ -211,14 +220,37 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         self._end_with(400, InvalidRequest(msg))
 
-    def _check_head(self, more: int) -> None:
+    def _is_too_long(self, data: bytes) -> bool:
+        """Whether a head begins or goes on here and does not end within what it may have."""
+        before, tail = (self._head_bytes, self._head_tail) if self._in_head else (0, b"")
+        left = self._max_head - before
+        return len(data) > left and (tail + data[:left]).find(b"\r\n\r\n") < 0
+
+    def _look_ahead(self, data: bytes) -> None:
+        """Have the time begin that what is missing yet may take."""
+        if self._is_over:
+            return
         if self._in_head:
-            self._head_bytes += more
-        if self._head_bytes > self._max_head:
-            error = MessageTooLarge(f"The request's head is larger than {self._max_head} bytes")
-            self._end_with(431, error)
-        else:
+            self._head_bytes += len(data)
+            self._head_tail = data[-3:]
+        if self._in_head and self._head_bytes > self._max_head:
+            self._refuse_head()
+        elif self._in_request and self._patience is None:
             self._expect_more()
+        elif not self._in_request and self.timeout_keep_alive_task is None:
+            self._expect_next()
+
+    def _refuse_head(self) -> None:
+        error = MessageTooLarge(f"The request's head is larger than {self._max_head} bytes")
+        self._end_with(431, error)
+
+    def _expect_next(self) -> None:
+        """Have the time to be idle begin, if there was an answer and nothing is under way."""
+        cycle: Any = self.cycle  # there is none before a request, nor for a WebSocket's handshake
+        if cycle and cycle.response_complete:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def _expect_more(self) -> None:
         if not self.transport.is_closing():
@@ -232,13 +264,20 @@ class Connection(HttpToolsProtocol):
     def _give_up(self) -> None:
         if self.flow.read_paused:  # it is us who do not read
             self._expect_more()
-        elif self._in_request and not self._in_head and self.cycle.response_started:
+        elif self._is_in_body and self.cycle.response_started:
             self.transport.close()
         else:
             error = InvalidRequest(f"No complete request came within {self._timeout:g} seconds")
             self._end_with(408, error)
 
     def _end_with(self, status: int, error: BasculeError) -> None:
+        cycle: Any = self.cycle
+        if cycle and not cycle.response_complete and not self._is_in_body:
+            # What came behind a request is wrong; a word about it now would fall into its answer.
+            cycle.keep_alive = False
+            self._is_over = True
+            self._expect_nothing()
+            return
         body = error_body(error)
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head % len(body) + body)
