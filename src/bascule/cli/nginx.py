@@ -69,7 +69,9 @@ def nginx(
         typer.echo(text, nl=False)
         return 0
     flags = () if main_config is None else ("-c", str(main_config.absolute()))
-    took = Nginx.find(program, flags).install(text, file, is_reloaded=reload)
+    took = Nginx.find(program, flags).install(
+        text, file, url=settings.public_url, is_reloaded=reload
+    )
     typer.echo(f"{file} is written, and nginx takes it")
     if not took:
         typer.echo("nginx has not been reloaded; start it, or `nginx -s reload`")

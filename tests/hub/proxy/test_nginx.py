@@ -14,6 +14,7 @@ import socket
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -340,14 +341,32 @@ def test_one_that_is_wrong_only_beside_others_is_taken_back(front: Front) -> Non
 
 async def test_a_running_nginx_takes_a_new_configuration(front: Front, hub: ProxyPlace) -> None:
     text = render(front.site(hub.port, max_upload=2048))
-    assert await asyncio.to_thread(front.nginx.install, text, front.file)
+    assert await asyncio.to_thread(front.nginx.install, text, front.file, url=front.url)
     async with asyncio.timeout(20):
-        while True:  # a reload tells nobody when it is done
+        while True:  # those who go may take a last connection yet
             async with front.client() as raw:
                 head = request("/health", "Content-Length: 3000", method="POST", host=front.host)
                 if (await raw.ask(head))[0] == 413:
                     break
             await asyncio.sleep(0.05)
+
+
+async def test_one_that_a_running_nginx_cannot_take_is_taken_back(
+    front: Front, hub: ProxyPlace
+) -> None:
+    """A port that is somebody else's is no fault to nginx's test, only to the reload."""
+    good = front.file.read_text()
+    with socket.create_server(("", _free_port())) as somebody:
+        url = f"https://{NAME}:{somebody.getsockname()[1]}"
+        text = render(front.site(hub.port, public_url=url))
+        nginx = replace(front.nginx, patience=1.0)
+        with pytest.raises(InvalidSetting, match="another program"):
+            await asyncio.to_thread(nginx.install, text, front.file, url=url)
+
+    assert front.file.read_text() == good
+    assert (front.here / "error.log").read_text().count("Address already in use")
+    async with front.client() as raw:
+        assert (await raw.ask(request("/health", host=front.host)))[0] == 200
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ itself; everything else, an unknown visitor or a server that has not started, th
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,20 @@ from bascule.core.errors import InvalidSetting
 from . import authorize
 from .places import SESSION_ID
 
+TAKEN: Final = "/_bascule/nginx/"
+"""Answered by nginx itself when followed by the mark of the configuration that it has taken."""
+
 _SAFE_PATH: Final = re.compile(r"/[A-Za-z0-9._/+@-]*")
+_MARK: Final = "@mark@"
 _NUMBER: Final = "(?:0|[1-9][0-9]?)"
 _KEY: Final = "~[A-Za-z0-9_-]{16,64}"
 _HIDDEN: Final = (
     *("Set-Cookie", "Service-Worker-Allowed", "Clear-Site-Data", "Strict-Transport-Security"),
     *("Alt-Svc", "NEL", "Report-To", "Public-Key-Pins", "X-Sendfile"),
+)
+_UNSET: Final = (
+    *("Forwarded", "X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded-Scheme"),
+    *("X-Forwarded-Ssl", "X-Original-URL", "X-Rewrite-URL", "Proxy-Authorization"),
 )
 _PASSED: Final = (
     ("Content-Security-Policy", "content_security_policy"),
@@ -69,7 +78,8 @@ def render(site: Site) -> str:
         parts.append(_apps_server(site))
     if site.plain_port:
         parts.append(_plain_server(site, public.hostname, public.netloc))
-    return "\n".join(parts)
+    text = "\n".join(parts)
+    return text.replace(_MARK, hashlib.sha256(text.encode()).hexdigest()[:16])
 
 
 _HEAD: Final = """\
@@ -141,6 +151,9 @@ server {{
         default_type text/plain;
         return 502 "What should be here does not answer.\\n";
     }}
+    location = {TAKEN}{_MARK} {{
+        return 204;
+    }}
     location = {authorize.PATH} {{
         internal;
         proxy_pass http://bascule_hub;
@@ -207,6 +220,7 @@ def _to_session(site: Site) -> str:
         f"        auth_request_set $bascule_{name} $upstream_http_x_bascule_{name};"
         for name in ("cookie", "authorization", "origin", *(name for _, name in _PASSED))
     )
+    unset = "\n".join(f'        proxy_set_header {name} "";' for name in _UNSET)
     hidden = "\n".join(f"        proxy_hide_header {name};" for name in _HIDDEN)
     added = "\n".join(
         f"        add_header {name} $bascule_{told} always;" for name, told in _PASSED
@@ -230,7 +244,7 @@ def _to_session(site: Site) -> str:
         proxy_set_header Cookie $bascule_cookie;
         proxy_set_header Authorization $bascule_authorization;
         proxy_set_header Origin $bascule_origin;
-        proxy_set_header Forwarded "";
+{unset}
         proxy_set_header X-Real-IP $remote_addr;
         proxy_set_header X-Forwarded-For $remote_addr;
         proxy_set_header X-Forwarded-Host $http_host;

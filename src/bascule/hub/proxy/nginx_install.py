@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import socket
+import ssl
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import SplitResult, urlsplit
 
 from bascule.core.errors import InvalidSetting, MissingTool, StorageFailed
+
+from .nginx import TAKEN
 
 _PLACES: Final = ("/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin")
 _ALONE: Final = """\
@@ -25,6 +32,7 @@ http {{
 }}
 """
 _TIMEOUT: Final = 30.0
+_MARKED: Final = re.compile(rf"location = ({TAKEN}[0-9a-f]+) ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +42,8 @@ class Nginx:
     program: str
     flags: tuple[str, ...] = ()
     """What names its main configuration, when that is not the usual one: `-c`, `-p`."""
+    patience: float = 10.0
+    """Seconds that a reload may take."""
 
     @classmethod
     def find(cls, program: str | None = None, flags: tuple[str, ...] = ()) -> Nginx:
@@ -47,10 +57,11 @@ class Nginx:
             )
         return cls(program=found, flags=flags)
 
-    def install(self, text: str, file: Path, *, is_reloaded: bool = True) -> bool:
+    def install(self, text: str, file: Path, *, url: str = "", is_reloaded: bool = True) -> bool:
         """Put `text` in place of `file`, and have a running nginx take it; whether one did.
 
-        Raises `InvalidSetting` with nginx's own words. `file` is then as it was.
+        At `url`, where the configuration has it answer, nginx is then asked whether it took it.
+        Raises `InvalidSetting`, with nginx's own words where it had any. `file` is then as it was.
         """
         self._test_alone(text)
         before = _contents(file)
@@ -58,12 +69,30 @@ class Nginx:
         try:
             self._run("-t")
             if is_reloaded and self._is_running():
-                self._run("-s", "reload")
+                self._reload(text, file, before=before, url=url)
                 return True
         except BaseException:
             _restore(file, before)
             raise
         return False
+
+    def _reload(self, text: str, file: Path, *, before: bytes | None, url: str) -> None:
+        """A test binds no port that is taken, and the reload tells nobody how it ended."""
+        self._run("-s", "reload")
+        mark = _MARKED.search(text)
+        if not url or mark is None:
+            return
+        end = time.monotonic() + self.patience
+        while not _answers(urlsplit(url), mark[1], end - time.monotonic()):
+            if time.monotonic() > end:
+                _restore(file, before)
+                self._run("-s", "reload")
+                raise InvalidSetting(
+                    f"nginx did not take this configuration within {self.patience:g} seconds, and "
+                    f"what was there is back: at {url} it does not answer with it. Does another "
+                    "program have the port? nginx's error log says why"
+                )
+            time.sleep(0.05)
 
     def _test_alone(self, text: str) -> None:
         """By itself first: what is wrong with it is found before anything is touched."""
@@ -95,6 +124,23 @@ class Nginx:
         except (OSError, ValueError):
             return False
         return True
+
+
+def _answers(url: SplitResult, path: str, timeout: float) -> bool:
+    """Whether this machine's nginx has something at `path`, whatever its certificate says."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    asked = f"HEAD {path} HTTP/1.1\r\nHost: {url.netloc}\r\nConnection: close\r\n\r\n"
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", url.port or 443), max(timeout, 0.1)) as plain,
+            context.wrap_socket(plain, server_hostname=url.hostname) as secure,
+        ):
+            secure.sendall(asked.encode())
+            return secure.recv(64).startswith(b"HTTP/1.1 204 ")
+    except OSError:
+        return False
 
 
 def _run(command: list[str]) -> None:
