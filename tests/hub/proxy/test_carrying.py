@@ -12,10 +12,25 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from bascule.core.actions import CmdRun
+from bascule.core.observations import CmdOutput
 from bascule.hub.proxy import Place, Target
+from bascule.runtime.remote import RemoteRuntime
 from tests.hub.serving import ADMIN
+from tests.sandbox.serving import KEY, address, serving
 
-from .targets import APP, PIECE, SESSION, VSCODE, ProxyPlace, Raw, answering, raw_target, request
+from .targets import (
+    APP,
+    OTHER,
+    PIECE,
+    SESSION,
+    VSCODE,
+    ProxyPlace,
+    Raw,
+    answering,
+    raw_target,
+    request,
+)
 
 BASE = VSCODE.path
 MEGABYTE = 1 << 20
@@ -59,6 +74,38 @@ async def test_a_target_gets_headers_of_its_own_in_place_of_the_clients(hub: Pro
         _, _, body = await raw.ask(asked)
 
     assert [v for k, v in json.loads(body)["headers"] if k == "x-session-api-key"] == ["secret"]
+
+
+async def test_a_clients_key_of_an_action_server_is_swapped_and_never_passed(
+    hub: ProxyPlace,
+) -> None:
+    place, other = Place("sandbox", SESSION), Place("sandbox", OTHER)
+    token = await hub.token("s", "session", session_id=SESSION)
+    async with hub.echo(place), hub.echo(other), hub.echo(), hub.raw() as raw:
+        key = f"X-Session-API-Key: {token}"
+        status, _, body = await raw.ask(request(f"{place.path}/alive", key))
+        assert (status, dict(json.loads(body)["headers"]).get("x-session-api-key")) == (200, None)
+        assert (await raw.ask(request(f"{place.path}/alive", f"{key}x")))[0] == 401
+        assert (await raw.ask(request(f"{other.path}/alive", key)))[0] == 404
+        assert (await raw.ask(request(f"{BASE}/", key)))[0] == 401  # it is for action servers
+
+
+async def test_a_runtime_works_through_the_hub_under_whatever_name(tmp_path: Path) -> None:
+    place = Place("sandbox", SESSION)
+    async with (
+        serving(tmp_path) as server,
+        ProxyPlace(public_url="https://hub.example") as hub,
+        hub.raw() as raw,
+    ):
+        own = ((b"x-session-api-key", KEY.encode()),)
+        hub.open(place, Target(port=address(server)[1], headers=own))
+        token = await hub.token("s", "session", session_id=SESSION)
+        async with RemoteRuntime(hub.url + place.path, token) as runtime:
+            seen = await runtime.act(CmdRun(command="echo through"))
+        assert isinstance(seen, CmdOutput)
+        assert seen.content == "through\n"
+        named = request(f"{place.path}/capabilities", host="hub.example", token=token)
+        assert (await raw.ask(named))[0] == 200
 
 
 async def test_one_connection_carries_calls_of_the_hub_and_of_targets(hub: ProxyPlace) -> None:
@@ -385,6 +432,38 @@ async def test_a_body_that_stops_coming_is_given_up() -> None:
     async with ProxyPlace(request_timeout=0.2) as hub, hub.echo(), hub.raw() as raw:
         head = request(f"{BASE}/", "Content-Length: 10", method="POST", token=ADMIN)
         assert (await raw.ask(head + b"12345"))[0] == 408
+        assert await raw.is_closed()
+
+
+@pytest.mark.parametrize("size", [1 << 10, 100 << 10])
+async def test_a_head_past_the_limit_is_refused_in_one_piece_too(size: int) -> None:
+    async with ProxyPlace(max_head=1000) as hub, hub.echo() as echo, hub.raw() as raw:
+        asked = request(f"{BASE}/", f"X-Long: {'x' * size}", token=ADMIN)
+        assert (await raw.ask(asked))[0] == 431
+        assert await raw.is_closed()
+    assert echo.requests == 0
+
+
+async def test_what_follows_a_refused_request_is_not_carried(hub: ProxyPlace) -> None:
+    async with hub.echo() as echo, hub.raw() as raw:
+        bad = request(f"{BASE}/../x", token=ADMIN)
+        good = request(f"{BASE}/", token=ADMIN)
+        for rest in (good, good + b"GET / HTTP/1.1\r\n"):
+            async with hub.raw() as raw:
+                assert (await raw.ask(bad + rest))[0] == 400
+                assert await raw.is_closed()
+    assert echo.requests == 0
+
+
+async def test_what_is_wrong_behind_a_request_does_not_fall_into_its_answer() -> None:
+    async with ProxyPlace(max_head=1000) as hub, hub.echo() as echo, hub.raw() as raw:
+        echo.is_open.clear()
+        asked = request(f"{BASE}/", "Content-Length: 1", method="POST", token=ADMIN) + b"x"
+        raw.writer.write(asked + b"GET / HTTP/1.1\r\nX-Long: ")
+        raw.writer.write(b"x" * 5000)
+        await raw.writer.drain()
+        echo.is_open.set()
+        assert (await raw.answer())[0] == 200
         assert await raw.is_closed()
 
 

@@ -13,7 +13,7 @@ from bascule.hub.tokens import Tokens, hash_of
 
 from .cookies import HUB_COOKIE, session_cookie, values_of
 from .places import Place
-from .request import Request
+from .request import SANDBOX_KEY, Request
 from .seals import Seals, SignIn
 
 LIFETIME: Final = 12 * 3600
@@ -78,8 +78,7 @@ class TokenDoorman:
         """Sign-ins that were ended before their time; one is forgotten once it is too old."""
 
     async def who(self, request: Request, place: Place) -> Visitor | None:
-        kind, _, token = request.one(b"authorization").decode("latin-1").partition(" ")
-        if kind.lower() == "bearer" and (identity := await self.token(token.strip())):
+        if identity := await self.token(_token_in(request, place)):
             return Visitor(identity, "bearer")
         cookies = [pair for header in request.all(b"cookie") for pair in values_of(header)]
         own = session_cookie(place.session_id)
@@ -134,6 +133,14 @@ class TokenDoorman:
         else:
             self._known[token_hash] = identity, now + _REMEMBERED
         return identity
+
+
+def _token_in(request: Request, place: Place) -> str:
+    """What a program brings; clients of an action server know its header and no other."""
+    kind, _, token = request.one(b"authorization").decode("latin-1").partition(" ")
+    if kind.lower() == "bearer":
+        return token.strip()
+    return request.one(SANDBOX_KEY).decode("latin-1") if place.kind == "sandbox" else ""
 
 
 def _session(place: Place) -> str:

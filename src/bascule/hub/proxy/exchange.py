@@ -118,7 +118,7 @@ class Exchange(RequestResponseCycle):
             self.flow.pause_reading()
 
     def client_is_full(self) -> None:
-        if self._upstream is not None:
+        if self._upstream is not None and not self._upstream.transport.is_closing():
             self._upstream.transport.pause_reading()
 
     def client_is_ready(self) -> None:

@@ -33,7 +33,7 @@ _WORKSPACE_FILES: Final = b"/vscode-remote-resource"
 """Where VS Code's server hands out files of the workspace, whatever they are."""
 _MOST_HOSTS: Final = 64
 _TOKEN_IN_QUERY: Final = b"tkn="
-_AGAIN: Final = '<meta http-equiv="refresh" content="0"><p><a href="">Continue</a></p>'
+_ONWARD: Final = '<meta http-equiv="refresh" content="0;url={0}"><p><a href="{0}">Continue</a></p>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +168,20 @@ class Gate:
         return ((b"content-security-policy", policy),)
 
     async def _swap_token(self, request: Request, asked: Asked) -> Reply | None:
-        """A token in the address becomes a cookie, and leaves the address."""
+        """A token in the address becomes a cookie, and leaves the address.
+
+        None for a word that is no token. One that does not open this place goes no further either:
+        a session's program must not learn it.
+        """
         path, _, query = asked.rest.partition(b"?")
         pairs = parse_qsl(query.decode(), keep_blank_values=True)
         token = next((value for name, value in pairs if name == "tkn"), "")
         identity = await self._doorman.token(token)
+        if identity is None:
+            return None
         owner = await self._routes.owner(asked.place)
-        if identity is None or owner is None:
-            return None
-        visitor = Visitor(identity, "session")
-        if not visitor.may_enter(asked.place, owner):
-            return None
+        if owner is None or not Visitor(identity, "session").may_enter(asked.place, owner):
+            raise _nothing_here(request)
         if refused := self.refuse_plain(request):
             return refused
         sign_in, _ = self._doorman.sign_in(token)
@@ -192,11 +195,12 @@ class Gate:
             raise Refused(401, AccessDenied("Sign in, or send `Authorization: Bearer TOKEN`"))
         if refused := self.refuse_plain(request):
             return refused
-        if request.one(b"sec-fetch-site") == b"cross-site" and request.method == b"GET":
-            # A strict cookie stays at home when a link on another site is followed. Our own page
-            # following it again is no other site.
-            return page(200, "One moment", _AGAIN)
-        return redirect(f"/sign-in?next={quote(request.target.decode(), safe='')}")
+        there = f"/sign-in?next={quote(request.target.decode(), safe='')}"
+        if request.one(b"sec-fetch-site") == b"cross-site":
+            # A strict cookie stays at home when a link on another site is followed, redirects
+            # included. Our own page is no other site; the sign-in leads back whoever it knows.
+            return page(200, "One moment", _ONWARD.format(there))
+        return redirect(there)
 
     def refuse_plain(self, request: Request) -> Reply | None:
         """A page that says why nobody can sign in here; None where a cookie would be safe."""

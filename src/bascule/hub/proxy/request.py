@@ -31,6 +31,8 @@ _REPLACED: Final = frozenset(
     }
 )
 """Set by us or by nobody."""
+SANDBOX_KEY: Final = b"x-session-api-key"
+"""Where clients of an action server have their token; the server gets its own key instead."""
 _NONE: Final[frozenset[bytes]] = frozenset()
 _HOST: Final = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _WEBSOCKET: Final = (b"connection: Upgrade\r\nupgrade: websocket\r\n",)
@@ -116,15 +118,20 @@ def outgoing_head(
 ) -> bytes:
     """The head for the target.
 
-    Host goes through: VS Code compares it with Origin. `authorization` is what may pass of that
-    header; `origin` replaces an opaque one. The body is framed anew by whoever sends it.
+    Host goes through: VS Code compares it with Origin. An action server answers to no name but
+    its own, so there it does not. `authorization` is what may pass of that header; `origin`
+    replaces an opaque one. The body is framed anew by whoever sends it.
     """
-    own = {name for name, _ in target.headers} if target.headers else _NONE
+    is_sandbox = asked.place.kind == "sandbox"
+    own: AbstractSet[bytes] = frozenset(n for n, _ in target.headers) if target.headers else _NONE
+    if is_sandbox:
+        own |= {SANDBOX_KEY}
     named = b",".join(request.all(b"connection")).lower().split(b",")
     dropped = {word.strip() for word in named}
     path = asked.prefix.encode() + asked.rest if target.keeps_prefix else asked.rest
     host = request.one(b"host")
-    lines = [b"%s %s HTTP/1.1\r\nhost: %s\r\n" % (request.method, path, host)]
+    known_as = b"localhost" if is_sandbox else host
+    lines = [b"%s %s HTTP/1.1\r\nhost: %s\r\n" % (request.method, path, known_as)]
     if request.is_websocket:
         lines += _WEBSOCKET
     cookies = []

@@ -26,7 +26,9 @@ _DROPPED: Final = frozenset(
         # They speak for a whole host or origin, which the target has only a path of.
         *(b"service-worker-allowed", b"clear-site-data", b"strict-transport-security"),
         *(b"alt-svc", b"public-key-pins", b"expect-ct", b"nel", b"report-to"),
-        *(b"x-accel-redirect", b"x-accel-buffering", b"x-sendfile"),
+        # They speak to an nginx in front of the hub.
+        *(b"x-accel-redirect", b"x-accel-buffering", b"x-accel-expires", b"x-accel-limit-rate"),
+        *(b"x-accel-charset", b"x-sendfile"),
     }
 )
 _CROSS_ORIGIN: Final = b"access-control-"
