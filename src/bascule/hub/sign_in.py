@@ -20,6 +20,8 @@ from .settings import HubSettings
 
 PATHS: Final = frozenset({"/sign-in", "/sign-out"})
 
+_UNFRAMED: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'")
+"""Nobody types a token, or signs out, in a page that another one lays over or under."""
 _MAX_FORM: Final = 8 << 10
 _FORM: Final = """{complaint}<form method="post" action="/sign-in">
 <p><label>Token <input type="password" name="token" autocomplete="current-password" autofocus
@@ -78,14 +80,14 @@ class SignInPages:
         # Not a redirect: browsers hold a form's page answerable for where those lead in the end.
         there = f'<meta http-equiv="refresh" content="0;url={escape(onward)}">'
         there += f'<p><a href="{escape(onward)}">Continue</a></p>'
-        return page(200, "Signed in", there, _cookie(value.encode(), LIFETIME))
+        return page(200, "Signed in", there, _UNFRAMED, _cookie(value.encode(), LIFETIME))
 
     async def _sign_out(self, request: Request) -> Reply:
         visitor = await self._doorman.signed_in(request)
         if visitor is not None and visitor.sign_in is not None:
             self._doorman.sign_out(visitor.sign_in)
             self._proxy.end_sign_in(visitor.sign_in.id)
-        return page(200, "Signed out", "", _cookie(b"", 0))
+        return page(200, "Signed out", "", _UNFRAMED, _cookie(b"", 0))
 
 
 def request_of(scope: Scope) -> Request:
@@ -112,7 +114,8 @@ async def send_reply(send: Send, reply: Reply) -> None:
 
 def _sign_in_page(status: int, onward: str, complaint: str = "") -> Reply:
     said = f"<p><strong>{escape(complaint)}</strong></p>" if complaint else ""
-    return page(status, "Sign in to Bascule", _FORM.format(complaint=said, next=escape(onward)))
+    content = _FORM.format(complaint=said, next=escape(onward))
+    return page(status, "Sign in to Bascule", content, _UNFRAMED)
 
 
 def _cookie(value: bytes, lifetime: int) -> Header:

@@ -40,9 +40,10 @@ async def test_a_browser_is_led_through_the_sign_in_and_back(hub: ProxyPlace) ->
             303,
             f"/sign-in?next={quote(f'{BASE}/?a=b', safe='')}",
         )
-        status, _, page = await raw.ask(request(headers["location"], *PAGE))
+        status, headers, page = await raw.ask(request(headers["location"], *PAGE))
         assert status == 200
         assert b'action="/sign-in"' in page
+        assert headers["content-security-policy"] == "frame-ancestors 'none'"  # besides another
         assert f'value="{BASE}/?a=b"'.encode() in page
 
         status, cookie = await sign_in(raw, ADMIN)

@@ -40,7 +40,7 @@ NAME = "hub.test"
 BASE = VSCODE.path
 MAIN = """\
 {user}
-pid {here}/nginx.pid; error_log {here}/error.log; worker_processes 2;
+pid {here}/nginx.pid; error_log {here}/error.log; worker_processes 1;
 events {{ worker_connections 256; }}
 http {{
     access_log off; client_body_temp_path {here}/body; proxy_temp_path {here}/proxy;
@@ -204,7 +204,6 @@ async def _sign_in(raw: Raw, front: Front) -> tuple[int, str]:
 async def test_a_new_session_needs_no_reload_and_cuts_nobody_off(
     front: Front, hub: ProxyPlace
 ) -> None:
-    workers = front.workers()
     other = Place("vscode", "otherone12345678")
     shake = (
         *("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"),
@@ -216,6 +215,8 @@ async def test_a_new_session_needs_no_reload_and_cuts_nobody_off(
         async with asyncio.timeout(10):
             assert (await first.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
             await first.reader.readuntil(b"}]")
+        workers = front.workers()
+        assert len(workers) == 1  # and answers, so it is all there are
         async with hub.echo(other, path=socket_path(front.run_dir, other)), front.client() as raw:
             asked = request(f"{other.path}/x", host=front.host, token=ADMIN)
             assert json.loads((await raw.ask(asked))[2])["path"] == "/x"
@@ -300,6 +301,46 @@ async def test_an_app_is_sandboxed_and_its_cookies_are_dropped(
         assert headers["referrer-policy"] == "no-referrer"
         _, _, body = await raw.ask(request(f"{keyed}/x", "Origin: null", host=front.host))
         assert dict(json.loads(body)["headers"])["origin"] == front.url
+
+
+async def test_an_apps_own_word_on_origins_gives_way_to_the_hubs(
+    front: Front, hub: ProxyPlace
+) -> None:
+    """Servers for development allow every origin; said twice, it would count for nothing."""
+    given = '[["Access-Control-Allow-Origin","*"],["Referrer-Policy","unsafe-url"]]'
+    query = given.replace('"', "%22")
+    editor, app = socket_path(front.run_dir, VSCODE), socket_path(front.run_dir, APP)
+    async with hub.echo(path=editor), hub.echo(APP, path=app), front.client() as raw:
+        keyed = hub.hub.addresses.keyed(APP)
+        raw.writer.write(request(f"{keyed}/headers?set={query}", "Origin: null", host=front.host))
+        lines = await _head(raw)
+        assert [v for k, v in lines if k == "access-control-allow-origin"] == ["null"]
+        assert [v for k, v in lines if k == "referrer-policy"] == ["no-referrer"]
+        assert ("vary", "origin") in lines
+        await raw.reader.readexactly(2)
+        asked = request(f"{BASE}/headers?set={query}", host=front.host, token=ADMIN)
+        raw.writer.write(asked)
+        lines = await _head(raw)
+        assert [v for k, v in lines if k == "access-control-allow-origin"] == ["*"]
+        assert [v for k, v in lines if k == "referrer-policy"] == ["unsafe-url"]
+
+
+async def _head(raw: Raw) -> list[tuple[str, str]]:
+    async with asyncio.timeout(10):
+        head = (await raw.reader.readuntil(b"\r\n\r\n")).decode()
+    pairs = [line.partition(": ") for line in head.split("\r\n")]
+    return [(name.lower(), value) for name, _, value in pairs]
+
+
+async def test_server_sent_events_come_one_by_one(front: Front, hub: ProxyPlace) -> None:
+    async with hub.echo(path=socket_path(front.run_dir, VSCODE)) as echo, front.client() as raw:
+        raw.writer.write(request(f"{BASE}/events", host=front.host, token=ADMIN))
+        async with asyncio.timeout(10):
+            for number in range(3):
+                await raw.reader.readuntil(f"data: {number}\n\n".encode())
+                echo.is_open.set()
+            raw.writer.transport.abort()
+            await echo.has_left.wait()
 
 
 async def test_a_large_body_goes_both_ways(front: Front, hub: ProxyPlace) -> None:

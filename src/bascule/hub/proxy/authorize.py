@@ -26,7 +26,10 @@ PATH: Final = "/_bascule/authorize"
 
 _POLICY: Final = b"content-security-policy"
 _PASSED: Final = frozenset(
-    {_POLICY, b"set-cookie", b"referrer-policy", b"access-control-allow-origin"}
+    {
+        *(_POLICY, b"set-cookie", b"referrer-policy", b"vary"),
+        *(b"access-control-allow-origin", b"access-control-expose-headers"),
+    }
 )
 
 

@@ -32,17 +32,22 @@ _KEY: Final = "~[A-Za-z0-9_-]{16,64}"
 _HIDDEN: Final = (
     *("Set-Cookie", "Service-Worker-Allowed", "Clear-Site-Data", "Strict-Transport-Security"),
     *("Alt-Svc", "NEL", "Report-To", "Public-Key-Pins", "X-Sendfile"),
+    *("Access-Control-Allow-Credentials", "Access-Control-Expose-Headers"),
+    *("Access-Control-Allow-Origin", "Referrer-Policy"),  # the last two come back by a map
 )
 _UNSET: Final = (
     *("Forwarded", "X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded-Scheme"),
     *("X-Forwarded-Ssl", "X-Original-URL", "X-Rewrite-URL", "Proxy-Authorization"),
 )
 _PASSED: Final = (
-    ("Content-Security-Policy", "content_security_policy"),
-    ("Set-Cookie", "set_cookie"),
-    ("Referrer-Policy", "referrer_policy"),
-    ("Access-Control-Allow-Origin", "access_control_allow_origin"),
+    ("Content-Security-Policy", "content_security_policy", ""),
+    ("Set-Cookie", "set_cookie", ""),
+    ("Vary", "vary", ""),
+    ("Access-Control-Expose-Headers", "access_control_expose_headers", ""),
+    ("Referrer-Policy", "referrer_policy", "_or_its_own"),
+    ("Access-Control-Allow-Origin", "access_control_allow_origin", "_or_its_own"),
 )
+"""What the hub says an answer has besides; the last two in place of what the target says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +123,8 @@ map $bascule_upgrade $bascule_connection {{
     default "";
     websocket upgrade;
 }}
+{_in_place("referrer_policy")}
+{_in_place("access_control_allow_origin")}
 # What may have been done already is not done again.
 map $request_method $bascule_again {{
     default @bascule_gone;
@@ -125,6 +132,15 @@ map $request_method $bascule_again {{
     HEAD @bascule_hub;
 }}
 """
+
+
+def _in_place(name: str) -> str:
+    """A header twice would be none to a browser, or the wrong one."""
+    return f"""\
+map $bascule_{name} $bascule_{name}_or_its_own {{
+    default $bascule_{name};
+    "" $upstream_http_{name};
+}}"""
 
 
 def _upstream(site: Site) -> str:
@@ -218,12 +234,12 @@ def _to_session(site: Site) -> str:
     """One `proxy_set_header` in a location ends those inherited, so all stand in each."""
     told = "\n".join(
         f"        auth_request_set $bascule_{name} $upstream_http_x_bascule_{name};"
-        for name in ("cookie", "authorization", "origin", *(name for _, name in _PASSED))
+        for name in ("cookie", "authorization", "origin", *(name for _, name, _ in _PASSED))
     )
     unset = "\n".join(f'        proxy_set_header {name} "";' for name in _UNSET)
     hidden = "\n".join(f"        proxy_hide_header {name};" for name in _HIDDEN)
     added = "\n".join(
-        f"        add_header {name} $bascule_{told} always;" for name, told in _PASSED
+        f"        add_header {name} $bascule_{told}{whose} always;" for name, told, whose in _PASSED
     )
     return f"""\
         error_page 401 403 418 = @bascule_hub;
