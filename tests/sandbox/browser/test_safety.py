@@ -105,6 +105,36 @@ async def test_going_there_is_refused_and_said(guarded: Guarded, pages: PageServ
     for seen in (straight, around):
         assert "kept from the browser" in seen.last_browser_action_error
         assert "Next page" not in seen.content
+    leads = f"{pages.url}/redirect?to={guarded.server.url}/next leads to {guarded.server.url}/next"
+    assert straight.last_browser_action_error.startswith(f"{guarded.server.url}/next is kept")
+    assert around.last_browser_action_error.startswith(leads)
+    assert guarded.server.asked == []
+
+
+async def test_what_speaks_tls_is_refused_at_once_and_said(guarded: Guarded) -> None:
+    async with asyncio.timeout(5):
+        seen = await guarded.visitor.browse(guarded.server.url.replace("http:", "https:"))
+
+    assert "is kept from the browser" in seen.last_browser_action_error
+    assert guarded.server.asked == []
+
+
+@pytest.mark.parametrize("size", [10, 3_000_000])
+async def test_a_form_does_not_lead_there_and_the_answer_says_so(
+    guarded: Guarded, pages: PageServer, size: int
+) -> None:
+    pages.pages["/post"] = (
+        f"<title>P</title><form method='post' action='{guarded.server.url}/next'>"
+        "<textarea name='t' hidden></textarea><button>Send</button></form>"
+        f"<script>document.querySelector('textarea').value = 'x'.repeat({size})</script>"
+    )
+    page = await guarded.visitor.well(f"goto('{pages.url}/post')")
+    seen = await guarded.visitor.do(f"click('{bid(page, 'Send')}')")
+    after = await guarded.visitor.do("noop(0)")
+
+    assert f"{guarded.server.url}/next is kept from the browser" in seen.last_browser_action_error
+    assert "=== BEGIN error of the last action ===" in seen.content
+    assert not after.error
     assert guarded.server.asked == []
 
 
@@ -114,6 +144,7 @@ async def test_a_link_does_not_lead_there(guarded: Guarded, pages: PageServer) -
     seen = await guarded.visitor.do(f"click('{bid(page, 'Go')}')")
 
     assert "kept from pages" in seen.content
+    assert f"{guarded.server.url}/next is kept from the browser" in seen.last_browser_action_error
     assert guarded.server.asked == []
 
 

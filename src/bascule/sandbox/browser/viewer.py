@@ -27,6 +27,7 @@ LARGEST: Final = 32 << 20
 _MOST_KEYS: Final = 256
 _LONGEST_HEAD: Final = 64 << 10
 _PATIENCE: Final = 10.0
+_TLS: Final = b"\x16"
 _IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp")
 
 Resolve = Callable[[str], Path]
@@ -51,7 +52,10 @@ class Viewer:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request, one answer."""
         async with asyncio.timeout(_PATIENCE):
-            head = await reader.readuntil(b"\r\n\r\n")
+            first = await reader.readexactly(1)
+            if first == _TLS:
+                return  # who speaks it wants a certificate first, and there is none
+            head = first + await reader.readuntil(b"\r\n\r\n")
         method, _, rest = head[:_LONGEST_HEAD].partition(b" ")
         target = urlsplit(rest.partition(b" ")[0].decode("latin-1"))
         key = parse_qs(target.query).get("key", [""])[0]
