@@ -41,6 +41,36 @@ async def test_a_page_is_read_as_text_with_its_links(visitor: Visitor, pages: Pa
     assert seen.last_browser_action_error == ""
 
 
+async def test_what_can_be_acted_on_is_listed_below_the_text(
+    visitor: Visitor, pages: PageServer
+) -> None:
+    seen = await visitor.browse(f"{pages.url}/form")
+    number = bid(seen, "button 'Press'")
+    acted = await visitor.well(f"click('{number}')")
+
+    assert "# Order" in seen.content.partition("END webpage content")[0]
+    listed = seen.content.partition("END webpage content")[2]
+    assert f"[{bid(seen, 'textbox')}] textbox 'Name'\n" in listed
+    assert "combobox 'Size', value='Small'\n" in listed
+    assert "heading" not in listed
+    assert "option" not in listed
+    assert "Pressed 1" in acted.content
+    assert bid(acted, "button 'Press'") == number
+
+
+async def test_a_list_that_is_too_long_says_how_much_it_leaves_out(
+    visitor: Visitor, pages: PageServer
+) -> None:
+    pages.pages["/many"] = "<title>M</title>" + f"<button>{'long ' * 100}</button>" * 200
+    seen = await visitor.browse(f"{pages.url}/many")
+    listed = seen.content.partition("END webpage content")[2]
+
+    assert listed.count("] button 'long long") == 150
+    assert "[… 50 more; browse_interactive with noop(0) shows the page's whole tree …]" in listed
+    assert len(listed) < 25_000
+    assert "BEGIN elements" not in (await visitor.browse(f"{pages.url}/next")).content
+
+
 async def test_it_is_seen_as_a_picture_too(visitor: Visitor, pages: PageServer) -> None:
     seen = await visitor.browse(f"{pages.url}/form")
     acted = await visitor.do("noop(0)")
@@ -68,6 +98,48 @@ async def test_an_address_nobody_answers_at_is_an_answer_that_says_why(visitor: 
     assert seen.last_browser_action_error in seen.content
     assert seen.url == "http://127.0.0.1:1987/"
     assert "the name is not known" in named.last_browser_action_error
+
+
+async def test_a_link_to_where_nobody_answers_says_why(visitor: Visitor, pages: PageServer) -> None:
+    pages.pages["/dead"] = "<title>D</title><a href='http://127.0.0.1:1987/x'>Go</a>"
+    page = await visitor.well(f"goto('{pages.url}/dead')")
+    seen = await visitor.do(f"click('{bid(page, 'Go')}')")
+
+    assert "http://127.0.0.1:1987/x could not be opened" in seen.last_browser_action_error
+    assert "connection refused" in seen.last_browser_action_error
+    assert seen.url == "http://127.0.0.1:1987/x"
+    assert not (await visitor.browse(f"{pages.url}/next")).error
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("", "The address is empty"),
+        ("  ", "The address is empty"),
+        ("javascript:alert(1)", "javascript: is nothing a browser here goes to"),
+        ("JavaScript:alert(1)", "javascript: is nothing"),
+        ("mailto:ann@example.org", "mailto: is nothing"),
+        ("chrome://settings", "chrome: is nothing"),
+        ("view-source:http://localhost/", "view-source: is nothing"),
+        ("http://a\x00b/", "a character no address has, '\\x00' at position 8"),
+        ("http://a/\nb", "a character no address has, '\\n' at position 9"),
+        ("/etc/\x00", "a character no address has"),
+        ("http://[::1", "is no address"),
+        ("http://localhost:99999/", "is no address"),
+    ],
+)
+async def test_what_is_no_address_is_refused_in_clear_words(
+    visitor: Visitor, pages: PageServer, url: str, complaint: str
+) -> None:
+    await visitor.browse(f"{pages.url}/next")
+    browsed = await visitor.browse(url)
+    gone = await visitor.do(f"goto({url!r})")
+
+    for seen in (browsed, gone):
+        assert seen.error
+        assert complaint in seen.last_browser_action_error
+        assert seen.last_browser_action_error in seen.content
+        assert seen.url == f"{pages.url}/next"
 
 
 async def test_a_page_of_five_megabytes_is_answered_by_head_and_tail(
