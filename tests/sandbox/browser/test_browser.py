@@ -17,6 +17,18 @@ from .pages import PageServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
+PDF = b"""%PDF-1.4
+1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj
+2 0 obj <</Type/Pages/Kids[3 0 R]/Count 1>> endobj
+3 0 obj <</Type/Page/Parent 2 0 R/MediaBox[0 0 300 100]/Contents 4 0 R/Resources
+<</Font<</F 5 0 R>>>>>> endobj
+4 0 obj <</Length 43>> stream
+BT /F 18 Tf 20 40 Td (Said in a PDF) Tj ET
+endstream endobj
+5 0 obj <</Type/Font/Subtype/Type1/BaseFont/Helvetica>> endobj
+trailer <</Root 1 0 R>>
+"""
+
 
 def size_of(data_url: str) -> tuple[int, int]:
     data = base64.b64decode(data_url.removeprefix("data:image/png;base64,"))
@@ -373,3 +385,17 @@ async def test_a_file_is_viewed_by_its_path(visitor: Visitor) -> None:
     assert "image 'picture.png'" in seen.content
     assert "key=" not in seen.content + seen.url + "".join(seen.open_pages_urls)
     assert "No such file" in text.content
+
+
+async def test_a_pdf_is_drawn_and_its_text_read(visitor: Visitor) -> None:
+    file = visitor.directory / "paper.pdf"
+    file.write_bytes(PDF)
+    (visitor.directory / "broken.pdf").write_bytes(b"%PDF-1.4 nothing more")
+    seen = await visitor.well(f"goto('{file}')")
+    read = await visitor.browse(str(file))
+    broken = await visitor.browse(f"{visitor.directory}/broken.pdf")
+
+    assert "RootWebArea 'File Viewer - paper.pdf'" in seen.content
+    assert "Canvas 'Page 1 of 1'" in seen.content
+    assert "Said in a PDF" in read.content
+    assert "broken.pdf is a PDF that cannot be drawn here" in broken.content

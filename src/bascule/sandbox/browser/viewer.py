@@ -21,6 +21,7 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit, urlunsplit
 from bascule.core.errors import BasculeError, FileTooLarge, IsADirectory, NoSuchPath
 
 from .gate import VIEWER_HOST
+from .pdf import pdf_body
 
 ORIGIN: Final = f"http://{VIEWER_HOST}"
 LARGEST: Final = 32 << 20
@@ -102,14 +103,12 @@ def _shown(file: Path, data: bytes) -> str:
     if kind in _IMAGES or kind == "image/svg+xml":
         return f'<img alt="{name}" src="{_inline(kind, data)}">'
     if kind == "application/pdf":
-        return (
-            f"<p>{name} is a PDF of {len(data)} bytes. This browser does not draw it; "
-            "a shell can turn it into text or pictures (pdftotext, pdftoppm).</p>"
-        )
+        return pdf_body(file)
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return f"<p>{name}: {len(data)} bytes that are no text and no picture.</p>"
+        what = f"{len(data)} bytes that are no text, picture or PDF"
+        return f"<p>{name}: {what}, which is all that is shown.</p>"
     return f"<pre>{html.escape(text)}</pre>"
 
 
