@@ -45,6 +45,35 @@ WAYS = {
     "subdomain": "await fetch(there.replace('127.0.0.1', 'x.localhost'), { mode: 'no-cors' })",
     "number": "await fetch(there.replace('127.0.0.1', '0x7f.1'), { mode: 'no-cors' })",
     "zero": "await fetch(there.replace('127.0.0.1', '0.0.0.0'), { mode: 'no-cors' })",
+    "decimal": "await fetch(there.replace('127.0.0.1', '2130706433'), { mode: 'no-cors' })",
+    "octal": "await fetch(there.replace('127.0.0.1', '0177.0.0.01'), { mode: 'no-cors' })",
+    "other loopback": "await fetch(there.replace('127.0.0.1', '127.9.8.7'), { mode: 'no-cors' })",
+    "mapped": "await fetch(there.replace('127.0.0.1', '[::ffff:7f00:1]'), { mode: 'no-cors' })",
+    "IPv6": "await fetch(there.replace('127.0.0.1', '[::1]'), { mode: 'no-cors' })",
+    "IPv6 nowhere": "await fetch(there.replace('127.0.0.1', '[::]'), { mode: 'no-cors' })",
+    "last dot": "await fetch(there.replace('127.0.0.1', 'localhost.'), { mode: 'no-cors' })",
+    "full width": "await fetch(there.replace('127.0.0.1', '１２７.０.０.１'), { mode: 'no-cors' })",
+    "user": "await new Promise(f => { const i = new Image(); i.onload = i.onerror = f;"
+    " i.src = there.replace('127', 'u:p@127') })",
+    "srcdoc": "await new Promise(f => { const i = document.createElement('iframe'); i.onload ="
+    " () => setTimeout(f, 200); i.srcdoc = `<meta http-equiv=refresh content='0;url=${there}'>`;"
+    " document.body.append(i) })",
+    "framed form": "await new Promise(f => { document.body.insertAdjacentHTML('beforeend',"
+    " `<iframe name=t></iframe><form method=post target=t action=${there}></form>`);"
+    " document.forms[0].submit(); setTimeout(f, 300) })",
+    "shared worker": "await new Promise(f => { const w = new SharedWorker(URL.createObjectURL(new"
+    " Blob([`onconnect = e => fetch('${there}', { mode: 'no-cors' }).finally(() =>"
+    " e.ports[0].postMessage(1))`]))); w.port.onmessage = f })",
+    "transport": "const t = new WebTransport(there.replace('http:', 'https:')); await t.ready",
+    "ice": "const c = new RTCPeerConnection({ iceServers: [{ urls: there.replace('http://',"
+    " 'turn:').replace('/next', '') + '?transport=tcp', username: 'u', credential: 'p' }] });"
+    " c.createDataChannel('x'); await c.setLocalDescription();"
+    " await new Promise(f => setTimeout(f, 400))",
+    "prefetch": "document.head.innerHTML += `<link rel=prefetch href=${there}>"
+    "<link rel=dns-prefetch href=${there}><link rel=modulepreload href=${there}>`;"
+    " await new Promise(f => setTimeout(f, 300))",
+    "keepalive": "fetch(there, { mode: 'no-cors', keepalive: true }).catch(() => {});"
+    " await new Promise(f => setTimeout(f, 200))",
     "redirect": "await fetch('/redirect?to=' + there, { mode: 'no-cors' })",
     "socket": "await new Promise(f => { const s = new WebSocket(there.replace('http', 'ws'));"
     " s.onclose = s.onopen = f })",
