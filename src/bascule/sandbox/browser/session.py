@@ -40,7 +40,9 @@ _FLAGS: Final = (
 """Nothing goes past the gate: no QUIC, no WebRTC of its own, no names looked up. Memory is bounded
 per page, processes in number."""
 
+_CRASHED: Final = "The browser crashed during the action; the next one starts it again"
 _LAUNCH_TIMEOUT: Final = 45.0
+_STOP_TIMEOUT: Final = 5.0
 _LOOK_TIMEOUT: Final = 12.0
 """Seconds a page has to be read; one whose script never ends does not answer."""
 _LIST_TIMEOUT: Final = 4.0
@@ -147,8 +149,22 @@ class Session(Closable):
 
     async def _ensure_running(self) -> None:
         if not await self._lives():
-            await self._launch()
+            try:
+                await self._launch()
+            except SandboxStartFailed:  # who drives it may be gone as well
+                await self._drive_anew()
+                await self._launch()
             self._notes.append("The browser had crashed and was started again; its tabs are gone")
+
+    async def _drive_anew(self) -> None:
+        gone, self._playwright = self._playwright, None
+        if gone is not None:
+            try:
+                async with asyncio.timeout(_STOP_TIMEOUT):
+                    await gone.stop()
+            except (Error, OSError) as error:
+                logger.debug("the driver of the browser had ended: %s", error)
+        self._playwright = await async_playwright().start()
 
     async def _lives(self) -> bool:
         """Ask the browser itself: that it died may not have been heard of yet."""
@@ -174,9 +190,7 @@ class Session(Closable):
             try:
                 await asyncio.wait({work, crashing}, return_when=asyncio.FIRST_COMPLETED)
                 if not work.done() or (self._crashed.is_set() and work.exception() is not None):
-                    raise BrowserCrashed(
-                        "The browser crashed during the action; the next one starts it again"
-                    )
+                    raise BrowserCrashed(_CRASHED)
                 return work.result()
             finally:
                 work.cancel()
@@ -232,6 +246,8 @@ class Session(Closable):
             if not with_tree:
                 sight.elements = await self._elements(tab)
         except (Error, TimeoutError):
+            if not await self._lives():
+                raise BrowserCrashed(_CRASHED) from None
             tab.is_stuck = True
             self._notes.append("The page does not answer: a script in it may not end")
         finally:
