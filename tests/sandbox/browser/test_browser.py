@@ -333,6 +333,21 @@ async def test_dialogs_are_answered_and_told(visitor: Visitor, pages: PageServer
     assert "StaticText 'Ann'" in who.content
 
 
+async def test_a_page_that_never_stops_talking_does_not_fill_the_answer(
+    visitor: Visitor, pages: PageServer
+) -> None:
+    pages.pages["/talk"] = (
+        "<title>T</title><p>here</p>"
+        "<script>for (let i = 0; i < 50; i++) alert('x'.repeat(100000))</script>"
+    )
+    seen = await visitor.browse(f"{pages.url}/talk")
+
+    assert "here" in seen.content
+    assert seen.content.count("The page showed a dialog") == 30
+    assert "[… 20 more such notes …]" in seen.content
+    assert len(seen.content) < 20_000
+
+
 async def test_a_new_tab_comes_to_the_front(visitor: Visitor, pages: PageServer) -> None:
     page = await visitor.well(f"goto('{pages.url}/tabs')")
     opened = await visitor.well(f"click('{bid(page, 'Open')}')")

@@ -47,6 +47,8 @@ _LOOK_TIMEOUT: Final = 12.0
 """Seconds a page has to be read; one whose script never ends does not answer."""
 _LIST_TIMEOUT: Final = 4.0
 _MOST_LISTED: Final = 150
+_MOST_NOTES: Final = 30
+_LONGEST_NOTE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +145,7 @@ class Session(Closable):
             context,
             most=self._settings.max_tabs,
             downloads=self._place.working_dir / DOWNLOADS,
-            note=self._notes.append,
+            note=self._note,
         )
         self._easel = Easel(self._browser)
 
@@ -154,7 +156,7 @@ class Session(Closable):
             except SandboxStartFailed:  # who drives it may be gone as well
                 await self._drive_anew()
                 await self._launch()
-            self._notes.append("The browser had crashed and was started again; its tabs are gone")
+            self._note("The browser had crashed and was started again; its tabs are gone")
 
     async def _drive_anew(self) -> None:
         gone, self._playwright = self._playwright, None
@@ -205,7 +207,7 @@ class Session(Closable):
             addresses=self._addresses,
             settings=self._settings,
             resolve=self._resolve,
-            note=self._notes.append,
+            note=self._note,
         )
         self._tabs.downloaded.clear()
         text = calls if isinstance(calls, str) else calls.text
@@ -249,7 +251,7 @@ class Session(Closable):
             if not await self._lives():
                 raise BrowserCrashed(_CRASHED) from None
             tab.is_stuck = True
-            self._notes.append("The page does not answer: a script in it may not end")
+            self._note("The page does not answer: a script in it may not end")
         finally:
             sight.picture = await drawing
         return sight
@@ -298,7 +300,9 @@ class Session(Closable):
         if kind != "browse":
             lines += [f"[Focused element bid: {extras.get('focused_element_bid', '')}]"]
             lines += [f"[Screenshot saved to: {path}]"] if path else []
-        lines += [f"[{note}]" for note in self._notes]
+        lines += [f"[{note}]" for note in self._notes[:_MOST_NOTES]]
+        if (more := len(self._notes) - _MOST_NOTES) > 0:
+            lines.append(f"[… {more} more such notes …]")
         lines += [f"[Message to the user: {text}]" for text in hands.messages]
         if trouble:
             lines += ["", "=== BEGIN error of the last action ===", trouble]
@@ -326,6 +330,10 @@ class Session(Closable):
             _cut("\n".join(sight.tree.lines()), self._settings.text_limit),
             "============== END accessibility tree ==============",
         ]
+
+    def _note(self, text: str) -> None:
+        """Something to be told with the answer. Pages have a say in it: no more than a line."""
+        self._notes.append(text if len(text) <= _LONGEST_NOTE else text[:_LONGEST_NOTE] + "…")
 
     def _resolve(self, path: str) -> Path:
         if not path:
