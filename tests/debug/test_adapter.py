@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -92,6 +93,18 @@ async def test_without_breakpoints_a_net_runs_to_its_end(editor: Editor, net: Pa
         if event["event"] == "output" and event["body"]["category"] == "console"
     )
     assert console == "sums: completed after 6 firings\n  done  [2, 4, 6]\n"
+
+
+async def test_a_trace_says_what_happens_while_it_does(
+    editor: Editor, net: Path, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    await editor.start(net, breakpoints=[{"line": FINISH}], trace=str(trace))
+    await editor.stopped()
+    said = [json.loads(line) for line in trace.read_text().splitlines()]
+    assert [each["event"] for each in said] == ["started", "fired", "fired", "fired"]
+
+    await editor.request("disconnect")
 
 
 async def test_a_breakpoint_at_a_transition_halts_before_it_fires(

@@ -35,7 +35,7 @@ _ELEMENT_FRAME: Final = 2
 _NET_FRAME: Final = 4
 _GRACE: Final = 2.0
 """Seconds a net that is told to end has for it."""
-_OPTIONS: Final = ("policy", "seed", "maxFirings", "timeout")
+_OPTIONS: Final = ("policy", "seed", "maxFirings", "timeout", "trace")
 
 CAPABILITIES: Final[Body] = {
     "supportsConfigurationDoneRequest": True,
