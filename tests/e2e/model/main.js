@@ -1,4 +1,5 @@
-// A language model for tests: it adds, counts, repeats what it was told before, and refuses.
+// A language model for tests: it adds, counts, repeats what it was told before, and refuses. And a
+// look at debug sessions: what is said in them, and which breakpoints there are.
 const vscode = require("vscode");
 
 function activate(context) {
@@ -10,7 +11,29 @@ function activate(context) {
         provideLanguageModelChatResponse: answer,
         provideTokenCount: () => 1,
     };
+    const said = [];
+    const told = ({ type, event, command, arguments: given, body }) =>
+        said.push(type === "event" ? { event, body } : { [type]: command, given, body });
     context.subscriptions.push(
+        vscode.debug.registerDebugAdapterTrackerFactory("evolve", {
+            createDebugAdapterTracker: () => ({
+                onWillReceiveMessage: told,
+                onDidSendMessage: told,
+            }),
+        }),
+        // All that was said since the last time.
+        vscode.commands.registerCommand("testmodel.debugged", () => said.splice(0)),
+        vscode.commands.registerCommand("testmodel.addBreakpoint", (path, line) => {
+            const at = new vscode.Location(vscode.Uri.file(path), new vscode.Position(line - 1, 0));
+            vscode.debug.addBreakpoints([new vscode.SourceBreakpoint(at)]);
+        }),
+        vscode.commands.registerCommand("testmodel.breakpoints", () =>
+            vscode.debug.breakpoints.map(({ location, enabled }) => [
+                location.uri.fsPath,
+                location.range.start.line + 1,
+                enabled,
+            ]),
+        ),
         vscode.lm.registerLanguageModelChatProvider("bascule-tests", provider),
         // There and back: what the window did before is known to extensions then.
         vscode.commands.registerCommand("testmodel.settle", () =>
