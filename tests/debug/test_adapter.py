@@ -132,6 +132,19 @@ async def test_a_breakpoint_at_a_place_halts_when_tokens_have_come(
     assert (await editor.scope("Arrived"))["0"]["value"] == "2"
 
 
+async def test_after_steps_in_code_continue_goes_on_to_the_next_breakpoint(
+    editor: Editor, net: Path
+) -> None:
+    await editor.start(net, breakpoints=[{"line": TWICE}])
+    await editor.stopped()
+    await editor.request("next", threadId=1)
+    assert (await editor.stopped())[0] == "step"
+
+    await editor.request("continue", threadId=1)
+
+    assert await editor.stopped() == ("breakpoint", "twice", TWICE)
+
+
 async def test_a_condition_a_number_of_hits_and_a_message_are_kept(
     editor: Editor, net: Path
 ) -> None:

@@ -20,7 +20,10 @@ const NETS: vscode.DocumentFilter = { scheme: "file", pattern: `**/*{${NET_ENDIN
 
 const WRITTEN: vscode.DocumentFilter = { ...NETS, language: "yaml" };
 
-export function buildNets(context: vscode.ExtensionContext, log: Log): Disposable & { live: LiveMarkings } {
+export function buildNets(
+  context: vscode.ExtensionContext,
+  log: Log,
+): Disposable & { live: LiveMarkings } {
   const owned = new Disposables();
   const program = new Program(() => setting("python"));
   const views = owned.add(new NetViews(program, log));
@@ -29,9 +32,7 @@ export function buildNets(context: vscode.ExtensionContext, log: Log): Disposabl
   owned.add(new NetProblems(program, log));
   owned.add(vscode.languages.registerCodeLensProvider(NETS, lenses));
   const schema = path.join(context.extensionPath, "dist/evolve.schema.json");
-  owned.add(
-    vscode.languages.registerCompletionItemProvider(WRITTEN, new NetCompletion(schema)),
-  );
+  owned.add(vscode.languages.registerCompletionItemProvider(WRITTEN, new NetCompletion(schema)));
   owned.add(
     userCommand(Command.showNet, log, async (given) => {
       ensureTrusted();

@@ -86,12 +86,20 @@ describe("a net in VS Code's debug client", () => {
     await Promise.all([client.continueRequest({ threadId: 1 }), client.waitForEvent("terminated")]);
   });
 
-  test("halts at a place and steps by firing", async () => {
+  test("halts at a place when tokens have come", async () => {
     await client.hitBreakpoint({ program }, { path: program, line: PLACE });
 
     expect(await evaluate("done")).toBe("[2]");
+  });
+
+  test("halts at a transition before it fires, and steps by firing", async () => {
+    await client.hitBreakpoint({ program }, { path: program, line: TRANSITION });
+    expect(await evaluate("token")).toBe("1");
+    await client.setBreakpointsRequest({ source: { path: program }, breakpoints: [] });
+
     await Promise.all([client.nextRequest({ threadId: 1 }), stoppedAt("step", TRANSITION)]);
-    expect(await evaluate("token")).toBe("2");
+
+    expect(await evaluate("(token, done)")).toBe("(2, [2])");
   });
 
   test("steps from a transition into its code", async () => {

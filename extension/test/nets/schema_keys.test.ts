@@ -27,7 +27,9 @@ const texts = (before: string): string[] => offersAt(before, schema).map(({ text
 test("keys are those of the thing the caret is in", () => {
   expect(texts("")).toEqual(["pnml"]);
   expect(texts("pnml:\n  ")).toContain("net");
-  expect(texts(`${HEAD}          `)).toEqual(expect.arrayContaining(["place", "transition", "arc"]));
+  expect(texts(`${HEAD}          `)).toEqual(
+    expect.arrayContaining(["place", "transition", "arc"]),
+  );
   expect(texts(`${HEAD}              `)).toEqual(expect.arrayContaining(["inscriptions", "arcs"]));
   expect(texts(`${HEAD}                  ti`)).toEqual(
     expect.arrayContaining(["kind", "execMode", "timeout"]),

@@ -451,6 +451,7 @@ class Adapter:
         stop = self._leave()
         self._stepping_from = None
         if stop.thread is not None:
+            await self._ask("run_code")
             await self._leave_code("continue", stop.thread)
         else:
             await self._ask("continue")

@@ -101,6 +101,8 @@ class Debuggee:
                 gate.go_on(Mode.STEP)
             case "step_code":
                 gate.step_code()
+            case "run_code":
+                gate.run_code()
             case "pause":
                 self._pause()
             case "where":
