@@ -16,7 +16,7 @@ editor: ## install the VS Code for the browser that `make run` opens (800 MB, on
 run: ## set up, then a sandbox with a prompt, and VS Code in the browser (bascule up)
 	@scripts/run $(ARGS)
 
-test: ## set up, check, then all tests, also in a real VS Code
+test: ## set up, check, then all tests but those in a real VS Code
 	@scripts/test $(ARGS)
 
 test-fast: ## set up, then the tests that finish while you look

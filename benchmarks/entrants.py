@@ -38,6 +38,7 @@ BASCULE_TMUX = Entrant(
     "Bascule in process, on uvloop, its shells on tmux",
     "bascule_local",
     ("uvloop", "tmux"),
+    only="latency",
 )
 BASCULE_HTTP = Entrant(
     "bascule-http", "Bascule's action server over HTTP, by `RemoteRuntime`", "bascule_remote"

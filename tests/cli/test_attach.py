@@ -50,7 +50,7 @@ def test_a_person_sees_what_an_agent_does_and_types_into_it(
         person.expect("echo theirs: $name")  # the command, then what it prints
         person.expect("theirs: typed")
         person.expect("work$")
-        person.type("echo under''way; sleep 60\r")
+        person.type("sh -c 'echo under\"\"way; sleep 60'\r")
         person.expect("underway")
         person.type("\x03")
         person.expect("work$")

@@ -147,10 +147,12 @@ def test_it_does_not_start_without_a_key(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_not_provided_yet_is_said(tmp_path: Path) -> None:
-    with serving(tmp_path, "--plugins", "jupyter", "vscode", "--enable-browser") as server:
+    with serving(
+        tmp_path, "--plugins", "jupyter", "vscode", "--browsergym-eval-env", "x"
+    ) as server:
         assert "jupyter" not in server.said
         assert "the plugin vscode is not available in this version" in server.said
-        assert "the browser is not available in this version" in server.said
+        assert "BrowserGym is not available in this version" in server.said
 
 
 @pytest.mark.slow

@@ -207,6 +207,14 @@ class IPythonSuite:
             await running
         assert (await runtime.run_ipython("x")).content == "1"
 
+    async def test_a_time_out_that_strikes_as_a_cell_ends_costs_nothing(
+        self, runtime: Verbs
+    ) -> None:
+        await runtime.run_ipython("import time; kept = 1")
+        for number in range(12):
+            await runtime.run_ipython("time.sleep(0.05)", timeout=0.05 + number / 1000)
+            assert (await runtime.run_ipython("kept", timeout=10)).content.strip() == "1"
+
     async def test_a_cell_out_of_time_is_interrupted_and_says_what_it_showed(
         self, runtime: Verbs
     ) -> None:

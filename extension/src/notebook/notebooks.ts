@@ -16,8 +16,8 @@ const CONTROLLER = "bascule.ipython";
 const EMPTY = JSON.stringify({ cells: [], metadata: {}, nbformat: 4, nbformat_minor: 5 });
 /** Cells kept in a notebook; the oldest go first. */
 const MOST = 200;
-/** Milliseconds VS Code has to take our controller for a notebook it has opened. */
-const PATIENCE = 10_000;
+/** Milliseconds VS Code has to show a notebook, with our controller, or to take a cell. */
+const PATIENCE = 15_000;
 
 export interface NotebooksSettings {
   directory: string;
@@ -33,7 +33,8 @@ export class Notebooks implements Disposable {
   private readonly owned = new Disposables();
   private readonly controller: vscode.NotebookController;
   private readonly opening = new Map<string, Promise<vscode.NotebookDocument>>();
-  private turn: Promise<unknown> = Promise.resolve();
+  /** By agent: what its next cell has to come after. */
+  private readonly turns = new Map<string, Promise<unknown>>();
 
   constructor(private readonly settings: NotebooksSettings) {
     const label = "Bascule";
@@ -51,9 +52,13 @@ export class Notebooks implements Disposable {
 
   /** Shows an agent's cell. What goes wrong with that is logged; the cell runs all the same. */
   show(agent: string, code: string): CellView {
-    const shown = this.turn.then(() => this.add(agent, code));
-    this.turn = shown.catch(() => undefined);
-    const save = (): void => void this.save(agent);
+    const before = this.turns.get(agent) ?? Promise.resolve();
+    const shown = before.then(() => this.add(agent, code));
+    this.turns.set(
+      agent,
+      shown.catch(() => undefined),
+    );
+    const save = (): void => void this.save(agent).catch((error: unknown) => this.complain(error));
     return new ShownCell(shown, (error) => this.complain(error), save);
   }
 
@@ -70,7 +75,9 @@ export class Notebooks implements Disposable {
     if (at >= MOST)
       edits.push(vscode.NotebookEdit.deleteCells(new vscode.NotebookRange(0, at + 1 - MOST)));
     edit.set(notebook.uri, edits);
-    if (!(await vscode.workspace.applyEdit(edit))) throw new Error("the notebook took no cell");
+    const taking = Promise.resolve(vscode.workspace.applyEdit(edit));
+    if (!(await within(taking, PATIENCE, () => new Error("the notebook takes no cell"))))
+      throw new Error("the notebook took no cell");
     const added = notebook.cellAt(notebook.cellCount - 1);
     const execution = this.controller.createNotebookCellExecution(added);
     execution.start(Date.now());
@@ -87,7 +94,9 @@ export class Notebooks implements Disposable {
       const notebook = await known.catch(() => undefined);
       if (notebook && !notebook.isClosed) return notebook;
     }
-    const opening = this.openAnew(file);
+    // An editor that is closed while it opens may never answer.
+    const silent = (): Error => new Error("VS Code did not show the notebook with our controller");
+    const opening = within(this.openAnew(file), PATIENCE, silent);
     this.opening.set(file, opening);
     return opening;
   }
@@ -112,7 +121,7 @@ export class Notebooks implements Disposable {
       const { extension } = this.settings;
       const choice = { notebookEditor, id: CONTROLLER, extension };
       await vscode.commands.executeCommand("notebook.selectKernel", choice);
-      await within(selecting, PATIENCE, () => new Error("VS Code did not take our controller"));
+      await selecting;
     } finally {
       listening.dispose();
     }

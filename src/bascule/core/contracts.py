@@ -9,11 +9,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from .actions import Action, CmdRun
 from .observations import CmdOutput, Observation
 from .windows import Window, WindowId
+
+if TYPE_CHECKING:
+    from .sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 
 MANDATORY_CAPABILITIES: frozenset[str] = frozenset(
     {
@@ -218,6 +221,61 @@ class WindowLink(Closable):
     @abstractmethod
     async def returned(self, window_id: WindowId) -> None:
         """Wait, however long it takes, until the window takes actions (again)."""
+
+
+OnStage = Callable[[str], None]
+"""Told what a start is busy with, in a few words for people: `pulling the image`."""
+
+
+class Spawner(Closable):
+    """Starts and ends sandboxes: processes of this machine, containers of an engine.
+
+    A sandbox is an action server on `sandbox.sock` of its plan's `run_dir`, and whatever it starts.
+    It outlives the spawner and the hub: closing a spawner ends none, and another one with the same
+    settings finds them by `running`. All methods may be called by many tasks at once, and again
+    after a loss: what is done already is not done twice.
+    """
+
+    kind: str
+    """What a session's `spawner` names it by."""
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Make ready. Raises `CannotIsolate` or `MissingTool` when this machine cannot do it."""
+
+    @abstractmethod
+    async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
+        """Start the sandbox, and return once its action server answers; at once if it does.
+
+        Raises `SandboxStartFailed` with the cause; then, and when cancelled, nothing is left.
+        """
+
+    @abstractmethod
+    async def running(self) -> Sequence[RunningSandbox]:
+        """Every sandbox of this spawner, whoever started it."""
+
+    @abstractmethod
+    async def pause(self, session_id: SessionId) -> None:
+        """Let none of its processes run until `resume`. Raises `NoSuchSandbox`."""
+
+    @abstractmethod
+    async def resume(self, session_id: SessionId) -> None: ...
+
+    @abstractmethod
+    async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
+        """End every process of it, politely first; its sockets go, its files stay."""
+
+    @abstractmethod
+    async def ended(self, session_id: SessionId) -> str:
+        """Wait until the sandbox has ended by itself, and say how, for people."""
+
+    @abstractmethod
+    async def usage(self, session_id: SessionId) -> Usage:
+        """Raises `NoSuchSandbox`."""
+
+    @abstractmethod
+    async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
+        """What its action server said last, running or not; empty when nothing is known."""
 
 
 BridgeListener = Callable[[str, Mapping[str, Any]], None]

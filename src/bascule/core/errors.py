@@ -22,7 +22,9 @@
         InvalidNonce        nonce.invalid           InvalidPairing      pair.invalid
         VersionMismatch     version.mismatch        InvalidNet          net.invalid
         NoSuchElement       net.not_found           TraceMismatch       net.trace_mismatch
-        NoSuchOperation     net.no_such_operation
+        NoSuchOperation     net.no_such_operation   NoSuchSession       session.not_found
+        InvalidState        session.state           QuotaExceeded       quota.exceeded
+        NoSuchSandbox       sandbox.not_found
       ExecutionError      the work could not be finished; the sandbox or machine said no
         PermissionRefused   path.permission         StorageFailed       file.storage
         EditConflict        edit.conflict           SandboxDied         sandbox.died
@@ -30,7 +32,7 @@
         MissingTool         machine.missing_tool    ActionCancelled     action.cancelled
         ActionTimedOut      action.timed_out        ConsentDenied       consent.denied
         UntrustedWorkspace  workspace.untrusted     BrowserCrashed      browser.crashed
-        InscriptionFailed   net.inscription_failed
+        InscriptionFailed   net.inscription_failed  CannotIsolate       machine.cannot_isolate
       LinkError           two ends lost each other; trying again may help
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
         HubUnreachable      hub.unreachable         WindowGone          window.gone
@@ -291,6 +293,33 @@ class VersionMismatch(UsageError):
     code = "version.mismatch"
 
 
+# Sessions -------------------------------------------------------------------------------
+
+
+class NoSuchSession(UsageError):
+    """The hub has no session by this id, or none that whoever asks may see."""
+
+    code = "session.not_found"
+
+
+class InvalidState(UsageError):
+    """The session is in a state in which this cannot be done; the message names both."""
+
+    code = "session.state"
+
+
+class QuotaExceeded(UsageError):
+    """A limit would be passed; the message names it and the setting that raises it."""
+
+    code = "quota.exceeded"
+
+
+class NoSuchSandbox(UsageError):
+    """No sandbox runs for this session."""
+
+    code = "sandbox.not_found"
+
+
 # Nets -----------------------------------------------------------------------------------
 
 
@@ -388,6 +417,12 @@ class BrowserCrashed(ExecutionError):
     """The browser ended during the action; the next action starts another, without its tabs."""
 
     code = "browser.crashed"
+
+
+class CannotIsolate(ExecutionError):
+    """This machine cannot keep sessions apart from each other and from itself."""
+
+    code = "machine.cannot_isolate"
 
 
 class MissingTool(ExecutionError):

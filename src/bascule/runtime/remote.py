@@ -75,12 +75,15 @@ class RemoteRuntime(Verbs):
         default_timeout: float | None = 120.0,
         connect_timeout: float = 10.0,
         tls: ssl.SSLContext | None = None,
+        socket_path: Path | None = None,
     ) -> None:
+        """`socket_path`: the unix socket the server listens on; `url` is then its name alone."""
         self._http = HttpClient(
             url,
             headers={"X-Session-API-Key": key},
             connect_timeout=connect_timeout,
             tls=tls,
+            socket_path=socket_path,
         )
         self.default_timeout = default_timeout
         self._capabilities: frozenset[str] = frozenset()

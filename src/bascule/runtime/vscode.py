@@ -63,7 +63,7 @@ class VSCodeRuntime(WindowVerbs):
     ) -> None:
         self._selector = window or os.environ.get("BASCULE_WINDOW", "")
         self._link = link or _link(hub_url, token)
-        self._default_timeout = default_timeout
+        self.default_timeout = default_timeout
         self._patience = patience
         self._window: Window | None = None
         self._closed = False
@@ -95,7 +95,7 @@ class VSCodeRuntime(WindowVerbs):
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         if self._closed:
             raise UsageError("This runtime was closed; make another")
-        action = with_timeout(action, self._default_timeout)
+        action = with_timeout(action, self.default_timeout)
         try:
             return await self._act(action, on_progress)
         except (LinkError, AccessDenied, VersionMismatch):

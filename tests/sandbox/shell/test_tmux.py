@@ -132,6 +132,22 @@ async def restored(kept: ShellSettings) -> Shells:
 
 
 @pytest.mark.slow
+async def test_a_pane_that_was_closed_by_who_is_attached_is_followed_by_a_new_shell(
+    shells: Shells,
+) -> None:
+    await shells.run(CmdRun("cd /; x=1"))
+    host = shells._host
+    close = ("tmux", "-S", str(host.socket), "kill-pane", "-t", host.panes["main"].id)
+    await (await asyncio.create_subprocess_exec(*close)).wait()
+    for _ in range(2):
+        seen = await shells.run(CmdRun("echo $x. $PWD"))
+        if seen.content:  # the first may still have been given to the one that was closing
+            break
+    assert seen.content == ". /\n"
+    assert (await shells.run(CmdRun("echo again"))).content == "again\n"
+
+
+@pytest.mark.slow
 async def test_a_command_is_read_on_to_its_right_end_after_the_server_was_killed(
     kept: ShellSettings, tmp_path: Path
 ) -> None:

@@ -49,7 +49,10 @@ class Hands:
         before = tab.loading()
         await _unless_crashed(tab, getattr(self, call.name)(**call.arguments))
         if call.name not in _CHANGES_NOTHING:
-            await self._settle(before)
+            settled = await self._settle(before)
+            await self._tabs.caught_up(within=min(2.0, self._settings.load_timeout))
+            if await self._tabs.front() is not settled:
+                await self._settle(frozenset())
 
     # Going places -------------------------------------------------------------------------
 
@@ -244,7 +247,7 @@ class Hands:
             raise InvalidAction(f"{name} is not a file that can be uploaded")
         return str(file)
 
-    async def _settle(self, before: frozenset[Any]) -> None:
+    async def _settle(self, before: frozenset[Any]) -> Tab:
         """Until the page in front has loaded and what the call made it fetch is there."""
         tab = await self._tabs.front()
         limit = self._settings.load_timeout
@@ -254,14 +257,15 @@ class Hands:
             if tab.has_crashed.is_set():
                 raise BrowserCrashed(_CRASHED) from None
             self._note(f"The page was still loading after {limit:g} seconds; this is what is there")
-            return
+            return tab
         try:
             async with asyncio.timeout(_NO_WAIT):
                 await tab.page.evaluate(_NEXT_FRAME)
         except (Error, TimeoutError):
-            return  # it left for another page meanwhile, or is stuck: whoever looks will see
+            return tab  # it left for another page meanwhile, or is stuck: whoever looks will see
         await tab.calm(before, within=min(2.0, limit))
         await tab.page.wait_for_load_state("domcontentloaded", timeout=limit * 1000)
+        return tab
 
 
 _CRASHED = "The page crashed; another tab is in its place"

@@ -253,7 +253,7 @@ class Session(Closable):
             "screenshot_path": path,
             "error": bool(trouble),
             "open_pages_urls": self._tabs.urls,
-            "active_page_index": self._tabs.index,
+            "active_page_index": self._tabs.index(sight.tab),
             "last_browser_action": calls,
             "last_browser_action_error": trouble,
         }

@@ -8,7 +8,15 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from playwright.async_api import BrowserContext, Dialog, Download, Error, Page, Request
+from playwright.async_api import (
+    BrowserContext,
+    CDPSession,
+    Dialog,
+    Download,
+    Error,
+    Page,
+    Request,
+)
 
 from .reading import Reader
 from .viewer import without_key
@@ -95,6 +103,9 @@ class Tabs:
         self._front: Tab | None = None
         self._saving: set[asyncio.Task[None]] = set()
         self._arrived = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._line: CDPSession | None = None
+        self._context_id = ""
         self.downloaded: list[str] = []
         """Files that have arrived since the last look."""
         self.accepts_dialogs = True
@@ -106,9 +117,37 @@ class Tabs:
     def urls(self) -> list[str]:
         return [tab.url for tab in self._tabs]
 
-    @property
-    def index(self) -> int:
-        return self._tabs.index(self._front) if self._front in self._tabs else -1
+    def index(self, tab: Tab) -> int:
+        return self._tabs.index(tab) if tab in self._tabs else -1
+
+    async def caught_up(self, *, within: float) -> None:
+        """Wait for tabs that pages have opened and nobody has told us of: Playwright does so only
+        when their first answer has come."""
+        try:
+            async with asyncio.timeout(within):
+                while True:
+                    self._changed.clear()
+                    if await self._count() <= len(self._tabs):
+                        return
+                    await self._changed.wait()
+        except (Error, TimeoutError) as error:
+            logger.debug("a tab that was opened has not come: %s", error)
+
+    async def _count(self) -> int:
+        """How many tabs the browser itself knows."""
+        if not self._tabs or self._context.browser is None:
+            return 0
+        if self._line is None:
+            mine = await self._context.new_cdp_session(self._tabs[0].page)
+            about = await mine.send("Target.getTargetInfo")
+            await mine.detach()
+            self._context_id = about["targetInfo"]["browserContextId"]
+            self._line = await self._context.browser.new_browser_cdp_session()
+        known = await self._line.send("Target.getTargets")
+        return sum(
+            each["type"] == "page" and each.get("browserContextId") == self._context_id
+            for each in known["targetInfos"]
+        )
 
     async def front(self) -> Tab:
         """The tab in front; a new one in the place of one that crashed or was closed."""
@@ -169,12 +208,14 @@ class Tabs:
             self._keep(asyncio.ensure_future(self.close(tab)))
             return
         self._front = tab
+        self._changed.set()
 
     def _closed(self, tab: Tab) -> None:
         if tab in self._tabs:
             self._tabs.remove(tab)
         if self._front is tab:
             self._front = self._tabs[-1] if self._tabs else None
+        self._changed.set()
 
     # What pages do ------------------------------------------------------------------------
 

@@ -80,6 +80,7 @@ class Kernel:
         self._cells: dict[str, Cell] = {}
         self._greeted = asyncio.Event()
         self._greeting: set[str] = set()
+        self._asked: dict[str, Cell] = {}
         self._heard: set[str] = set()
         self._readers: list[asyncio.Task[None]] = []
         self._said = asyncio.Event()
@@ -241,6 +242,8 @@ class Kernel:
         elif cell is None:
             if kind == "stream":
                 self.late(content["text"])
+            elif kind == "status" and content["execution_state"] == "idle":
+                self._end_unreplied(self._asked.pop(parent, None))
         elif kind == "status":
             cell.is_idle = content["execution_state"] == "idle"
             self._look_for_end(parent, cell)
@@ -260,6 +263,17 @@ class Kernel:
         self._heard.add(way)
         if self._heard == {"shell", "iopub"}:
             self._greeted.set()
+
+    def ask_if_over(self, cell: Cell) -> None:
+        """A signal that comes just as a cell ends can cost its reply. What is asked for after it is
+        only answered when the cell is over, so that answer counts as its end."""
+        self._asked[self._send(self._client.shell_channel, "kernel_info_request", {})] = cell
+
+    def _end_unreplied(self, cell: Cell | None) -> None:
+        for parent, each in list(self._cells.items()):
+            if each is cell:
+                cell.is_replied = cell.is_idle = True
+                self._look_for_end(parent, cell)
 
     def _look_for_end(self, parent: str, cell: Cell) -> None:
         """The reply may overtake output that is still on its way: only both are the end."""
@@ -558,6 +572,7 @@ class Worker:
             if cell.over.is_set():
                 return True
             kernel.signal(signal.SIGINT)
+            kernel.ask_if_over(cell)
             if await first_of(cell.over.wait(), timeout=patience):
                 return True
         cell.is_abandoned = True
@@ -572,6 +587,7 @@ class Worker:
             else:
                 await first_of(cell.begun.wait(), cell.over.wait())
                 kernel.signal(signal.SIGINT)
+                kernel.ask_if_over(cell)
                 if cell is self._waiting:
                     self._waiting = None
         self._say("interrupted", id=order["id"], was_running=cell is not None)

@@ -10,7 +10,8 @@ With SECONDS it waits that long for another server before it does so, at the soc
 DIRECTORY. Meanwhile it keeps open what it was given to hold, moves what comes out of a pipe among
 that into a file, and remembers who ended; the next server is handed all of it.
 
-Messages are JSON behind a four-byte length; `fds` counts the descriptors that come along. In:
+Messages are what `marshal` makes (every module loaded here costs every fork) behind a four-byte
+length; `fds` counts the descriptors that come along. In:
 `spawn {id, argv, env, cwd, uid, gid, groups, terminal}` with two (the terminal and the command
 channel; input and output of a program that has no terminal), `end {pid, grace}`,
 `hold {key, spool}` with some, `release {key}`, `leave`. Out: `spawned {id, pid}`,
@@ -23,10 +24,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
-import json
+import marshal
 import os
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -58,6 +58,8 @@ def main(socket_fd: int, directory: str | None, seconds: float) -> None:
     finally:
         kill_below(os.getpid(), time.monotonic() + LAST_WORDS)
         if directory is not None:
+            import shutil  # what is loaded is copied by every fork
+
             shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -192,7 +194,7 @@ class Keeper:
             return False
         for fd in fds:
             os.set_inheritable(fd, False)
-        message = json.loads(body)
+        message = marshal.loads(body)  # noqa: S302 - from the server
         if message["op"] == "spawn":
             self.spawn(message, fds)
         elif message["op"] == "end":
@@ -241,7 +243,7 @@ class Keeper:
         os.close(told)
         if trouble:
             self.shells.discard(pid)
-            self.send(op="failed", id=spawn_id, **json.loads(trouble))
+            self.send(op="failed", id=spawn_id, **marshal.loads(trouble))  # noqa: S302
         else:
             self.send(op="spawned", id=spawn_id, pid=pid)
 
@@ -383,13 +385,13 @@ def become_shell(
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execve(message["argv"][0], message["argv"], message["env"])  # noqa: S606
     except BaseException as error:  # noqa: BLE001 - this child must never run the parent's code
-        os.write(tell, json.dumps({"error": str(error), "where": where}).encode()[:4096])
+        os.write(tell, marshal.dumps({"error": str(error)[:1000], "where": where}))
     finally:
         os._exit(127)
 
 
 def send_frame(link: socket.socket, message: dict, fds: Sequence[int] = ()) -> None:  # type: ignore[type-arg]
-    body = json.dumps(message).encode()
+    body = marshal.dumps(message)
     frame = struct.pack("!I", len(body)) + body
     with contextlib.suppress(OSError):  # the other end is gone; `serve` sees that next
         sent = socket.send_fds(link, [frame], list(fds)) if fds else 0
@@ -401,8 +403,13 @@ def fallocate(file: int, mode: int, offset: int, length: int) -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """All living processes below `root`, by who started whom."""
+    """All living processes below `root`, by who started whom.
+
+    The dead are followed too: one whose first thread has ended before the others is a zombie, and
+    what it started is still below it.
+    """
     children: dict[int, list[int]] = {}
+    dead: set[int] = set()
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -411,21 +418,25 @@ def descendants(root: int) -> list[int]:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue
-        if fields[0] not in (b"Z", b"X"):
-            children.setdefault(int(fields[1]), []).append(int(name))
+        children.setdefault(int(fields[1]), []).append(int(name))
+        if fields[0] in (b"Z", b"X"):
+            dead.add(int(name))
     found, frontier = [], [root]
     while frontier:
         below = children.get(frontier.pop(), [])
         found += below
         frontier += below
-    return found
+    return [pid for pid in found if pid not in dead]
 
 
 def signal_process(pid: int, number: int) -> bool:
+    """False when it is not ours to signal. One that is gone has all a signal could give it."""
     try:
         os.kill(pid, number)
-    except OSError:
+    except PermissionError:
         return False
+    except ProcessLookupError:
+        pass
     return True
 
 

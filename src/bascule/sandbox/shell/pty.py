@@ -662,7 +662,7 @@ class PtyShell(Shell):
 
     def _ask(self, execution: Execution) -> None:
         bash = self._bash
-        if execution.is_over or bash is None:
+        if execution.is_over or execution.end is not None or bash is None:
             return
         execution.was_asked = True
         bash.tell(ask_line(execution.nonce.decode()))
@@ -672,7 +672,9 @@ class PtyShell(Shell):
         """Bash read a question and did not answer: its marks are broken, or a signal tore the
         question apart and bash waits for the other half of it. An interrupt clears the latter."""
         bash = self._bash
-        if execution.is_over or bash is None or bash.unread_commands():
+        if execution.is_over or execution.end is not None or bash is None:
+            return
+        if bash.unread_commands():
             return
         bash.drain()  # the mark may wait behind output we have not read
         if self._execution is not execution:

@@ -146,11 +146,17 @@ class TmuxHost(Closable):
     async def _open_pane(self, name: str, rows: int, columns: int) -> Pane:
         await self._ensure_started()
         old = self.panes.get(name)
+        if old is not None and not await self._has(old):
+            self.leave(old)  # who was attached has closed it
+            old = None
         pane = await self._park(old.id if old else await self._new_pane(name, rows, columns))
         self.panes[name] = pane
         if old is not None:
             end_process(old.parked)
         return pane
+
+    async def _has(self, pane: Pane) -> bool:
+        return pane.id in await self._ask("list-panes -a -F '#{pane_id}'")
 
     async def _new_pane(self, name: str, rows: int, columns: int) -> str:
         session = shlex.quote(session_name(name))
