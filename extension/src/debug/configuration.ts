@@ -14,6 +14,8 @@ export function sessionOf(uri: vscode.Uri): vscode.DebugConfiguration {
     request: "launch",
     name: path.basename(uri.fsPath),
     program: uri.fsPath,
+    // What the net prints is what a run of it would show; VS Code shows it for a first session only.
+    internalConsoleOptions: "openOnSessionStart",
   };
 }
 
