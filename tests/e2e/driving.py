@@ -15,14 +15,6 @@ async def run_command(page: Page, name: str) -> None:
     await box.get_by_role("option", name=name).first.click(timeout=30_000)
 
 
-async def quick_open(page: Page, name: str) -> None:
-    await page.keyboard.press("Control+p")
-    box = page.locator(".quick-input-widget")
-    await box.locator("input").first.fill(name)
-    await box.get_by_role("option", name=name).first.click()
-    await expect(page.locator(".tab.active", has_text=name)).to_be_visible()
-
-
 async def click_toast(page: Page, text: str, button: str) -> None:
     toast = page.locator(".notification-toast", has_text=text)
     await toast.get_by_role("button", name=button, exact=True).click()

@@ -23,7 +23,7 @@ from bascule.bridge.hub import HubTransport
 from vscode_bridge import aio
 
 from .code_server import CodeServer
-from .driving import click_toast, quick_open, run_command
+from .driving import click_toast, run_command
 from .rig import EditorWindow, Rig
 
 MODEL = Path(__file__).parent / "model"
@@ -357,13 +357,13 @@ async def test_commands_ask_unless_the_settings_allow_them(
 
 
 async def test_a_net_is_run_with_its_path_as_one_argument(
-    rig: Rig, window: EditorWindow, told: Path
+    rig: Rig, bridge: BridgeClient, window: EditorWindow, told: Path
 ) -> None:
     file = window.folder / "a 'net' $(touch hacked); #.evolve.yaml"
     file.write_text("pnml: {}\n")
     reading = asyncio.create_task(asyncio.to_thread(told.read_text))
 
-    await rig.on(quick_open(window.page, "a 'net'"))
+    await aio.open_file(file)
     await rig.on(run_command(window.page, "Evolve: Run Net"))
 
     said = json.loads(await reading)

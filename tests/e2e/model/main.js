@@ -27,6 +27,16 @@ function activate(context) {
             const at = new vscode.Location(vscode.Uri.file(path), new vscode.Position(line - 1, 0));
             vscode.debug.addBreakpoints([new vscode.SourceBreakpoint(at)]);
         }),
+        // With the caret in it.
+        vscode.commands.registerCommand("testmodel.open", async (path) => {
+            await vscode.window.showTextDocument(vscode.Uri.file(path), { preview: false });
+        }),
+        // VS Code's own command for terminals waits for ever where a task in one has ended.
+        vscode.commands.registerCommand("testmodel.endAll", async () => {
+            await vscode.debug.stopDebugging();
+            vscode.debug.removeBreakpoints(vscode.debug.breakpoints);
+            for (const terminal of vscode.window.terminals) terminal.dispose();
+        }),
         vscode.commands.registerCommand("testmodel.breakpoints", () =>
             vscode.debug.breakpoints.map(({ location, enabled }) => [
                 location.uri.fsPath,
