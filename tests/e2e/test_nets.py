@@ -14,6 +14,7 @@ from playwright.async_api import FrameLocator, Page, expect
 
 from bascule.core.actions import VscodeCommand
 from bascule.runtime.vscode import VSCodeRuntime
+from tests.debug.client import validate
 
 from .code_server import CodeServer
 from .driving import go_to_line, run_command, shows_after
@@ -128,6 +129,7 @@ async def test_a_net_that_is_run_reaches_its_window(
 
     await rig.on(expect(_toast(page, "Transition t1 fired!")).to_be_visible())
     await rig.on(_prints(page, *SAID, "vscode_interop_demo: completed after 1 firing"))
+    assert await _command(agent, "taskStatus") == 0
     assert _calls(relay[0].asked) == ASKED
     assert [each["success"] for each in relay[0].answered] == [True, True]
     await rig.on(shows_after(page, {"- id: p2": "1"}))
@@ -144,9 +146,13 @@ async def test_a_net_that_is_debugged_does_the_same(
 
     await rig.on(expect(_toast(page, "Transition t1 fired!")).to_be_visible())
     await rig.on(_logs(page, *SAID, "vscode_interop_demo: completed after 1 firing", "p2 [1]"))
-    said = await _command(agent, "debugged")
+    said = await _debugged(agent)
     asked = [each["body"] for each in said if each.get("event") == "customRequest"]
-    answers = [each["given"] for each in said if each.get("request") == "customRequestResponse"]
+    answers = [
+        each["arguments"]
+        for each in said
+        if each["type"] == "request" and each["command"] == "customRequestResponse"
+    ]
     assert _calls(asked) == ASKED
     assert [each["success"] for each in answers] == [True, True]
     assert relay[0].asked == []
@@ -164,13 +170,45 @@ async def test_without_a_language_model_the_net_says_so_and_ends_well(
         await rig.on(run_command(page, f"Evolve: {way} Net"))
         shows = _prints if way == "Run" else _logs
         await rig.on(shows(page, SAID[0], told, "completed after 1 firing"))
+        if way == "Run":
+            assert await _command(agent, "taskStatus") == 0
     finally:
         await _command(agent, "present", True)
+
+
+@pytest.mark.parametrize(
+    ("net", "words", "status"),
+    [
+        (INTEROP, "Bridge not available: No VS Code window to talk to", 0),
+        ("asks.evolve.yaml", "raised BridgeUnavailable: No VS Code window to talk to", 1),
+    ],
+)
+async def test_where_the_bridge_is_switched_off_a_net_says_so_and_ends_as_documented(
+    rig: Rig,
+    agent: VSCodeRuntime,
+    window: EditorWindow,
+    page: Page,
+    net: str,
+    words: str,
+    status: int,
+) -> None:
+    (window.folder / "asks.evolve.yaml").write_text(
+        SUMS.replace("token", "vscode_bridge.chat('?')")
+    )
+    await _command(agent, "set", "evolve.runBridge.enabled", False)
+    try:
+        await _open(agent, window.folder / net)
+        await rig.on(run_command(page, "Evolve: Run Net"))
+        await rig.on(_prints(page, words))
+        assert await _command(agent, "taskStatus") == status
+    finally:
+        await _command(agent, "set", "evolve.runBridge.enabled", True)
 
 
 async def test_a_debug_session_halts_inside_the_yaml_and_goes_on(
     rig: Rig, agent: VSCodeRuntime, window: EditorWindow, page: Page
 ) -> None:
+    await _command(agent, "debugged")
     net, other = window.folder / "sums.evolve.yaml", window.folder / "other.py"
     net.write_text(SUMS)
     other.write_text("print()\n")
@@ -196,6 +234,8 @@ async def test_a_debug_session_halts_inside_the_yaml_and_goes_on(
     await rig.on(shows_after(page, {"- id: doubled": "40, 42"}))
     kept = sorted(await _command(agent, "breakpoints"))
     assert kept == [[str(other), 1, True], [str(net), RESULT, True]]
+    said = [each["command"] for each in await _debugged(agent) if each["type"] == "response"]
+    assert {"setBreakpoints", "stackTrace", "scopes", "variables", "next", "continue"} <= {*said}
 
 
 async def test_what_is_wrong_is_told_while_it_is_typed(
@@ -216,6 +256,23 @@ async def test_what_is_wrong_is_told_while_it_is_typed(
     assert "numbres" in net.read_text()
 
 
+async def test_keys_are_completed(
+    rig: Rig, agent: VSCodeRuntime, window: EditorWindow, page: Page
+) -> None:
+    net = window.folder / "completed.evolve.yaml"
+    net.write_text(SUMS.replace("- id: doubled\n", f"- id: doubled\n{' ' * 14}fin\n"))
+    await _open(agent, net)
+    await rig.on(go_to_line(page, 10))
+    await rig.on(page.keyboard.press("End"))
+
+    await rig.on(page.keyboard.press("Control+Space"))
+    offered = page.locator(".suggest-widget .monaco-list-row", has_text="final")
+    await rig.on(expect(offered).to_be_visible())
+    await rig.on(offered.click())
+
+    await rig.on(expect(page.locator(".editor-instance .view-lines")).to_contain_text("final:"))
+
+
 async def test_the_drawing_follows_the_text_and_the_run(
     rig: Rig, agent: VSCodeRuntime, window: EditorWindow, page: Page
 ) -> None:
@@ -233,6 +290,7 @@ async def test_the_drawing_follows_the_text_and_the_run(
 
     await rig.on(page.locator(".codelens-decoration a", has_text="Run").click())
     await rig.on(_holds(drawing, {"numbers": "", "doubled": "40, 42"}))
+    assert await _command(agent, "taskStatus") == 0
     fired = drawing.locator(".transition.fired")
     await rig.on(expect(fired).to_have_attribute("data-id", "double"))
 
@@ -250,6 +308,15 @@ async def _command(agent: VSCodeRuntime, name: str, *arguments: Any) -> Any:
     """One of the test extension's; its result."""
     seen: Any = await agent.act(VscodeCommand(f"testmodel.{name}", arguments))
     return seen.result
+
+
+async def _debugged(agent: VSCodeRuntime) -> list[dict[str, Any]]:
+    """What was said in debug sessions; all that the adapter said is valid by the protocol."""
+    said: list[dict[str, Any]] = await _command(agent, "debugged")
+    for message in said:
+        if message["type"] != "request":
+            validate(message)
+    return said
 
 
 def _calls(asked: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:

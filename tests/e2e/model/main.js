@@ -1,5 +1,5 @@
 // A language model for tests: it adds, counts, repeats what it was told before, and refuses. And a
-// look at debug sessions: what is said in them, and which breakpoints there are.
+// look at what only extensions see: what is said in debug sessions, and how tasks end.
 const vscode = require("vscode");
 
 function activate(context) {
@@ -12,8 +12,9 @@ function activate(context) {
         provideTokenCount: () => 1,
     };
     const said = [];
-    const told = ({ type, event, command, arguments: given, body }) =>
-        said.push(type === "event" ? { event, body } : { [type]: command, given, body });
+    const told = (message) => said.push(message);
+    const statuses = [];
+    const ended = new vscode.EventEmitter();
     context.subscriptions.push(
         vscode.debug.registerDebugAdapterTrackerFactory("evolve", {
             createDebugAdapterTracker: () => ({
@@ -23,6 +24,18 @@ function activate(context) {
         }),
         // All that was said since the last time.
         vscode.commands.registerCommand("testmodel.debugged", () => said.splice(0)),
+        vscode.tasks.onDidEndTaskProcess(({ exitCode }) => {
+            statuses.push(exitCode);
+            ended.fire();
+        }),
+        // The exit status of the task that ended next after the last time.
+        vscode.commands.registerCommand("testmodel.taskStatus", async () => {
+            if (!statuses.length) await new Promise((resolve) => ended.event(resolve));
+            return statuses.shift();
+        }),
+        vscode.commands.registerCommand("testmodel.set", (name, value) =>
+            vscode.workspace.getConfiguration().update(name, value, true),
+        ),
         vscode.commands.registerCommand("testmodel.addBreakpoint", (path, line) => {
             const at = new vscode.Location(vscode.Uri.file(path), new vscode.Position(line - 1, 0));
             vscode.debug.addBreakpoints([new vscode.SourceBreakpoint(at)]);
