@@ -45,7 +45,7 @@ async def shows_after(page: Page, wanted: dict[str, str]) -> None:
     text = json.dumps([list(each) for each in wanted.items()], separators=(",", ":"))
     frames = "while (shown() !== wanted) await new Promise(requestAnimationFrame);"
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             await page.evaluate(f"async (wanted) => {{ {_SHOWN} {frames} }}", text)
     except TimeoutError:
         seen = await page.evaluate(f"() => {{ {_SHOWN} return shown(); }}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -61,6 +62,7 @@ def server(rig: Rig, directory: Path, told: Path) -> Iterator[CodeServer]:
         "bascule.allowedCommands": ["workbench.action.*", "undo", "evolve.runNet"],
         "evolve.runBridge.allowedCommands": ["testmodel.*", "workbench.action.closeAllEditors"],
         "chat.disableAIFeatures": True,
+        "terminal.integrated.gpuAcceleration": "off",  # so that its text is in the page
     }
     environment = {"TOLD": str(told), "PYTHONPATH": str(SOURCES)}
     server = rig.wait(rig.serve("bridged", settings, environment, [MODEL]))
@@ -423,6 +425,9 @@ def _until_refused(endpoint: Endpoint) -> None:
 
 async def _open_terminal(page: Page, told: Path) -> Endpoint:
     await run_command(page, _OPEN_TERMINAL)
+    # What is typed before goes to the terminal that was there.
+    rows = page.locator(".terminal-wrapper.active .xterm-rows")
+    await expect(rows).to_have_text(re.compile(r"^[^$#]*[$#]\s*$"))
     reading = asyncio.create_task(asyncio.to_thread(told.read_text))
     names = ("ADDR", "TOKEN", "SESSION")
     values = "\\n".join(f"$EVOLVE_RUN_BRIDGE_{name}" for name in names)

@@ -245,14 +245,14 @@ async def test_what_is_wrong_is_told_while_it_is_typed(
     net.write_text(SUMS.replace("{source: numbers}", "{source: numbres}"))
     await _open(agent, net)
     error = page.locator(".squiggly-error")
-    await rig.on(expect(error).to_be_visible(timeout=20_000))
+    await rig.on(expect(error).to_be_visible())
 
     await rig.on(run_command(page, "View: Focus Problems"))
     problems = page.locator(".markers-panel")
     await rig.on(expect(problems).to_contain_text("numbres"))
     await rig.on(_replace(page, "numbres", "numbers"))
 
-    await rig.on(expect(problems).not_to_contain_text("numbres", timeout=20_000))
+    await rig.on(expect(problems).not_to_contain_text("numbres"))
     assert "numbres" in net.read_text()
 
 
@@ -284,9 +284,9 @@ async def test_the_drawing_follows_the_text_and_the_run(
     await rig.on(_holds(drawing, {"numbers": "20, 21", "doubled": ""}))
 
     await rig.on(_replace(page, "id: doubled", "id: twofold"))
-    await rig.on(expect(drawing.locator("#note")).to_be_visible(timeout=20_000))
+    await rig.on(expect(drawing.locator("#note")).to_be_visible())
     await rig.on(page.keyboard.press("Control+z"))
-    await rig.on(expect(drawing.locator("#note")).to_be_hidden(timeout=20_000))
+    await rig.on(expect(drawing.locator("#note")).to_be_hidden())
 
     await rig.on(page.locator(".codelens-decoration a", has_text="Run").click())
     await rig.on(_holds(drawing, {"numbers": "", "doubled": "40, 42"}))
@@ -335,18 +335,18 @@ def _toast(page: Page, text: str) -> Any:
 async def _prints(page: Page, *texts: str) -> None:
     rows = page.locator(".terminal-wrapper.active .xterm-rows")
     for text in texts:
-        await expect(rows).to_contain_text(text, timeout=30_000)
+        await expect(rows).to_contain_text(text)
 
 
 async def _logs(page: Page, *texts: str) -> None:
     console = page.locator(".repl")
     for text in texts:
-        await expect(console).to_contain_text(text, timeout=30_000)
+        await expect(console).to_contain_text(text)
 
 
 async def _is_halted(page: Page, line: int) -> None:
-    await expect(page.locator(".debug-toolbar")).to_be_visible(timeout=30_000)
-    await expect(page.locator(".debug-top-stack-frame-line").first).to_be_visible(timeout=30_000)
+    await expect(page.locator(".debug-toolbar")).to_be_visible()
+    await expect(page.locator(".debug-top-stack-frame-line").first).to_be_visible()
     await expect(page.locator("#status\\.editor\\.selection")).to_contain_text(f"Ln {line},")
 
 
@@ -378,4 +378,4 @@ async def _replace(page: Page, old: str, new: str) -> None:
 async def _holds(drawing: FrameLocator, tokens: dict[str, str]) -> None:
     for place, text in tokens.items():
         shown = drawing.locator(f".place[data-id={place}] .tokens")
-        await expect(shown).to_have_text(text, timeout=20_000)
+        await expect(shown).to_have_text(text)
