@@ -19,7 +19,6 @@ from bascule.wire.errors import error_from_wire
 
 from .messages import LONGEST
 from .settings import LocalSettings
-from .warden import DESCRIPTOR
 
 OnStage = Callable[[str], None]
 
@@ -56,10 +55,7 @@ async def warden_child(settings: LocalSettings) -> tuple[socket.socket, asyncio.
 
 
 def _command(link: socket.socket) -> list[str]:
-    """Through a shell that puts the link where the warden looks for it."""
-    module = f"{__package__}.warden"
-    script = f'exec {DESCRIPTOR}<&{link.fileno()}; exec "$0" "$@"'
-    return ["/bin/sh", "-c", script, sys.executable, "-P", "-m", module]
+    return [sys.executable, "-P", "-m", f"{__package__}.warden", str(link.fileno())]
 
 
 class WardenClient(Closable):

@@ -63,10 +63,13 @@ class View:
             *("--cap-drop", "ALL"),
             *_system(),
             *_scratch(),
-            *(word for seen, there in sorted(self.read_only.items()) for word in _ro(there, seen)),
-            *("--bind", self.run_dir, RUN_DIR, "--bind", self.state, STATE_DIR),
-            *("--bind", self.home, HOME, "--bind", self.workspace, WORKSPACE),
+            *_shown("--ro-bind", self.read_only),
+            *_shown("--bind", self._own()),
         ]
+
+    def _own(self) -> Mapping[str, str]:
+        own = {RUN_DIR: self.run_dir, STATE_DIR: self.state}
+        return own | {HOME: self.home, WORKSPACE: self.workspace}
 
     def files(self) -> Mapping[str, str]:
         """Small files of the sandbox's own, with what is in them."""
@@ -103,17 +106,17 @@ def outermost(paths: Iterable[Path]) -> Sequence[Path]:
 
 
 def _system() -> list[str]:
-    words = _ro("/usr", "/usr")
+    words, shown = [], {"/usr": "/usr"}
     for name in _TOP:
         top = Path("/", name)
         if top.is_symlink():
             words += ["--symlink", str(top.readlink()), str(top)]
         elif top.is_dir():
-            words += _ro(str(top), str(top))
+            shown[str(top)] = str(top)
     for path in ("/opt", "/sys/devices/system/cpu", *(f"/etc/{name}" for name in _ETC)):
         if Path(path).exists():
-            words += _ro(os.path.realpath(path), path)
-    return words
+            shown[path] = os.path.realpath(path)
+    return words + _shown("--ro-bind", shown)
 
 
 def _scratch() -> list[str]:
@@ -124,5 +127,12 @@ def _scratch() -> list[str]:
     return words
 
 
-def _ro(there: str, seen: str) -> list[str]:
-    return ["--ro-bind", there, seen]
+def _shown(how: str, places: Mapping[str, str]) -> list[str]:
+    """By where each is seen. Bubblewrap makes what is above them for itself alone, so we do it."""
+    above = {parent for seen in places for parent in Path(seen).parents if parent != Path("/")}
+    words = []
+    for parent in sorted(above):
+        words += ["--perms", "0755", "--dir", str(parent)]
+    for seen, there in sorted(places.items()):
+        words += [how, there, seen]
+    return words

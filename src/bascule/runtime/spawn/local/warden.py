@@ -1,9 +1,10 @@
 """The warden: the small process that has the rights sandboxes need, so that the hub has none.
 
-`python -P -m bascule.runtime.spawn.local.warden [SOCKET]` with `LocalSettings` as one line of JSON
-on standard input. It answers the questions in `_DOES` and no others, for sessions in the
-directories it was told of and no others. Without SOCKET it serves descriptor 3 until that closes;
-with it, whoever of `hub_uid` connects there, until SIGTERM. Sandboxes outlive it.
+`python -P -m bascule.runtime.spawn.local.warden PLACE` with `LocalSettings` as one line of JSON on
+standard input. It answers the questions in `_DOES` and no others, for sessions in the directories
+it was told of and no others. PLACE is a descriptor of a connected socket, served until that
+closes, or the path of a socket to listen on: whoever is `hub_uid` may ask there, until SIGTERM.
+Sandboxes outlive it.
 """
 
 from __future__ import annotations
@@ -31,8 +32,6 @@ from .sandboxes import Sandboxes
 from .settings import LocalSettings
 
 logger = logging.getLogger(__name__)
-
-DESCRIPTOR: Final = 3
 
 Tell = Callable[[Mapping[str, Any]], None]
 _Do = Callable[[Sandboxes, Mapping[str, Any], Callable[[str], None]], Awaitable[Any]]
@@ -220,12 +219,12 @@ def _listening(path: Path, settings: LocalSettings) -> socket.socket:
 def main() -> None:
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     settings = LocalSettings.from_json(sys.stdin.buffer.readline())
-    if len(sys.argv) > 1:
-        place = _listening(Path(sys.argv[1]), settings)
-    else:
-        place = socket.socket(fileno=DESCRIPTOR)
+    if sys.argv[1].isdigit():
+        place = socket.socket(fileno=int(sys.argv[1]))
         place.set_inheritable(False)
-    asyncio.run(serve(settings, place, is_listening=len(sys.argv) > 1))
+    else:
+        place = _listening(Path(sys.argv[1]), settings)
+    asyncio.run(serve(settings, place, is_listening=not sys.argv[1].isdigit()))
 
 
 if __name__ == "__main__":
