@@ -119,6 +119,7 @@ def _become_sandbox(order: Order) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         os.dup2(order.given["log"], 1)
         os.dup2(order.given["log"], 2)
+        _tell(order, {"fork": os.getpid()})
         for procs in order.cgroups:
             with open(procs, "w") as file:  # noqa: PTH123
                 file.write("0")
@@ -126,7 +127,7 @@ def _become_sandbox(order: Order) -> NoReturn:
         server = os.fork()
         if server == 0:
             _serve(order, holds)
-        _tell(order, {"pid": server})
+        _tell(order, {"server": server})
     except BaseException:  # noqa: BLE001  # the edge of a process; the log has it
         traceback.print_exc()
         sys.stderr.flush()
@@ -161,6 +162,7 @@ def _isolate(order: Order) -> list[int]:
     os.close(answers)
     inside = int(json.loads(os.read(told, 4096))["child-pid"])
     os.close(told)
+    _tell(order, {"first": inside})
     holds = [life]
     if order.network:
         holds.append(_connect(order, inside))
@@ -221,7 +223,7 @@ def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
     be_called("sandbox")
     status = 1
     try:
-        session.main(on_started=lambda _: _tell(order, {"ready": True}, last=True))
+        session.main(on_started=lambda _: _be_ready(order))
         status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else 1
@@ -232,12 +234,20 @@ def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
         os._exit(status)
 
 
-def _tell(order: Order, what: Mapping[str, Any], *, last: bool = False) -> None:
-    """Nobody may be listening any more; a server goes on all the same."""
-    with contextlib.suppress(BrokenPipeError):
-        os.write(order.given["result"], json.dumps(what).encode() + b"\n")
-    if last:
-        os.close(order.given["result"])
+def _be_ready(order: Order) -> None:
+    """Say that we answer; or end, if whoever ordered us has gone, or wants us no more."""
+    with socket.socket(fileno=order.given["result"]) as link:
+        try:
+            link.recv(1, socket.MSG_DONTWAIT)
+        except BlockingIOError:  # it is open, and nothing was said: that is the way it should be
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                _tell(order, {"ready": True})
+                return
+    os._exit(0)
+
+
+def _tell(order: Order, what: Mapping[str, Any]) -> None:
+    os.write(order.given["result"], json.dumps(what).encode() + b"\n")
 
 
 def _in_memory(text: str) -> int:

@@ -231,7 +231,7 @@ class Preparing:
 
     def _readable(self) -> list[Path]:
         given = {*view.python_paths(), *self.settings.visible}
-        return list(view.outermost(path for path in given if path.exists()))
+        return list(view.outermost(path for path in given if os.access(path, os.R_OK)))
 
 
 def ensure_id(session_id: str) -> None:

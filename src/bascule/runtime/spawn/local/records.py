@@ -33,6 +33,8 @@ class Record:
     run_dir: str
     is_isolated: bool
     egress: Egress
+    namespace: int = 0
+    """The PID namespace it has; 0: none, or it is not known yet."""
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -65,8 +67,12 @@ class Records:
         descriptor = self._lock(record.session_id, os.O_CREAT)
         if descriptor is not None:
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, record.to_json(), 0)
+            self.write(record, descriptor)
         return descriptor
+
+    def write(self, record: Record, descriptor: int) -> None:
+        """What is newly known; it never gets shorter, so there is no moment without a record."""
+        os.pwrite(descriptor, record.to_json(), 0)
 
     def held(self, session_id: SessionId) -> Held | None:
         """None: no sandbox of that session lives, whether or not there is a record."""

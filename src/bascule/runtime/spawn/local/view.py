@@ -95,8 +95,13 @@ def python_paths() -> Sequence[Path]:
     """Where this very Python and what it has loaded, or may yet load, come from."""
     found = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix)}
     found.add(Path(os.path.realpath(sys.executable)).parent.parent)
-    found.update(Path(entry) for entry in sys.path if entry and Path(entry).is_dir())
-    return outermost(path for path in found if not path.is_relative_to("/usr"))
+    found.update(Path(entry) for entry in sys.path if entry)
+    return outermost(path for path in found if not path.is_relative_to("/usr") and _is_dir(path))
+
+
+def _is_dir(path: Path) -> bool:
+    """Also where we may not look, and it might as well not be there."""
+    return os.path.isdir(path)  # noqa: PTH112  # which answers, where `Path` raises
 
 
 def outermost(paths: Iterable[Path]) -> Sequence[Path]:
