@@ -27,6 +27,7 @@ def _listed(value: object) -> object:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int | None, Field(ge=0)]
 Bytes = Annotated[int, Field(ge=1024)]
 
 
@@ -39,6 +40,7 @@ class HubFile(BaseModel):
     port: Annotated[int, Field(ge=0, le=65535)] = 8300
     public_url: Annotated[str, Field(pattern=r"^(https?://[^/\s]+/?)?$")] = ""
     state_dir: Path | None = None
+    database_url: str = Field("", repr=False)
     allowed_hosts: Names = ()
     allowed_origins: Names = ()
     max_body: Bytes = 32 << 20
@@ -47,6 +49,11 @@ class HubFile(BaseModel):
     probe_timeout: Seconds = 3.0
     forget_after: Seconds = 300.0
     stop_grace: Seconds = 5.0
+    max_sessions: Count = 1000
+    max_sessions_per_owner: Count = None
+    max_running: Count = 200
+    max_running_per_owner: Count = None
+    max_memory: Bytes | None = None
     log_format: Literal["text", "json"] = "text"
 
     def state(self) -> Path:

@@ -24,7 +24,7 @@ from .registry import Registry
 from .replies import App, Receive, Scope, Send
 from .settings import HubSettings
 from .sockets import Sockets
-from .sqlite import DATABASE, SqliteStore
+from .store import Store
 from .switchboard import Switchboard
 from .tokens import Tokens
 
@@ -47,8 +47,7 @@ class Hub(Closable):
         self._settings = settings
         self._socket = sock
         self._port = settings.port
-        database = None if settings.state_dir is None else settings.state_dir / DATABASE
-        self._store = SqliteStore(database)
+        self._store = _store(settings)
         self.tokens = Tokens(self._store, settings.admin_token)
         self._registry = Registry()
         self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._count)
@@ -152,6 +151,13 @@ async def serve(settings: HubSettings, *, on_started: Callable[[Hub], None] | No
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
+
+
+def _store(settings: HubSettings) -> Store:
+    from .database.address import database_address
+    from .database.store import SqlStore  # SQLAlchemy takes its time to load
+
+    return SqlStore(database_address(settings.database_url, settings.state_dir))
 
 
 def _join(sockets: App, api: App) -> App:

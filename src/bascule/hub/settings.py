@@ -18,7 +18,9 @@ class HubSettings:
     public_url: str = ""
     """The address people and windows use, behind every address the hub prints. Empty: its own."""
     state_dir: Path | None = None
-    """Where tokens and window keys are kept. None: nowhere; they end with the hub."""
+    """Where tokens, window keys and sessions are kept. None: nowhere; they end with the hub."""
+    database_url: str = field(default="", repr=False)
+    """A database in place of a file in `state_dir`: `postgresql://user:password@host/name`."""
     allowed_hosts: tuple[str, ...] = ()
     """Names of this hub in a `Host` header, besides loopback's, `host` and that of `public_url`;
     `*`: any."""
@@ -45,3 +47,11 @@ class HubSettings:
     keep_alive: float = 75.0
     stop_grace: float = 5.0
     """Time that answers under way are given when the hub stops."""
+    max_sessions: int | None = 1000
+    """Sessions there may be, running or not. None, here as in the next: any number."""
+    max_sessions_per_owner: int | None = None
+    max_running: int | None = 200
+    """Sessions that may have a sandbox, paused ones too."""
+    max_running_per_owner: int | None = None
+    max_memory: int | None = None
+    """Bytes that the limits of running sessions may add up to."""
