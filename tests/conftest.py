@@ -82,6 +82,8 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     *((f"io.{call}.write", "cli/run.py", "write") for call in ("TextIOWrapper", "BufferedWriter")),
     # /dev/null, for the child's output.
     ("os.open", "runtime/child.py", "start"),
+    # Once per new connection: a socket's name is looked up, nothing is read.
+    ("os.open", "hub/proxy/upstream.py", "_connect_socket"),
     # A frame is small beside the socket's buffer, and the keeper always reads.
     *(
         (f"socket.socket.{call}", "sandbox/shell/keeper.py", "_send")
