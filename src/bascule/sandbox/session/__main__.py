@@ -7,7 +7,6 @@ A spawner starts it inside whatever holds the session (a namespace, a container)
 
 from __future__ import annotations
 
-import socket
 import sys
 from pathlib import Path
 
@@ -17,7 +16,9 @@ from bascule.sandbox.server.serve import serve
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.sandbox.shell.settings import ShellSettings
 
+from .annex import SessionAnnex
 from .launch import Launch
+from .ports import unix_listener
 
 SOCKET = "sandbox.sock"
 """The action server's, in `run_dir`."""
@@ -25,24 +26,16 @@ SOCKET = "sandbox.sock"
 
 def main() -> None:
     launch = Launch.from_json(sys.stdin.buffer.readline())
+    annex = SessionAnnex(launch)
     shells = ShellSettings(
         working_dir=Path(launch.working_dir),
-        env=launch.environment,
+        env={**annex.prepare(), **launch.environment},
         kind=launch.shells,
         state_dir=Path(launch.state_dir, "shells") if launch.shells == "tmux" else None,
     )
     server = ServerSettings(key=launch.key)
-    uvloop.run(serve(server, SandboxSettings(shells=shells), sock=_listening(launch.run_dir)))
-
-
-def _listening(run_dir: str) -> socket.socket:
-    """The socket, in place of one that an earlier sandbox left; its group may connect."""
-    path = Path(run_dir, SOCKET)
-    path.unlink(missing_ok=True)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.bind(str(path))
-    path.chmod(0o660)
-    return sock
+    sock = unix_listener(Path(launch.run_dir, SOCKET))
+    uvloop.run(serve(server, SandboxSettings(shells=shells), sock=sock, annex=annex))
 
 
 if __name__ == "__main__":
