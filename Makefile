@@ -16,15 +16,15 @@ editor: ## install the VS Code for the browser that `make run` opens (800 MB, on
 run: ## set up, then a sandbox with a prompt, and VS Code in the browser (bascule up)
 	@scripts/run $(ARGS)
 
-test: ## set up, check, then all tests but those in a real VS Code
+test: ## set up, check, then all tests, the last of them in a real VS Code
 	@scripts/test $(ARGS)
 
 test-fast: ## set up, then the tests that finish while you look
 	@scripts/test -m "not slow and not editor" $(ARGS)
 
 test-editor: ## set up, then the tests in a real VS Code in a real browser
-	@scripts/editor --with-browser
-	@scripts/test -m editor $(ARGS)
+	@scripts/setup
+	@scripts/test-editor $(ARGS)
 
 check: ## formatters, linters, strict types, import directions, version
 	@scripts/check

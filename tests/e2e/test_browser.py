@@ -32,14 +32,18 @@ async def test_a_page_is_read_and_shown(runtime: VSCodeRuntime, pages: PageServe
     assert await asyncio.to_thread(pages.wait_for, "/next", 2, 30)
 
 
-async def test_it_acts_in_the_page_beside(runtime: VSCodeRuntime, pages: PageServer) -> None:
-    assert {"browse", "browse_interactive"} <= runtime.capabilities
+async def test_it_acts_in_the_page_beside(
+    rig: Rig, vscode_window: EditorWindow, runtime: VSCodeRuntime, pages: PageServer
+) -> None:
     page = await runtime.browse_interactive(f"goto('{pages.url}/form')")
     assert isinstance(page, BrowserOutput)
     after = await runtime.browse_interactive(f"click('{bid(page, 'Press')}')")
 
     assert isinstance(after, BrowserOutput)
     assert "Pressed 1" in after.content
+    # A window knows that it has a browser some time after it came.
+    async with VSCodeRuntime(rig.url, await rig.agent_token(), window=vscode_window.id) as later:
+        assert {"browse", "browse_interactive"} <= later.capabilities
 
 
 async def test_pages_do_not_reach_the_hub(rig: Rig, runtime: VSCodeRuntime) -> None:

@@ -24,6 +24,7 @@ import {
   findEnd,
   findMark,
   heldBack,
+  HIDDEN_PROMPT,
   initLine,
   isRefusal,
   KEY_NAME,
@@ -269,7 +270,7 @@ export class BashShell {
       {
         directory: this.settings.directory,
         cwd: this.directory,
-        env: { ...this.env, PWD: this.directory },
+        env: { ...this.env, PWD: this.directory, PS1: HIDDEN_PROMPT },
         ...this.size,
       },
       {
@@ -301,6 +302,7 @@ export class BashShell {
     if (ended.status !== undefined)
       throw new Failure("sandbox.start_failed", `bash ended at once, with status ${ended.status}`);
     this.hadLife = true;
+    bash.drain(); // what it printed until here is nobody's output
     this.isSettled = true;
   }
 

@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "shell": "Type commands into a sandbox's shell.",
     "attach": "Look into a sandbox's tmux shell and type into what runs there.",
     "serve": "Run the hub where VS Code windows and agents meet.",
+    "nginx": "Put nginx, with TLS, before the hub.",
     "token": "Show the hub's first token, or make others.",
     "editor": "Install the VS Code that `up` opens in a browser.",
     "schema": "Print the JSON Schema of every action and observation.",

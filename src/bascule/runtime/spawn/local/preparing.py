@@ -162,6 +162,8 @@ class Preparing:
             },
             shells=plan.shells,
             hub_socket=inside_hub,
+            session_id=plan.session_id,
+            is_isolated=isolated,
             egress_socket=""
             if not proxied
             else str(Path(view.EGRESS_DIR if isolated else egress, EGRESS_SOCKET)),
