@@ -33,13 +33,13 @@ def settings_in(place: Path, **others: object) -> LocalSettings:
 async def warden_of(uid: int, settings: LocalSettings, path: Path) -> AsyncIterator[Path]:
     """A warden that runs as `uid` and answers at `path`; ended with SIGTERM."""
     process = await asyncio.create_subprocess_exec(
-        *(_python(uid), "-P", "-m", "bascule.runtime.spawn.local.warden", str(path)),
+        *(python_for(uid), "-P", "-m", "bascule.runtime.spawn.local.warden", str(path)),
         stdin=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         user=uid,
         group=uid,
         extra_groups=[],
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": _packages()},
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": packages()},
     )
     assert process.stdin is not None
     assert process.stderr is not None
@@ -58,13 +58,13 @@ async def warden_of(uid: int, settings: LocalSettings, path: Path) -> AsyncItera
         await said
 
 
-def _packages() -> str:
+def packages() -> str:
     """Where ours come from, without the library of this very Python."""
     return ":".join(entry for entry in sys.path if entry and not entry.startswith(sys.base_prefix))
 
 
 @cache
-def _python(uid: int) -> str:
+def python_for(uid: int) -> str:
     """One that this user may run, with all that we have loaded; ours may be in our home."""
     for name in (sys.executable, "/usr/bin/python3"):
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
@@ -74,7 +74,7 @@ def _python(uid: int) -> str:
                 group=uid,
                 extra_groups=[],
                 capture_output=True,
-                env={"PYTHONPATH": _packages()},
+                env={"PYTHONPATH": packages()},
                 check=True,
                 cwd="/",
             )

@@ -7,6 +7,7 @@ after a sandbox that has ended removes the rest.
 from __future__ import annotations
 
 import os
+import pwd
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -130,7 +131,6 @@ class Preparing:
         return uid, uid
 
     def _hand_over(self, opened: Mapping[str, int], uid: int, gid: int) -> None:
-        group = self.settings.socket_gid
         if not self.machine.is_root:
             os.fchmod(opened["dir:run"], 0o700)
             return
@@ -140,7 +140,7 @@ class Preparing:
                 places.hand_over(
                     opened[name], uid, gid, lambda owner: owner in ours or owner in self.leases
                 )
-        os.fchown(opened["dir:run"], uid, os.getegid() if group is None else group)
+        os.fchown(opened["dir:run"], uid, _socket_gid(self.settings))
         os.fchmod(opened["dir:run"], 0o2770)
 
     def _launch(self, plan: SandboxPlan) -> Launch:
@@ -239,6 +239,17 @@ class Preparing:
 def ensure_id(session_id: str) -> None:
     if not _ID.fullmatch(session_id):
         raise InvalidRequest(f"{session_id!r} is no id of a session")
+
+
+def _socket_gid(settings: LocalSettings) -> int:
+    if settings.socket_gid is not None:
+        return settings.socket_gid
+    if settings.hub_uid is None:
+        return os.getegid()
+    try:
+        return pwd.getpwuid(settings.hub_uid).pw_gid
+    except KeyError:
+        return settings.hub_uid
 
 
 def _hub_view(run_dir: Path, hub_socket: Path, session_id: SessionId) -> dict[str, str]:

@@ -53,6 +53,7 @@ class Sandboxes(Closable):
         self._settings = settings
         self._zygote = Zygote()
         self._records = Records(settings.state_dir / "sandboxes")
+        self._leases = Leases(settings.leases_dir, settings.first_uid, settings.uid_count)
         self._logs = settings.state_dir / "logs"
         self._machine: Machine | None = None
         self._preparing: Preparing | None = None
@@ -64,11 +65,8 @@ class Sandboxes(Closable):
     async def open(self) -> None:
         """Look at the machine, find what runs, clear up what does not any more."""
         self._machine = await asyncio.to_thread(self._make_ready)
-        leases = Leases(
-            self._settings.state_dir / "uids", self._settings.first_uid, self._settings.uid_count
-        )
         self._preparing = Preparing(
-            self._settings, self._machine, self._records, leases, self._logs
+            self._settings, self._machine, self._records, self._leases, self._logs
         )
         await self._zygote.warm()
         await self.find()
@@ -96,6 +94,8 @@ class Sandboxes(Closable):
                     await self._fork(prepared)
                 finally:
                     prepared.close()
+                    if plan.session_id not in self._lives:
+                        self._leases.tidy(prepared.record.uid)
             return self._shown(self._lives[plan.session_id])
 
     async def running(self) -> Sequence[RunningSandbox]:
@@ -318,6 +318,8 @@ class Sandboxes(Closable):
             await self._clear_places(record)
         await self._clear_group(session_id)
         self._records.forget(session_id, descriptor)
+        if record is not None and self.machine.is_root:
+            self._leases.tidy(record.uid)
 
     async def _clear_places(self, record: Record) -> None:
         await self._clear_group(record.session_id)
