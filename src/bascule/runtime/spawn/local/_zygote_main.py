@@ -28,6 +28,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final, NoReturn
 
 from bascule.sandbox.session import __main__ as session
@@ -35,6 +36,13 @@ from bascule.sandbox.session import __main__ as session
 from .namespaces import adopt_orphans, be_called, become, enter, owner_of_network
 from .records import claim
 
+LOADED_LATE: Final = (
+    "encodings.idna",
+    "importlib.metadata",
+    "uvicorn.lifespan.off",
+    "uvicorn.protocols.websockets.websockets_sansio_impl",
+)
+"""What a server imports only when it starts: here it is once, not once for each sandbox."""
 MOST_BYTES: Final = 1 << 18
 MOST_DESCRIPTORS: Final = 16
 _ECHO: Final = b"."
@@ -71,6 +79,8 @@ def main(descriptor: int) -> None:
     signal.set_wakeup_fd(dies, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in LOADED_LATE:
+        import_module(name)
     gc.collect()
     gc.freeze()  # a collector that never looks at these never has them copied
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
