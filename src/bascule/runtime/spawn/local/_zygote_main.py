@@ -1,7 +1,7 @@
 """The zygote: a process that has everything a sandbox needs loaded, and forks one in milliseconds.
 
-`python -P -m bascule.runtime.spawn.local._zygote_main FD`. Over the socket FD it gets orders, one
-message each, with descriptors; for each it forks. The fork joins the session's cgroups, has
+`python -P -m bascule.runtime.spawn.local._zygote_main FD PARENT`. Over the socket FD come orders,
+one message each, with descriptors; for each it forks. The fork joins the session's cgroups, has
 bubblewrap make the namespaces and all that is seen in them, enters these and forks once more: that
 is the session's server, which shares with all others the memory of what was loaded here.
 
@@ -10,7 +10,8 @@ by us until there is a server, then by the server alone, and with `cat` the kern
 namespace: nothing in it can outlive the server, and no moment exists in which a `kill -9` of any
 process leaves something behind.
 
-What ends below us is told: `{"pid", "status"}`. When the socket closes we leave; servers stay.
+What ends below us is told: `{"pid", "status"}`. When the warden ends so do we, at once: an order
+that nobody waits for is not carried out. Servers stay.
 """
 
 from __future__ import annotations
@@ -31,18 +32,19 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
-from bascule.sandbox.session import __main__ as session
-
-from .namespaces import adopt_orphans, be_called, become, enter, owner_of_network
+from .namespaces import adopt_orphans, be_called, become, die_with, enter, owner_of_network
 from .records import claim
 
-LOADED_LATE: Final = (
+SERVER: Final = "bascule.sandbox.session.__main__"
+LOADED: Final = (
+    SERVER,
+    # What a server imports only when it starts.
     "encodings.idna",
     "importlib.metadata",
     "uvicorn.lifespan.off",
     "uvicorn.protocols.websockets.websockets_sansio_impl",
 )
-"""What a server imports only when it starts: here it is once, not once for each sandbox."""
+"""Here it is imported once, not once for each sandbox."""
 MOST_BYTES: Final = 1 << 18
 MOST_DESCRIPTORS: Final = 16
 _ECHO: Final = b"."
@@ -70,7 +72,9 @@ class Order:
     given: Mapping[str, int]
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, parent: int) -> None:
+    if not die_with(parent):
+        return
     adopt_orphans()
     be_called("zygote")
     link = socket.socket(fileno=descriptor)
@@ -79,7 +83,7 @@ def main(descriptor: int) -> None:
     signal.set_wakeup_fd(dies, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in LOADED_LATE:
+    for name in LOADED:
         import_module(name)
     gc.collect()
     gc.freeze()  # a collector that never looks at these never has them copied
@@ -99,8 +103,10 @@ def _obey(link: socket.socket) -> bool:
         return False
     data = json.loads(message)
     data["given"] = dict(zip(data["given"], descriptors, strict=True))
-    pid = os.fork()
+    zygote, pid = os.getpid(), os.fork()
     if pid == 0:
+        if not die_with(zygote):
+            os._exit(1)
         link.close()
         _become_sandbox(Order(**data))
     for each in descriptors:
@@ -233,7 +239,7 @@ def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
     be_called("sandbox")
     status = 1
     try:
-        session.main(on_started=lambda _: _be_ready(order))
+        import_module(SERVER).main(on_started=lambda _: _be_ready(order))
         status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else 1
@@ -274,4 +280,4 @@ def _with_numbers(word: str, given: Mapping[str, int]) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,6 +52,13 @@ class Preparing:
     records: Records
     leases: Leases
     logs: Path
+    system: Sequence[str] = field(init=False)
+    readable: Sequence[Path] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.system = view.system()
+        given = {*view.python_paths(), *self.settings.visible}
+        self.readable = view.outermost(path for path in given if os.access(path, os.R_OK))
 
     def prepare(self, plan: SandboxPlan) -> Prepared | None:
         """None: a sandbox of that session runs, or is being started. Raises what cannot be had."""
@@ -214,12 +221,13 @@ class Preparing:
         def source(name: str, path: Path) -> str:
             return f"@dir:{name}" if by_number else str(path)
 
-        read_only = {str(path): str(path) for path in self._readable()}
+        read_only = {str(path): str(path) for path in self.readable}
         if plan.egress.mode == "proxy":
             read_only[view.EGRESS_DIR] = str(egress_dir(self.settings.run_dir, plan.session_id))
         if plan.hub_socket is not None:
             read_only |= _hub_view(self.settings.run_dir, plan.hub_socket, plan.session_id)
         return view.View(
+            system=self.system,
             workspace=source("workspace", plan.folder or own / "workspace"),
             home=source("home", own / "home"),
             run_dir=source("run", plan.run_dir),
@@ -230,10 +238,6 @@ class Preparing:
             own_user=self.machine.own_user,
             resolver=_SLIRP_RESOLVER if is_open else "",
         )
-
-    def _readable(self) -> list[Path]:
-        given = {*view.python_paths(), *self.settings.visible}
-        return list(view.outermost(path for path in given if os.access(path, os.R_OK)))
 
 
 def ensure_id(session_id: str) -> None:

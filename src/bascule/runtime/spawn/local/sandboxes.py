@@ -65,8 +65,8 @@ class Sandboxes(Closable):
     async def open(self) -> None:
         """Look at the machine, find what runs, clear up what does not any more."""
         self._machine = await asyncio.to_thread(self._make_ready)
-        self._preparing = Preparing(
-            self._settings, self._machine, self._records, self._leases, self._logs
+        self._preparing = await asyncio.to_thread(
+            Preparing, self._settings, self._machine, self._records, self._leases, self._logs
         )
         await self._zygote.warm()
         await self.find()
@@ -159,12 +159,15 @@ class Sandboxes(Closable):
         known = set(self._records.ids())
         if self.machine.cgroups is not None:
             known |= {SessionId(name) for name in self.machine.cgroups.names()}
-        for session_id in known - set(self._lives):
+        if not (unknown := known - set(self._lives)):
+            return
+        firsts = await asyncio.to_thread(processes.firsts)
+        for session_id in unknown:
             turn = self._turns[session_id]
             if turn.locked():
                 continue
             async with turn:
-                await self._adopt(session_id)
+                await self._adopt(session_id, firsts)
                 if session_id not in self._lives:
                     await self._clear(session_id)
 
@@ -217,7 +220,8 @@ class Sandboxes(Closable):
                     if (news := await birth.news()) is None:
                         raise ProcessLookupError
                     known |= news
-            self._watch(self._completed(prepared, known.get("first", 0)), known["server"])
+            first = known.get("first", 0)
+            self._watch(self._completed(prepared, first), known["server"], first)
         except (TimeoutError, ProcessLookupError) as error:
             said = await self.last_words(session_id, _CAUSE)
             how = f"did not answer in {self._settings.start_timeout:g} seconds"
@@ -249,19 +253,20 @@ class Sandboxes(Closable):
 
     # Watching --------------------------------------------------------------------------
 
-    async def _adopt(self, session_id: SessionId) -> None:
-        """Watch it if it runs."""
+    async def _adopt(self, session_id: SessionId, firsts: Mapping[int, int] | None = None) -> None:
+        """Watch it if it runs. `firsts` is looked up once by whoever adopts many."""
         ensure_id(session_id)
         if session_id in self._lives:
             return
         held = await asyncio.to_thread(self._records.held, session_id)
         if held is not None and held.pid is not None:
+            if firsts is None:
+                firsts = await asyncio.to_thread(processes.firsts)
             with contextlib.suppress(ProcessLookupError):  # it has ended between the two
-                self._watch(held.record, held.pid)
+                self._watch(held.record, held.pid, firsts.get(held.record.namespace, 0))
 
-    def _watch(self, record: Record, pid: int) -> None:
+    def _watch(self, record: Record, pid: int, first: int) -> None:
         server = Process(pid)
-        first = processes.first_in(record.namespace)
         watching = asyncio.create_task(self._until_ended(record.session_id))
         self._watchers.add(watching)
         watching.add_done_callback(self._watchers.discard)

@@ -40,6 +40,8 @@ _ETC: Final = (
 class View:
     """The directories of one session on the host, each named as bubblewrap is to name it."""
 
+    system: Sequence[str]
+    """What `system` says, the same for all sessions."""
     workspace: str
     home: str
     run_dir: str
@@ -61,7 +63,7 @@ class View:
             *(["--unshare-net"] if self.own_network else []),
             *(["--unshare-user"] if self.own_user else []),
             *("--cap-drop", "ALL"),
-            *_system(),
+            *self.system,
             *_scratch(),
             *_shown("--ro-bind", self.read_only),
             *_shown("--bind", self._own()),
@@ -110,7 +112,8 @@ def outermost(paths: Iterable[Path]) -> Sequence[Path]:
     return sorted(path for path in given if not given.intersection(path.parents))
 
 
-def _system() -> list[str]:
+def system() -> Sequence[str]:
+    """Arguments that show what is installed here. Looks at some fifty files."""
     words, shown = [], {"/usr": "/usr"}
     for name in _TOP:
         top = Path("/", name)

@@ -116,7 +116,8 @@ class Zygote(Closable):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", f"{__package__}._zygote_main", str(theirs.fileno())),
+                *(sys.executable, "-P", "-m", f"{__package__}._zygote_main"),
+                *(str(theirs.fileno()), str(os.getpid())),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
