@@ -21,7 +21,11 @@ OPEN_PATHS: Final = frozenset({"/health", "/docs", "/openapi.json"})
 PAIRING: Final = "/api/vscode/pair/"
 """Below it a pairing code stands in for the token."""
 
+ARCHIVES: Final = "/api/archives"
+"""Where bodies are bytes, and larger."""
+
 _BODIES: Final = frozenset({b"application/json"})
+_BYTES: Final = frozenset({b"application/octet-stream"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared with, never bound
 
 
@@ -37,6 +41,7 @@ class Guard:
         self._tokens = tokens
         self._names = Names(settings)
         self._max_body = settings.max_body
+        self._max_archive = settings.max_archive
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -48,7 +53,7 @@ class Guard:
             path: str = scope["path"]
             if path not in OPEN_PATHS and not path.startswith(PAIRING):
                 scope[IDENTITY] = await self._identify(headers)
-            receive = self._bounded(headers, receive)
+            receive = self._bounded(path, headers, receive)
             await self._app(scope, receive, send)
         except Refused as refused:
             await send_error(scope, send, refused.error, refused.status)
@@ -63,16 +68,18 @@ class Guard:
             raise Refused(401, AccessDenied(f"The token in `Authorization: Bearer` {said}"))
         return identity
 
-    def _bounded(self, headers: dict[bytes, bytes], receive: Receive) -> Receive:
+    def _bounded(self, path: str, headers: dict[bytes, bytes], receive: Receive) -> Receive:
+        is_archive = path == ARCHIVES
+        kinds, limit = (_BYTES, self._max_archive) if is_archive else (_BODIES, self._max_body)
         kind = headers.get(b"content-type")
-        if kind is not None and kind.partition(b";")[0].strip().lower() not in _BODIES:
+        if kind is not None and kind.partition(b";")[0].strip().lower() not in kinds:
             raise Refused(
                 415, InvalidRequest(f"A body of type {kind.decode('latin-1')!r} is not taken here")
             )
         declared = headers.get(b"content-length")
-        if declared is not None and int(declared) > self._max_body:
-            raise _too_large(self._max_body)
-        return _counted(receive, self._max_body)
+        if declared is not None and int(declared) > limit:
+            raise _too_large(limit)
+        return _counted(receive, limit)
 
 
 class Names:
