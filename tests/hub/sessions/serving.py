@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bascule.core.contracts import Spawner
+from bascule.core.sessions import SessionId
+from bascule.hub import Identity
 from bascule.link.sse import EventReader
 from bascule.runtime.spawn.plain import PlainSpawner
 from bascule.wire import from_json
@@ -23,6 +26,15 @@ class SessionPlace(Place):
         self.directory = directory
         super().__init__(directory, spawners=self._make, **settings)
 
+    @property
+    def identity(self) -> Identity:
+        """An admin of this hub."""
+        return Identity(name="admin", owner="admin", scope="admin")
+
+    @staticmethod
+    def session(text: str) -> SessionId:
+        return SessionId(text)
+
     def _make(self) -> Mapping[str, Spawner]:
         return {"plain": self.spawner()}
 
@@ -32,7 +44,7 @@ class SessionPlace(Place):
 
 @asynccontextmanager
 async def place(**settings: Any) -> AsyncIterator[SessionPlace]:
-    directory = Path(tempfile.mkdtemp(prefix="bsc-"))
+    directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bsc-"))
     made = SessionPlace(directory, **settings)
     try:
         async with made:
@@ -42,7 +54,7 @@ async def place(**settings: Any) -> AsyncIterator[SessionPlace]:
         await spawner.open()
         for each in await spawner.running():
             await spawner.stop(each.session_id, grace=0)
-        shutil.rmtree(directory)
+        await asyncio.to_thread(shutil.rmtree, directory)
 
 
 class Asker(Client):
