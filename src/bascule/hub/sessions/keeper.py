@@ -102,12 +102,19 @@ class Keeper:
     def is_busy(self, session_id: SessionId) -> bool:
         return session_id in self._starts or self.turns[session_id].locked()
 
-    async def all_running(self) -> dict[SessionId, RunningSandbox]:
+    async def all_running(self) -> tuple[dict[SessionId, RunningSandbox], set[str]]:
+        """Every sandbox there is, and the kinds of spawner that cannot tell at present."""
         found: dict[SessionId, RunningSandbox] = {}
+        silent = set(self.unusable)
         for kind, spawner in self._spawners.items():
-            if kind not in self.unusable:
+            if kind in silent:
+                continue
+            try:
                 found |= {each.session_id: each for each in await spawner.running()}
-        return found
+            except BasculeError as error:
+                logger.warning("%s cannot tell what runs: %s", kind, error.message)
+                silent.add(kind)
+        return found, silent
 
     async def line(self, session_id: SessionId) -> Inside:
         if session_id not in self._lines:

@@ -7,12 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from bascule.core.errors import (
-    InvalidState,
-    LinkError,
-    NoSuchSandbox,
-    NoSuchSession,
-)
+from bascule.core.errors import BasculeError
 from bascule.core.sessions import RunningSandbox, SessionId
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
@@ -78,14 +73,17 @@ class Looking:
                 logger.exception("a look at the sessions failed; the next comes as planned")
 
     async def _repair_all(self) -> None:
-        # Rows first: what is created after this is not yet among the sandboxes either.
-        rows = [row for row in self._book.all() if row.spec.spawner not in self._keeper.unusable]
-        running = await self._keeper.all_running()
-        ids = {row.id for row in self._book.all()} | set(running)
+        running, silent = await self._keeper.all_running()
+        rows = self._book.all()
+        ids = {row.id for row in rows} | set(running)
         busy = {each for each in ids if self._keeper.is_busy(each)}
-        busy |= {row.id for row in self._book.all()} - {row.id for row in rows}
+        busy |= {row.id for row in rows if row.spec.spawner in silent}
         for needed in repairs(rows, running, busy):
-            await self._repair(needed, running)
+            try:
+                await self._repair(needed, running)
+            except BasculeError as error:
+                what = "session %s cannot be put right (%s) now: %s"
+                logger.warning(what, needed.session_id, needed.repair, error.message)
 
     async def _repair(self, needed: Needed, running: Mapping[SessionId, RunningSandbox]) -> None:
         session_id = needed.session_id
@@ -119,8 +117,8 @@ class Looking:
                 case "stop":
                     await self._book.note(None, row, "stop")
                     await self._keeper.stop(row.id)
-        except (LinkError, NoSuchSandbox, NoSuchSession, InvalidState) as error:
-            logger.debug("session %s could not be looked at: %s", row.id, error.message)
+        except BasculeError as error:  # it may be ending just now; the next look tells
+            logger.info("session %s could not be looked at: %s", row.id, error.message)
 
     async def _measured(self, row: SessionRow) -> SessionRow:
         activity = await (await self._keeper.line(row.id)).activity()

@@ -14,7 +14,7 @@ BEFORE: Final[Mapping[SessionState, frozenset[SessionState]]] = {
     "paused": frozenset({"ready"}),
     "stopping": frozenset({"starting", "ready", "paused", "stopping", "stopped", "failed"}),
     "stopped": frozenset({"stopping"}),
-    "failed": frozenset({"starting", "ready", "paused", "stopping"}),
+    "failed": frozenset({"starting", "ready", "paused"}),
 }
 """The states from which each is reached. `starting` is also where a session begins, and `stopping`
 is reached from everywhere, since a session that is removed goes through it."""
