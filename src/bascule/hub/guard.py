@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Awaitable, Callable
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -29,6 +30,24 @@ _BYTES: Final = frozenset({b"application/octet-stream"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared with, never bound
 
 
+Identify = Callable[[dict[bytes, bytes]], Awaitable[Identity]]
+"""Tells by a request's headers whom it comes from, or raises `Refused`."""
+
+
+def by_token(tokens: Tokens) -> Identify:
+    async def identify(headers: dict[bytes, bytes]) -> Identity:
+        kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        identity = None
+        if kind.lower() == "bearer" and token:
+            identity = await tokens.identify(token.strip())
+        if identity is None:
+            said = "is unknown or has expired" if token else "is missing"
+            raise Refused(401, AccessDenied(f"The token in `Authorization: Bearer` {said}"))
+        return identity
+
+    return identify
+
+
 class Guard:
     """Lets a request on only with a token, under a name of this hub, and not from a foreign page.
 
@@ -36,9 +55,9 @@ class Guard:
     foreign page sends its `Origin`. A body that is no JSON or too large ends here as well.
     """
 
-    def __init__(self, app: App, settings: HubSettings, tokens: Tokens) -> None:
+    def __init__(self, app: App, settings: HubSettings, identify: Identify) -> None:
         self._app = app
-        self._tokens = tokens
+        self._identify = identify
         self._names = Names(settings)
         self._max_body = settings.max_body
         self._max_archive = settings.max_archive
@@ -57,16 +76,6 @@ class Guard:
             await self._app(scope, receive, send)
         except Refused as refused:
             await send_error(scope, send, refused.error, refused.status)
-
-    async def _identify(self, headers: dict[bytes, bytes]) -> Identity:
-        kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        identity = None
-        if kind.lower() == "bearer" and token:
-            identity = await self._tokens.identify(token.strip())
-        if identity is None:
-            said = "is unknown or has expired" if token else "is missing"
-            raise Refused(401, AccessDenied(f"The token in `Authorization: Bearer` {said}"))
-        return identity
 
     def _bounded(self, path: str, headers: dict[bytes, bytes], receive: Receive) -> Receive:
         is_archive = path == ARCHIVES

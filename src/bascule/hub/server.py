@@ -17,7 +17,7 @@ from bascule.core.errors import BasculeError, InvalidSetting, StorageFailed
 from bascule.sandbox.server.listener import Listener, bound_socket
 
 from .api import Api, identity_of, may
-from .guard import Guard
+from .guard import Guard, by_token
 from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
@@ -28,6 +28,7 @@ from .proxy.seals import Seals, secret_of
 from .registry import Registry
 from .replies import App, Receive, Scope, Send
 from .sessions.api import SessionsApi
+from .sessions.doors import door
 from .sessions.routes import SessionRoutes
 from .sessions.service import Sessions
 from .settings import HubSettings
@@ -92,7 +93,13 @@ class Hub(Closable):
             is_secure=settings.public_url.startswith("https:"),
         )
         doorman = TokenDoorman(self.tokens, Seals(secret_of(settings.admin_token, "sign-in")))
-        self.sessions = Sessions(settings, self._store, spawners or {})
+        joined = _join(self._sockets.app, self._api.app)
+        self.sessions = Sessions(
+            settings,
+            self._store,
+            spawners or {},
+            door=partial(door, joined, settings),
+        )
         SessionsApi(self.sessions, self._store, self.addresses, who=identity_of).add_routes(
             self._api.app, may
         )
@@ -102,7 +109,7 @@ class Hub(Closable):
             doorman=doorman,
             routes=routes or SessionRoutes(self.sessions),
         )
-        guarded = Guard(_join(self._sockets.app, self._api.app), settings, self.tokens)
+        guarded = Guard(joined, settings, by_token(self.tokens))
         open_to_all: dict[str, App] = dict.fromkeys(
             PATHS, SignInPages(settings, self.proxy, doorman)
         )

@@ -16,6 +16,7 @@ from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, Sessio
 from bascule.hub import HubSettings, Identity
 from bascule.hub.database.address import sqlite_address
 from bascule.hub.database.store import SqlStore
+from bascule.hub.replies import App, Receive, Scope, Send
 from bascule.hub.sessions.service import Sessions
 from bascule.hub.sessions.wanted import Wanted
 from bascule.runtime.spawn.plain import PlainSpawner
@@ -45,6 +46,13 @@ class Moody(PlainSpawner):
         return await super().running()
 
 
+def _nobody(_: Identity) -> App:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError("no window comes in these tests")
+
+    return app
+
+
 class Rig:
     def __init__(self, directory: Path) -> None:
         self.clock = Clock()
@@ -53,7 +61,9 @@ class Rig:
         settings = HubSettings(
             admin_token="t", state_dir=directory, idle_pause=100.0, idle_stop=1000.0
         )
-        self.sessions = Sessions(settings, self.store, {"plain": self.spawner}, clock=self.clock)
+        self.sessions = Sessions(
+            settings, self.store, {"plain": self.spawner}, door=_nobody, clock=self.clock
+        )
 
     async def ready(self) -> SessionId:
         made = await self.sessions.create(ADMIN, Wanted(spec=SessionSpec(spawner="plain")))

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from bascule.link.http import HttpClient
 from tests.contracts.runtime import gone
 from tests.contracts.spawner import server_of
+from tests.hub.postgres import postgres
 from tests.hub.sessions.serving import Asker, SessionPlace, place
 
 pytestmark = pytest.mark.slow
@@ -35,7 +37,8 @@ async def admin(hub: SessionPlace) -> AsyncIterator[Asker]:
 async def left_of(hub: SessionPlace) -> list[str]:
     """Files and directories of sessions; nothing once all are removed."""
     places = ("sessions", "run", "secrets", "archives")
-    return [str(each) for name in places for each in (hub.directory / name).rglob("*")]
+    found = [each for name in places for each in (hub.directory / name).rglob("*")]
+    return [str(each) for each in found if each.name != ".doors"]
 
 
 def kill(hub: SessionPlace, session: str) -> int:
@@ -150,6 +153,32 @@ async def test_an_app_that_listens_gets_its_address(hub: SessionPlace, admin: As
     assert data["url"] == f"{hub.url}/apps/{session}-{data['n']}/"
     (port,) = await admin.must("GET", f"/api/sessions/{session}/ports")
     assert port["url"] == data["url"]
+
+
+async def test_a_sessions_own_window_is_known_by_the_socket_it_comes_through(
+    hub: SessionPlace, admin: Asker
+) -> None:
+    session = await admin.ready()
+
+    async def asked() -> list[int]:
+        path = hub.directory / "run/.doors" / f"{session}.sock"
+        door = HttpClient("http://localhost", socket_path=path)
+        calls = (
+            ("GET", "/health"),
+            ("GET", "/api/sessions"),
+            ("GET", "/api/tokens"),
+            ("GET", "/api/vscode/instances"),
+            ("POST", "/api/vscode/register"),
+        )
+        found = [(await door.request(method, where)).status for method, where in calls]
+        await door.aclose()
+        return found
+
+    # What its window needs is let on, here as far as to say that a body is missing.
+    assert await asked() == [200, 403, 403, 403, 422]
+    await hub.stop()
+    await hub.start()
+    assert await asked() == [200, 403, 403, 403, 422]
 
 
 # Workspaces ---------------------------------------------------------------------------------
@@ -312,6 +341,18 @@ async def test_what_cannot_be_had_is_said_at_once(admin: Asker) -> None:
         ({"unknown": 1}, "request.invalid"),
     ):
         assert (await admin.ask("POST", "/api/sessions", body))[1]["code"] == code
+
+
+async def test_a_hub_on_postgresql_keeps_sessions_there() -> None:
+    with postgres() as database:
+        async with place(database_url=database) as hub, Asker(hub.url) as admin:
+            session = await admin.ready()
+            await hub.stop()
+            await hub.start()
+            async with Asker(hub.url) as again:
+                assert await again.run(session, "echo up") == "up\n"
+                await again.must("DELETE", f"/api/sessions/{session}")
+            assert not (hub.directory / "hub.sqlite").exists()
 
 
 # Crashes ------------------------------------------------------------------------------------

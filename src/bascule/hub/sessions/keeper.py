@@ -17,6 +17,7 @@ from bascule.hub.store import Store
 
 from .archives import Archives
 from .book import Book
+from .doors import Doors
 from .inside import Inside
 from .places import Directories
 from .quotas import RUNNING as HELD_WHILE_RUNNING
@@ -43,7 +44,9 @@ class Keeper:
         book: Book,
         places: Directories,
         spawners: Mapping[str, Spawner],
+        doors: Doors,
     ) -> None:
+        self._doors = doors
         self._settings = settings
         self._store = store
         self._book = book
@@ -77,6 +80,7 @@ class Keeper:
         await self._starts.aclose()
         await self._watches.aclose()
         await asyncio.gather(*self._endings, return_exceptions=True)
+        await self._doors.aclose()
         for line in self._lines.values():
             await line.aclose()
         self._lines.clear()
@@ -153,6 +157,7 @@ class Keeper:
         stages.say("preparing")
         own = await self.secrets(row.id)
         plan = await asyncio.to_thread(self.places.plan, row, own)
+        await self._doors.open(row.id, row.owner, self.places.door(row.id))
         stages.say("starting the sandbox")
         async with within(settings.start_timeout, "start_timeout"):
             self.running[row.id] = await spawner.start(plan, on_stage=stages.say)
@@ -187,7 +192,9 @@ class Keeper:
         self.running[row.id] = running
         if running.is_paused != (row.state == "paused"):
             await self._book.move(row.id, "paused" if running.is_paused else "ready")
-        await self.watch(row)
+        if row.id not in self._watches:
+            await self._doors.open(row.id, row.owner, self.places.door(row.id))
+            await self.watch(row)
 
     # Watching -------------------------------------------------------------------------------
 
@@ -314,6 +321,7 @@ class Keeper:
         if not self._watches.is_current(session_id):
             await self._watches.cancel(session_id)
         await self._drop_line(session_id)
+        await self._doors.close(session_id)
         self.running.pop(session_id, None)
 
     async def _drop_line(self, session_id: SessionId) -> None:

@@ -16,6 +16,7 @@ from .rows import SessionRow
 from .vault import Secrets
 
 _LONGEST_SOCKET: Final = 107
+_DOORS: Final = ".doors"
 _PARTS: Final = ("workspace", "home", "state")
 
 
@@ -48,6 +49,7 @@ class Directories:
             )
         self.sessions.mkdir(mode=0o711, parents=True, exist_ok=True)
         self.run.mkdir(mode=0o711, parents=True, exist_ok=True)
+        (self.run / _DOORS).mkdir(mode=0o711, exist_ok=True)
         for each in (self.secrets, self.archives):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -70,7 +72,12 @@ class Directories:
             limits=spec.limits,
             egress=spec.egress,
             image=spec.image,
+            hub_socket=self.door(row.id),
         )
+
+    def door(self, session_id: SessionId) -> Path:
+        """The hub's own socket for the session, apart from those that are the sandbox's to make."""
+        return self.run / _DOORS / f"{session_id}.sock"
 
     def socket(self, session_id: SessionId, name: str = "sandbox") -> Path:
         return self.run / session_id / f"{name}.sock"
@@ -83,6 +90,7 @@ class Directories:
 
     def remove_run(self, session_id: SessionId) -> None:
         """Its sockets and what lies beside them."""
+        self.door(session_id).unlink(missing_ok=True)
         if (self.run / session_id).exists():
             shutil.rmtree(self.run / session_id)
 

@@ -21,6 +21,7 @@ from bascule.wire import encode_action
 
 from .archives import Archives
 from .book import Book
+from .doors import Doors, MakeDoor
 from .inside import Inside
 from .keeper import Keeper
 from .looking import Looking
@@ -54,6 +55,7 @@ class Sessions(Closable):
         store: Store,
         spawners: Mapping[str, Spawner],
         *,
+        door: MakeDoor,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
@@ -65,7 +67,14 @@ class Sessions(Closable):
         self._looking: Looking | None = None
         places = Directories.of(settings)
         if places is not None and spawners:
-            keeper = Keeper(settings, store, book=self._book, places=places, spawners=spawners)
+            keeper = Keeper(
+                settings,
+                store,
+                book=self._book,
+                places=places,
+                spawners=spawners,
+                doors=Doors(door, settings),
+            )
             self._all = keeper
             self._looking = Looking(settings, store, book=self._book, keeper=keeper, clock=clock)
 
