@@ -52,6 +52,11 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
         (call, "fastapi/routing.py", "_extract_endpoint_context")
         for call in ("os.stat", "io.BufferedReader.read", "io.TextIOWrapper.read")
     ),
+    # A log is written where it is made.
+    *(
+        (f"io.{call}.write", "logging/__init__.py", "emit")
+        for call in ("TextIOWrapper", "BufferedWriter")
+    ),
     # The working directory is asked of the kernel, which knows it.
     ("os.path.abspath", "bridge/calls.py", "_path"),
     ("os.path.abspath", "hub/database/engine.py", "make_engine"),

@@ -1,4 +1,4 @@
-"""Ways to get an action done: here, in a child process, in a sandbox far away or in VS Code.
+"""Ways to get an action done: here, in a sandbox far away, in a session of a hub or in VS Code.
 
 async with LocalRuntime("project") as runtime:
     seen = await runtime.run("make test")
@@ -12,15 +12,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .cloud import CloudRuntime
     from .local import LocalRuntime
     from .remote import RemoteRuntime
     from .sync import SyncRuntime
     from .verbs import Verbs
     from .vscode import VSCodeRuntime
 
-__all__ = ["LocalRuntime", "RemoteRuntime", "SyncRuntime", "VSCodeRuntime", "Verbs"]
+__all__ = ["CloudRuntime", "LocalRuntime", "RemoteRuntime", "SyncRuntime", "VSCodeRuntime", "Verbs"]
 
 _HOMES = {
+    "CloudRuntime": "cloud",
     "LocalRuntime": "local",
     "RemoteRuntime": "remote",
     "SyncRuntime": "sync",
