@@ -25,5 +25,17 @@ def _make(name: str, settings: HubFile) -> Spawner:
             from bascule.runtime.spawn.plain import PlainSpawner
 
             return PlainSpawner(settings.run(), allow_unisolated=settings.allow_unisolated)
+        case "local":
+            from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
+
+            state = settings.state()
+            given = LocalSettings(
+                sessions_dir=state / "sessions",
+                run_dir=settings.run(),
+                state_dir=state / "warden",
+                workspace_roots=tuple(settings.workspace_roots),
+                allow_unisolated=settings.allow_unisolated,
+            )
+            return LocalSpawner(given)
         case _:
-            raise InvalidSetting(f"spawners: there is no spawner {name!r}; there is: plain")
+            raise InvalidSetting(f"spawners: there is no spawner {name!r}; there are: local, plain")

@@ -305,6 +305,8 @@ class Keeper:
         async with self.turns[session_id]:
             row = await self._book.move(session_id, "stopping", verb="be removed")
             await self._end_sandbox(row)
+            # What is in it may be the session's own user's, and out of our reach.
+            await self.spawner(row.spec.spawner).remove(self.places.sessions / session_id)
             await asyncio.to_thread(self.places.remove, session_id)
             await asyncio.to_thread(self.vault.remove, session_id)
             if row.spec.workspace.archive:
