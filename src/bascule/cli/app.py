@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = {
     "exec": "Run one command in a sandbox and exit with its status.",
     "shell": "Type commands into a sandbox's shell.",
     "attach": "Look into a sandbox's tmux shell and type into what runs there.",
+    "session": "Make, use and remove sessions of a hub.",
     "serve": "Run the hub where VS Code windows and agents meet.",
     "nginx": "Put nginx, with TLS, before the hub.",
     "sandbox": "Serve a sandbox's actions over HTTP, for programs.",

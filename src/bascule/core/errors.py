@@ -33,7 +33,7 @@
         ActionTimedOut      action.timed_out        ConsentDenied       consent.denied
         UntrustedWorkspace  workspace.untrusted     BrowserCrashed      browser.crashed
         InscriptionFailed   net.inscription_failed  CannotIsolate       machine.cannot_isolate
-        TargetBroken        target.broken
+        TargetBroken        target.broken           CloneFailed         workspace.clone_failed
       LinkError           two ends lost each other; trying again may help
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
         HubUnreachable      hub.unreachable         WindowGone          window.gone
@@ -245,7 +245,7 @@ class NoEditHistory(UsageError):
 
 
 class InvalidArchive(UsageError):
-    """A zip that is broken, or holds entries that would leave the destination."""
+    """An archive that is broken, or holds entries that would leave the destination."""
 
     code = "archive.invalid"
 
@@ -419,6 +419,12 @@ class BrowserCrashed(ExecutionError):
     """The browser ended during the action; the next action starts another, without its tabs."""
 
     code = "browser.crashed"
+
+
+class CloneFailed(ExecutionError):
+    """A workspace could not be cloned; the message has git's own words."""
+
+    code = "workspace.clone_failed"
 
 
 class CannotIsolate(ExecutionError):

@@ -7,42 +7,49 @@ A spawner starts it inside whatever holds the session (a namespace, a container)
 
 from __future__ import annotations
 
-import socket
+import contextlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import uvloop
 
 from bascule.sandbox.server.serve import serve
+from bascule.sandbox.server.server import SandboxServer
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.sandbox.shell.settings import ShellSettings
 
+from .annex import SessionAnnex
+from .egress import proxy_environment, way_out
 from .launch import Launch
+from .ports import unix_listener
 
 SOCKET = "sandbox.sock"
 """The action server's, in `run_dir`."""
 
+OnStarted = Callable[[SandboxServer], None]
 
-def main() -> None:
-    launch = Launch.from_json(sys.stdin.buffer.readline())
+
+def main(on_started: OnStarted | None = None) -> None:
+    """`on_started` is called once it answers; a spawner that forks it is told so."""
+    uvloop.run(_serve(Launch.from_json(sys.stdin.buffer.readline()), on_started))
+
+
+async def _serve(launch: Launch, on_started: OnStarted | None) -> None:
+    annex = SessionAnnex(launch)
+    proxies = proxy_environment() if launch.egress_socket else {}
     shells = ShellSettings(
         working_dir=Path(launch.working_dir),
-        env=launch.environment,
+        env={**annex.prepare(), **proxies, **launch.environment},
         kind=launch.shells,
         state_dir=Path(launch.state_dir, "shells") if launch.shells == "tmux" else None,
     )
-    server = ServerSettings(key=launch.key)
-    uvloop.run(serve(server, SandboxSettings(shells=shells), sock=_listening(launch.run_dir)))
-
-
-def _listening(run_dir: str) -> socket.socket:
-    """The socket, in place of one that an earlier sandbox left; its group may connect."""
-    path = Path(run_dir, SOCKET)
-    path.unlink(missing_ok=True)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.bind(str(path))
-    path.chmod(0o660)
-    return sock
+    server, sandbox = ServerSettings(key=launch.key), SandboxSettings(shells=shells)
+    async with contextlib.AsyncExitStack() as beside:
+        if launch.egress_socket:
+            await beside.enter_async_context(way_out(launch.egress_socket))
+        sock = unix_listener(Path(launch.run_dir, SOCKET))
+        await serve(server, sandbox, sock=sock, annex=annex, on_started=on_started)
 
 
 if __name__ == "__main__":
