@@ -12,6 +12,7 @@ from pathlib import Path
 
 import uvloop
 
+from bascule.sandbox.browser.settings import BrowserSettings
 from bascule.sandbox.server.serve import serve
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.sandbox.shell.settings import ShellSettings
@@ -27,15 +28,17 @@ SOCKET = "sandbox.sock"
 def main() -> None:
     launch = Launch.from_json(sys.stdin.buffer.readline())
     annex = SessionAnnex(launch)
+    variables = annex.prepare()
     shells = ShellSettings(
         working_dir=Path(launch.working_dir),
-        env={**annex.prepare(), **launch.environment},
+        env={**variables, **launch.environment},
         kind=launch.shells,
         state_dir=Path(launch.state_dir, "shells") if launch.shells == "tmux" else None,
     )
     server = ServerSettings(key=launch.key)
     sock = unix_listener(Path(launch.run_dir, SOCKET))
-    uvloop.run(serve(server, SandboxSettings(shells=shells), sock=sock, annex=annex))
+    sandbox = SandboxSettings(shells=shells, browser=BrowserSettings(refused=annex.refused))
+    uvloop.run(serve(server, sandbox, sock=sock, annex=annex))
 
 
 if __name__ == "__main__":

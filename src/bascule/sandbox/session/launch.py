@@ -29,6 +29,10 @@ class Launch:
     """Where the hub answers this session's own window; empty: nowhere."""
     session_id: str = ""
     """For the addresses of its apps; empty: they are not known."""
+    vscode: str = ""
+    """Where VS Code is installed; empty: there is none."""
+    vscode_extensions: str = ""
+    """The extensions all sessions share (`sandbox/vscode/shared.py`), ours among them."""
     is_isolated: bool = False
     """It has a PID and a network namespace to itself, so all that is there is the session's. If
     not, the session is what this process started."""
