@@ -24,7 +24,8 @@ COMMANDS: Mapping[str, str] = {
     "attach": "Look into a sandbox's tmux shell and type into what runs there.",
     "serve": "Run the hub where VS Code windows and agents meet.",
     "token": "Show the hub's first token, or make others.",
-    "editor": "Install the VS Code that `up` opens in a browser.",
+    "install": "Fetch what is not part of this package: VS Code for the browser.",
+    "editor": "Say where the VS Code is that `up` opens in a browser.",
     "schema": "Print the JSON Schema of every action and observation.",
     "doctor": "Check this machine and say what is missing and how to get it.",
 }
