@@ -202,7 +202,8 @@ async def test_a_person_works_in_it_below_a_path_and_loses_nothing_when_it_ends(
             await expect(text).to_contain_text("and")
             typed = await typed_at(session)
             clients = (await session.get("/session/vscode"))["clients"]
-            await kept(page)
+            await page.locator(".tab.dirty").first.wait_for()
+            await kept(session, b"not saved")
             stopped, answer = await session.delete("/session/vscode")
 
             assert silent is None
@@ -231,10 +232,12 @@ async def typed_at(session: Session) -> float:
                 return float(told)
 
 
-async def kept(page: Page) -> None:
-    """Unsaved text is kept aside a moment after it was typed; then the tab says it is unsaved."""
-    await page.locator(".tab.dirty").first.wait_for()
-    await page.wait_for_timeout(2500)
+async def kept(session: Session, text: bytes) -> None:
+    """Returns once VS Code has put unsaved text aside, a moment after it was typed."""
+    aside = Path(session.launch.state_dir, "vscode/User/Backups")
+    async with asyncio.timeout(PATIENCE):
+        while not any(text in file.read_bytes() for file in aside.rglob("*") if file.is_file()):
+            await session.get("/alive")
 
 
 @pytest.mark.slow

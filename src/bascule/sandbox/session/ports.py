@@ -1,8 +1,8 @@
 """The web apps of a session: ports that its programs listen on, each with a number and a socket.
 
-Linux tells nobody that somebody listens, so the kernel's tables are read: soon after something
+Linux tells nobody that somebody listens, so the kernel is asked: soon after something
 happened in the session (an action, output, a connection that was refused), then less and less
-often. A look takes some 50 microseconds while nothing changed; a quiet session has one every ten
+often. A look costs some 150 microseconds while nothing changed; a quiet session has one every ten
 seconds. That a process ended, and its ports with it, is an event (a pidfd) and not looked for.
 """
 
