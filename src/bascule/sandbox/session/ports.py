@@ -195,8 +195,8 @@ class Ports(Closable):
             self._nudged.clear()
             try:
                 await self.look()
-            except OSError as error:
-                logger.warning("the ports of the session cannot be seen: %s", error)
+            except Exception:  # the edge of a task; the next look may do better
+                logger.exception("the ports of the session could not be looked at")
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._delay):
                     await self._nudged.wait()
