@@ -24,6 +24,8 @@ export interface Settings {
   hub: string;
   autoConnect: boolean;
   tokenFile: string;
+  identityFile: string;
+  keystrokeFile: string;
   consent: Partial<Record<string, "allow" | "ask" | "deny">>;
   allowOutside: string[];
   allowedCommands: string[];
@@ -42,6 +44,8 @@ export const SettingNames: readonly (keyof Settings)[] = [
   "hub",
   "autoConnect",
   "tokenFile",
+  "identityFile",
+  "keystrokeFile",
   "consent",
   "allowOutside",
   "allowedCommands",

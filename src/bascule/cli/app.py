@@ -27,7 +27,8 @@ COMMANDS: Mapping[str, str] = {
     "nginx": "Put nginx, with TLS, before the hub.",
     "sandbox": "Serve a sandbox's actions over HTTP, for programs.",
     "token": "Show the hub's first token, or make others.",
-    "editor": "Install the VS Code that `up` opens in a browser.",
+    "install": "Fetch what is not part of this package: VS Code for the browser.",
+    "editor": "Say where the VS Code is that `up` opens in a browser.",
     "schema": "Print the JSON Schema of every action and observation.",
     "doctor": "Check this machine and say what is missing and how to get it.",
 }

@@ -2,38 +2,59 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 
-from bascule.sandbox.session.listening import Listening, listening, parse
+import pytest
 
-TABLE = b"""\
-  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 101 1 0
-   1: 00000000:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 102 1 0
-   2: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000     0        0 103 1 0
-"""
-TABLE6 = b"""\
-  sl  local_address                         remote_address                        st
-   0: 00000000000000000000000001000000:0BB8 00000000000000000000000000000000:0000 0A 0 0 0 0 0 104
-   1: 0000000000000000FFFF00000100007F:0BB9 00000000000000000000000000000000:0000 0A 0 0 0 0 0 105
-"""
+from bascule.sandbox.session.listening import Listening, listening, messages, read
 
 
-def test_only_sockets_that_take_connections_are_read() -> None:
-    assert list(parse(TABLE)) == [
-        Listening("127.0.0.1", 8080, 101, False),
-        Listening("127.0.0.1", 80, 102, True),
-    ]
+def told(family: int, address: str, port: int, inode: int) -> bytes:
+    """As the kernel tells of a socket (`struct inet_diag_msg`)."""
+    raw = socket.inet_pton(family, address).ljust(16, b"\0")
+    head = struct.pack("!BBBBHH", family, 10, 0, 0, port, 0) + raw
+    return head + bytes(68 - len(head)) + struct.pack("=I", inode)
 
 
-def test_addresses_of_version_6_are_read() -> None:
-    assert list(parse(TABLE6)) == [
-        Listening("::1", 3000, 104, False),
-        Listening("127.0.0.1", 3001, 105, False),
-    ]
+@pytest.mark.parametrize(
+    ("family", "address", "host", "is_everywhere"),
+    [
+        (socket.AF_INET, "127.0.0.1", "127.0.0.1", False),
+        (socket.AF_INET, "0.0.0.0", "127.0.0.1", True),
+        (socket.AF_INET, "172.17.0.2", "172.17.0.2", False),
+        (socket.AF_INET6, "::1", "::1", False),
+        (socket.AF_INET6, "::", "::1", True),
+        (socket.AF_INET6, "::ffff:127.0.0.1", "127.0.0.1", False),
+    ],
+)
+def test_what_the_kernel_tells_of_a_socket_is_read(
+    family: int, address: str, host: str, is_everywhere: bool
+) -> None:
+    found = read(told(family, address, 8080, 77))
+
+    assert found == Listening(host, 8080, 77, is_everywhere)
 
 
-def test_a_socket_of_our_own_is_found_while_it_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
+def test_several_messages_come_at_once() -> None:
+    first, second = b"12345", b"ab"
+    data = struct.pack("=IHHII", 21, 20, 0, 0, 0) + first + b"\0\0\0"
+    data += struct.pack("=IHHII", 18, 3, 0, 0, 0) + second
+
+    assert list(messages(data)) == [(20, first), (3, second)]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_socket_of_our_own_is_found_while_it_listens(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, 0), family=family) as server:
         port, inode = server.getsockname()[1], os.fstat(server.fileno()).st_ino
-        assert Listening("127.0.0.1", port, inode, False) in listening()
-    assert port not in {each.port for each in listening()}
+        assert Listening(host, port, inode, False) in listening()
+    assert inode not in {each.inode for each in listening()}
+
+
+def test_a_connection_is_none() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+    ):
+        assert os.fstat(client.fileno()).st_ino not in {each.inode for each in listening()}

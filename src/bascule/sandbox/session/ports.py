@@ -1,8 +1,8 @@
 """The web apps of a session: ports that its programs listen on, each with a number and a socket.
 
-Linux tells nobody that somebody listens, so the kernel's tables are read: soon after something
+Linux tells nobody that somebody listens, so the kernel is asked: soon after something
 happened in the session (an action, output, a connection that was refused), then less and less
-often. A look takes some 50 microseconds while nothing changed; a quiet session has one every ten
+often. A look costs some 150 microseconds while nothing changed; a quiet session has one every ten
 seconds. That a process ended, and its ports with it, is an event (a pidfd) and not looked for.
 """
 
@@ -29,7 +29,6 @@ from .tunnel import Forwarder, to_tcp
 logger = logging.getLogger(__name__)
 
 _SOONEST: Final = 0.1
-_SLOWEST: Final = 10.0
 _MOST: Final = 98
 """Numbers given by detection, from 0 on; an address has two digits."""
 DECLARED: Final = (98, 99)
@@ -121,8 +120,9 @@ class Ports(Closable):
         processes: Processes,
         bulletin: Bulletin,
         is_isolated: bool,
-        slowest: Callable[[], float] = lambda: _SLOWEST,
+        slowest: Callable[[], float],
     ) -> None:
+        """`slowest`: seconds between two looks when nothing has happened for long."""
         self._run_dir = run_dir
         self._processes = processes
         self._bulletin = bulletin
@@ -195,8 +195,8 @@ class Ports(Closable):
             self._nudged.clear()
             try:
                 await self.look()
-            except OSError as error:
-                logger.warning("the ports of the session cannot be seen: %s", error)
+            except Exception:  # the edge of a task; the next look may do better
+                logger.exception("the ports of the session could not be looked at")
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._delay):
                     await self._nudged.wait()
