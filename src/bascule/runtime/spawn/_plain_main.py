@@ -1,0 +1,12 @@
+"""The first process of a plain sandbox: holds its lock, and lets no child inherit it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from bascule.sandbox.session.__main__ import main
+
+if __name__ == "__main__":
+    os.set_inheritable(int(sys.argv[1]), False)
+    main()

@@ -1,0 +1,36 @@
+"""Waiting for a new sandbox's action server, which ends early when the sandbox does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+
+from bascule.core.errors import SandboxStartFailed
+from bascule.runtime.remote import RemoteRuntime
+from bascule.sandbox.session.__main__ import SOCKET
+
+
+async def answering(run_dir: Path, key: str, *, ended: Awaitable[str], within: float) -> None:
+    """Return once the action server takes `key`; raises `SandboxStartFailed` with the cause.
+
+    `ended` says how the sandbox ended, if it does.
+    """
+    path = run_dir / SOCKET
+    runtime = RemoteRuntime("http://localhost", key, socket_path=path, connect_timeout=within)
+    connecting = asyncio.ensure_future(runtime.connect())
+    ending = asyncio.ensure_future(ended)
+    try:
+        async with asyncio.timeout(within):
+            await asyncio.wait({connecting, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if ending.done():
+                how = ending.result()
+                raise SandboxStartFailed(f"The sandbox ended before it answered: {how}")
+            await connecting
+    except TimeoutError:
+        raise SandboxStartFailed(f"The sandbox did not answer within {within:g} seconds") from None
+    finally:
+        connecting.cancel()
+        ending.cancel()
+        await asyncio.gather(connecting, ending, return_exceptions=True)
+        await runtime.aclose()

@@ -1,0 +1,51 @@
+"""A file that somebody holds for as long as they live.
+
+The kernel lets go of the lock when its holder ends, however that happens, and a process number
+that was given to somebody else since is never taken for the holder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from pathlib import Path
+from typing import Final
+
+_FLOCK: Final = "hhqqi4x"
+
+
+def hold(path: Path) -> int | None:
+    """A descriptor that holds `path`, made when it is not there; None while somebody else does.
+
+    Whoever inherits the descriptor holds the file too.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _lock(fcntl.F_WRLCK))
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody holds it; asking disturbs nobody."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock(fcntl.F_WRLCK))
+    finally:
+        os.close(descriptor)
+    kind: int = struct.unpack(_FLOCK, answer)[0]
+    return kind != fcntl.F_UNLCK
+
+
+def _lock(kind: int) -> bytes:
+    """A `struct flock` over the whole file."""
+    return struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 0, 0)

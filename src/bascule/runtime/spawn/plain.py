@@ -1,0 +1,331 @@
+"""Sandboxes that nothing keeps apart: processes of whoever runs the hub."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from bascule.core.contracts import OnStage, Spawner
+from bascule.core.errors import CannotIsolate, NoSuchSandbox, SandboxStartFailed
+from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
+from bascule.sandbox.session.launch import Launch
+
+from .answering import answering
+from .family import MARK, family, freeze, kill, thaw, usage
+from .held import hold, is_held
+
+RECORD: Final = "sandbox.lock"
+"""In a sandbox's `run_dir`: held by its first process, and says which one that is."""
+LOG: Final = "sandbox.log"
+"""In its `state/`: what its action server said."""
+
+_LOCK_DESCRIPTOR: Final = 3
+_LAST_WORDS: Final = 64 << 10
+"""Bytes of a log that are looked at for its last lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    pid: int
+    mark: str
+    log: str
+
+
+class PlainSpawner(Spawner):
+    """Starts sandboxes as processes of the present user, for machines that have nothing better.
+
+    A session can read, and end, whatever that user can: other sessions and the hub included. So
+    it opens only for somebody who said `allow_unisolated`. Limits and egress are not enforced.
+    The `run_dir` of every plan has to be the session's id below `run_root`.
+    """
+
+    kind = "plain"
+
+    def __init__(
+        self, run_root: Path, *, allow_unisolated: bool = False, start_timeout: float = 60.0
+    ) -> None:
+        self._run_root = run_root
+        self._is_allowed = allow_unisolated
+        self._start_timeout = start_timeout
+        self._turns: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+        self._undoing: set[asyncio.Future[None]] = set()
+
+    async def open(self) -> None:
+        if not self._is_allowed:
+            raise CannotIsolate(
+                "Plain sandboxes are not kept apart from this machine and from each other; "
+                "--allow-unisolated says that this is meant"
+            )
+        await asyncio.to_thread(self._run_root.mkdir, mode=0o700, parents=True, exist_ok=True)
+
+    async def aclose(self) -> None:
+        """Sandboxes go on; only starts that failed are undone to their end."""
+        await asyncio.gather(*self._undoing)
+
+    async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
+        async with self._turns[plan.session_id]:
+            record = await self._found(plan.session_id)
+            if record is None:
+                record = await self._start_new(plan, on_stage or _say_nothing)
+            else:
+                await self._until_it_answers(plan, record)
+            return await asyncio.to_thread(_running, plan.session_id, record)
+
+    async def running(self) -> Sequence[RunningSandbox]:
+        return await asyncio.to_thread(self._all_running)
+
+    async def pause(self, session_id: SessionId) -> None:
+        async with self._turns[session_id]:
+            record = await self._needed(session_id)
+            await asyncio.to_thread(freeze, record.mark)
+
+    async def resume(self, session_id: SessionId) -> None:
+        async with self._turns[session_id]:
+            record = await self._needed(session_id)
+            await asyncio.to_thread(thaw, record.mark)
+
+    async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
+        async with self._turns[session_id]:
+            record = await asyncio.to_thread(self._read, session_id)
+            if record is None:
+                return
+            if await self._found(session_id) is not None:
+                await self._ask_to_end(record, grace)
+            await asyncio.to_thread(self._clear, session_id, record)
+
+    async def ended(self, session_id: SessionId) -> str:
+        record = await self._found(session_id)
+        if record is None:
+            return "it is not running"
+        return await _ended(record)
+
+    async def usage(self, session_id: SessionId) -> Usage:
+        record = await self._needed(session_id)
+        members = await asyncio.to_thread(family, record.mark)
+        return usage(members.values())
+
+    async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
+        record = await asyncio.to_thread(self._read, session_id)
+        return "" if record is None else await asyncio.to_thread(_tail, Path(record.log), lines)
+
+    # Starting -----------------------------------------------------------------------------
+
+    async def _start_new(self, plan: SandboxPlan, on_stage: OnStage) -> _Record:
+        on_stage("starting the sandbox's process")
+        spawning = asyncio.ensure_future(asyncio.to_thread(self._spawn, plan))
+        try:
+            record = await asyncio.shield(spawning)
+            on_stage("waiting for its action server")
+            await self._until_it_answers(plan, record)
+        except BaseException:
+            undoing = asyncio.ensure_future(self._undo(plan.session_id, spawning))
+            self._undoing.add(undoing)
+            undoing.add_done_callback(self._undoing.discard)
+            await asyncio.shield(undoing)
+            raise
+        return record
+
+    async def _undo(self, session_id: SessionId, spawning: asyncio.Future[_Record]) -> None:
+        """The thread goes on though nobody awaits it; what it starts has to be ended as well."""
+        with suppress(SandboxStartFailed):
+            record = await spawning
+            await asyncio.to_thread(self._clear, session_id, record)
+
+    async def _until_it_answers(self, plan: SandboxPlan, record: _Record) -> None:
+        await answering(plan.run_dir, plan.key, ended=_ended(record), within=self._start_timeout)
+
+    def _spawn(self, plan: SandboxPlan) -> _Record:
+        workspace = plan.folder or plan.directory / "workspace"
+        if not workspace.is_dir():
+            raise SandboxStartFailed(f"{workspace} is no directory of this machine")
+        old = self._read(plan.session_id)
+        if old is not None:
+            self._clear(plan.session_id, old)
+        try:
+            return _spawn_held(plan, workspace)
+        except OSError as error:
+            what = f"The sandbox's process did not start: {error}"
+            raise SandboxStartFailed(what) from error
+
+    # Finding ------------------------------------------------------------------------------
+
+    async def _needed(self, session_id: SessionId) -> _Record:
+        record = await self._found(session_id)
+        if record is None:
+            raise NoSuchSandbox(f"No sandbox runs for the session {session_id}")
+        return record
+
+    async def _found(self, session_id: SessionId) -> _Record | None:
+        return await asyncio.to_thread(self._find, session_id)
+
+    def _find(self, session_id: SessionId) -> _Record | None:
+        return self._read(session_id) if is_held(self._path(session_id)) else None
+
+    def _all_running(self) -> Sequence[RunningSandbox]:
+        found = []
+        for each in sorted(self._run_root.iterdir()):
+            session_id = SessionId(each.name)
+            if (record := self._find(session_id)) is not None:
+                found.append(_running(session_id, record))
+        return found
+
+    def _read(self, session_id: SessionId) -> _Record | None:
+        try:
+            text = self._path(session_id).read_text()
+        except FileNotFoundError:
+            return None
+        return _Record(**json.loads(text)) if text else None
+
+    def _path(self, session_id: SessionId) -> Path:
+        return self._run_root / session_id / RECORD
+
+    # Ending -------------------------------------------------------------------------------
+
+    async def _ask_to_end(self, record: _Record, grace: float) -> None:
+        with suppress(ProcessLookupError, TimeoutError):
+            async with _watched(record.pid) as (handle, ended):
+                signal.pidfd_send_signal(handle, signal.SIGTERM)
+                await asyncio.to_thread(thaw, record.mark)
+                async with asyncio.timeout(grace):
+                    await ended.wait()
+
+    def _clear(self, session_id: SessionId, record: _Record) -> None:
+        kill(record.mark)
+        _reap(record.pid)
+        for each in self._path(session_id).parent.glob("*.sock"):
+            each.unlink(missing_ok=True)
+
+
+def _say_nothing(_stage: str) -> None: ...
+
+
+def _running(session_id: SessionId, record: _Record) -> RunningSandbox:
+    try:
+        stat = Path(f"/proc/{record.pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        stat = b") Z"
+    is_paused = stat[stat.rindex(b")") + 2 :][:1] == b"T"
+    return RunningSandbox(session_id=session_id, is_paused=is_paused, uid=os.getuid())
+
+
+def _spawn_held(plan: SandboxPlan, workspace: Path) -> _Record:
+    for each in (plan.run_dir, plan.directory / "home", plan.directory / "state"):
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = hold(plan.run_dir / RECORD)
+    if lock is None:
+        raise SandboxStartFailed("Another hub is just starting this sandbox")
+    try:
+        return _spawn(plan, workspace, lock)
+    finally:
+        os.close(lock)
+
+
+def _spawn(plan: SandboxPlan, workspace: Path, lock: int) -> _Record:
+    """In a thread. The launch goes through a pipe that has room for it or a reader."""
+    log = plan.directory / "state" / LOG
+    mark = secrets.token_hex(16)
+    environment = _environment(plan, mark)
+    launch = Launch(
+        key=plan.key,
+        working_dir=str(workspace),
+        run_dir=str(plan.run_dir),
+        state_dir=str(plan.directory / "state"),
+        environment=environment,
+        shells=plan.shells,
+        hub_socket=str(plan.hub_socket or ""),
+    )
+    read, write = os.pipe2(os.O_CLOEXEC)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        command = (sys.executable, "-m", "bascule.runtime.spawn._plain_main")
+        pid = os.posix_spawn(
+            sys.executable,
+            [*command, str(_LOCK_DESCRIPTOR)],
+            {**environment, "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, read, 0),
+                (os.POSIX_SPAWN_DUP2, output, 1),
+                (os.POSIX_SPAWN_DUP2, output, 2),
+                (os.POSIX_SPAWN_DUP2, lock, _LOCK_DESCRIPTOR),
+            ],
+            setsid=True,
+        )
+        record = _Record(pid, mark, str(log))
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, json.dumps(asdict(record)).encode(), 0)
+        os.close(read)
+        read = -1
+        with suppress(BrokenPipeError):  # it ended already; its last words say why
+            os.write(write, launch.to_json())
+    finally:
+        for each in (read, write, output):
+            if each >= 0:
+                os.close(each)
+    return record
+
+
+def _environment(plan: SandboxPlan, mark: str) -> Mapping[str, str]:
+    own = {name: os.environ[name] for name in ("PATH", "LANG", "TZ", "USER") if name in os.environ}
+    home = str(plan.directory / "home")
+    return {"PATH": os.defpath, **own, "HOME": home, **plan.environment, MARK: mark}
+
+
+async def _ended(record: _Record) -> str:
+    try:
+        async with _watched(record.pid) as (_, ended):
+            await ended.wait()
+    except ProcessLookupError:
+        pass
+    return await asyncio.to_thread(_how_it_ended, record)
+
+
+@asynccontextmanager
+async def _watched(pid: int) -> AsyncIterator[tuple[int, asyncio.Event]]:
+    """A handle of the process and its end; raises `ProcessLookupError` when it is over."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    handle = os.pidfd_open(pid)
+    loop.add_reader(handle, ended.set)
+    try:
+        yield handle, ended
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
+
+
+def _how_it_ended(record: _Record) -> str:
+    status = _reap(record.pid)
+    how = "its process ended"
+    if status is not None:
+        how += f" by signal {-status}" if status < 0 else f" with exit status {status}"
+    return "\n".join(filter(None, [how, _tail(Path(record.log), 20)]))
+
+
+def _reap(pid: int) -> int | None:
+    """Its exit status, where it is a child of ours that nobody has asked about yet."""
+    try:
+        waited, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return os.waitstatus_to_exitcode(status) if waited else None
+
+
+def _tail(log: Path, lines: int) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS))
+            text = file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])

@@ -1,0 +1,456 @@
+"""What every kind of spawner must do. A kind's tests subclass `SpawnerSuite` and give `make`.
+
+The host sees the processes of its sandboxes, whatever namespaces they are in, so the suite looks
+at both ends: what a sandbox answers, and what is left of it outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import socket
+import struct
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bascule.core.contracts import Spawner
+from bascule.core.errors import AccessDenied, NoSuchSandbox, SandboxStartFailed
+from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, new_session_id
+from bascule.runtime.remote import RemoteRuntime
+from tests.contracts.runtime import Seen, gone
+
+MakeSpawner = Callable[[], Spawner]
+"""A spawner that is not open yet. All that it makes in one test see each other's sandboxes."""
+
+PATIENCE = 0.3
+"""Seconds in which a sandbox that runs would have answered."""
+
+
+def client(plan: SandboxPlan, key: str = "") -> RemoteRuntime:
+    path = plan.run_dir / "sandbox.sock"
+    return RemoteRuntime("http://localhost", key or plan.key, socket_path=path)
+
+
+def processes_with(word: str) -> list[int]:
+    """Those of the host that have `word` on their command lines, zombies aside."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if word.encode() in command:
+            found.append(int(entry.name))
+    return found
+
+
+def ticks_of(pid: int) -> int:
+    """CPU that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def server_of(plan: SandboxPlan) -> int:
+    """The host's number of the process that listens on the sandbox's socket."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(plan.run_dir / "sandbox.sock"))
+        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    pid: int = struct.unpack("3i", credentials)[0]
+    return pid
+
+
+def sockets_of(plan: SandboxPlan) -> list[Path]:
+    return [each for each in plan.run_dir.rglob("*") if each.is_socket()]
+
+
+@pytest.mark.slow
+class SpawnerSuite:
+    @pytest.fixture
+    def place(self) -> Iterator[Path]:
+        """Short, since a socket's path is; everybody may go through it."""
+        path = Path(tempfile.mkdtemp(prefix="bsc-"))
+        path.chmod(0o755)
+        yield path
+        shutil.rmtree(path)
+
+    @pytest.fixture
+    def make(self, place: Path) -> MakeSpawner:
+        raise NotImplementedError
+
+    @pytest.fixture
+    async def spawner(self, make: MakeSpawner) -> AsyncIterator[Spawner]:
+        spawner = make()
+        await spawner.open()
+        yield spawner
+        for sandbox in await spawner.running():
+            await spawner.stop(sandbox.session_id, grace=0)
+        await spawner.aclose()
+
+    @pytest.fixture
+    def new_plan(self, place: Path) -> Callable[[], SandboxPlan]:
+        """Plans as a hub makes them: the directories of a session are there and are empty."""
+
+        def new_plan() -> SandboxPlan:
+            session_id = new_session_id()
+            directory = place / "sessions" / session_id
+            run_dir = place / "run" / session_id
+            for each in ("workspace", "home", "state"):
+                (directory / each).mkdir(parents=True)
+            run_dir.mkdir(parents=True)
+            key = secrets.token_urlsafe(16)
+            return SandboxPlan(session_id=session_id, directory=directory, run_dir=run_dir, key=key)
+
+        return new_plan
+
+    @pytest.fixture
+    def plan(self, new_plan: Callable[[], SandboxPlan]) -> SandboxPlan:
+        return new_plan()
+
+    @asynccontextmanager
+    async def another(self, make: MakeSpawner) -> AsyncIterator[Spawner]:
+        """A spawner as the next life of a hub would have it."""
+        spawner = make()
+        await spawner.open()
+        async with spawner:
+            yield spawner
+
+    # Starting -----------------------------------------------------------------------------
+
+    async def test_a_started_sandbox_does_actions_in_its_workspace(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        stages: list[str] = []
+        started = await spawner.start(plan, on_stage=stages.append)
+        assert started.session_id == plan.session_id
+        assert not started.is_paused
+        assert stages
+        async with client(plan) as runtime:
+            seen = await runtime.run("echo made inside > mark; cat mark")
+        assert seen.content == "made inside\n"
+        assert (plan.directory / "workspace" / "mark").read_text() == "made inside\n"
+
+    async def test_it_has_a_home_and_the_environment_of_its_plan(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(replace(plan, environment={"GREETING": "hello there"}))
+        async with client(plan) as runtime:
+            seen = await runtime.run('echo "$GREETING"; touch ~/mark')
+        assert seen.content == "hello there\n"
+        assert (plan.directory / "home" / "mark").is_file()
+
+    async def test_a_folder_of_the_host_can_be_its_workspace(
+        self, spawner: Spawner, plan: SandboxPlan, place: Path
+    ) -> None:
+        folder = place / "project"
+        folder.mkdir()
+        (folder / "code.py").write_text("print(1)\n")
+        await spawner.start(replace(plan, folder=folder))
+        async with client(plan) as runtime:
+            assert (await runtime.run("cat code.py")).content == "print(1)\n"
+
+    async def test_its_key_is_wanted_and_is_on_no_command_line(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        stranger = client(plan, "another key")
+        with pytest.raises(AccessDenied):
+            await stranger.connect()
+        await stranger.aclose()
+        assert processes_with(plan.key) == []
+
+    async def test_what_runs_already_is_not_started_twice(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            await runtime.run("word=kept")
+            await spawner.start(plan)
+            assert (await runtime.run("echo $word")).content == "kept\n"
+        assert len(await spawner.running()) == 1
+
+    async def test_two_who_start_the_same_at_once_get_one(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await asyncio.gather(spawner.start(plan), spawner.start(plan))
+        assert len(await spawner.running()) == 1
+        async with client(plan) as runtime:
+            assert (await runtime.run("echo up")).content == "up\n"
+
+    async def test_several_start_side_by_side(
+        self, spawner: Spawner, new_plan: Callable[[], SandboxPlan]
+    ) -> None:
+        plans = [new_plan() for _ in range(3)]
+        await asyncio.gather(*map(spawner.start, plans))
+        for number, plan in enumerate(plans):
+            async with client(plan) as runtime:
+                await runtime.run(f"echo {number} > mark")
+        marks = [(each.directory / "workspace" / "mark").read_text() for each in plans]
+        assert marks == ["0\n", "1\n", "2\n"]
+        found = {each.session_id for each in await spawner.running()}
+        assert found == {each.session_id for each in plans}
+
+    # Starts that fail ---------------------------------------------------------------------
+
+    async def test_a_start_that_fails_says_the_cause_and_leaves_nothing(
+        self, spawner: Spawner, plan: SandboxPlan, place: Path
+    ) -> None:
+        missing = place / "never-made"
+        with pytest.raises(SandboxStartFailed, match="never-made"):
+            await spawner.start(replace(plan, folder=missing))
+        await self.ensure_nothing_is_left(spawner, plan)
+
+    async def test_a_server_that_ends_at_once_says_why_in_the_error(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        with pytest.raises(SandboxStartFailed, match="key"):
+            await spawner.start(replace(plan, key=""))
+        await self.ensure_nothing_is_left(spawner, plan)
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            assert (await runtime.run("echo up")).content == "up\n"
+
+    async def test_a_start_cancelled_at_any_stage_leaves_nothing(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        stages: list[str] = []
+        await spawner.start(plan, on_stage=stages.append)
+        await spawner.stop(plan.session_id)
+        for stage in dict.fromkeys(stages):
+            await self.start_and_cancel(spawner, plan, stage)
+            await self.ensure_nothing_is_left(spawner, plan)
+        await spawner.start(plan)
+
+    async def start_and_cancel(self, spawner: Spawner, plan: SandboxPlan, stage: str) -> None:
+        starting: asyncio.Task[RunningSandbox]
+
+        def cancel(said: str) -> None:
+            if said == stage:
+                asyncio.get_running_loop().call_soon(starting.cancel)
+
+        starting = asyncio.create_task(spawner.start(plan, on_stage=cancel))
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+    async def ensure_nothing_is_left(self, spawner: Spawner, plan: SandboxPlan) -> None:
+        assert await spawner.running() == []
+        assert sockets_of(plan) == []
+        with pytest.raises(NoSuchSandbox):
+            await spawner.usage(plan.session_id)
+
+    # Found again --------------------------------------------------------------------------
+
+    async def test_a_sandbox_outlives_its_spawner_and_is_found_by_another(
+        self, spawner: Spawner, make: MakeSpawner, plan: SandboxPlan
+    ) -> None:
+        async with self.another(make) as first:
+            await first.start(plan)
+        async with client(plan) as runtime:
+            await runtime.run("word=kept")
+            async with self.another(make) as second:
+                found = await second.running()
+                assert [each.session_id for each in found] == [plan.session_id]
+                assert (await second.usage(plan.session_id)).processes > 0
+                await second.start(plan)
+            assert (await runtime.run("echo $word")).content == "kept\n"
+
+    async def test_another_spawner_can_pause_resume_and_stop_it(
+        self, spawner: Spawner, make: MakeSpawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        async with self.another(make) as other:
+            await other.pause(plan.session_id)
+            assert [each.is_paused for each in await spawner.running()] == [True]
+            await other.resume(plan.session_id)
+            await other.stop(plan.session_id)
+            assert await other.running() == []
+        assert await spawner.running() == []
+
+    async def test_nothing_runs_at_first(self, spawner: Spawner) -> None:
+        assert await spawner.running() == []
+
+    # Pausing ------------------------------------------------------------------------------
+
+    async def test_no_process_runs_while_paused_and_all_go_on_after(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        word = secrets.token_hex(8)
+        async with client(plan) as runtime:
+            await runtime.run("here=kept")
+            await self.run_in_background(runtime, f"bash -c 'while :; do :; done' {word}")
+            (busy,) = processes_with(word)
+            await spawner.pause(plan.session_id)
+            await spawner.pause(plan.session_id)
+            assert [each.is_paused for each in await spawner.running()] == [True]
+            before = ticks_of(busy)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(PATIENCE), aclosing(client(plan)) as waiting:
+                    await waiting.connect()
+            assert ticks_of(busy) == before
+            await spawner.resume(plan.session_id)
+            await spawner.resume(plan.session_id)
+            assert [each.is_paused for each in await spawner.running()] == [False]
+            assert (await runtime.run("echo $here")).content == "kept\n"
+            while ticks_of(busy) <= before:  # bounded by the test's own time-out
+                await runtime.run("true")
+
+    async def run_in_background(self, runtime: RemoteRuntime, command: str) -> None:
+        """Out of the shell's reach: its own session, no terminal, no parent."""
+        await runtime.run(f"(setsid {command} </dev/null >/dev/null 2>&1 &)")
+
+    async def test_a_paused_sandbox_can_be_stopped(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        await spawner.pause(plan.session_id)
+        await spawner.stop(plan.session_id)
+        assert await spawner.running() == []
+        assert sockets_of(plan) == []
+
+    # Stopping -----------------------------------------------------------------------------
+
+    async def test_stopping_ends_every_process_and_keeps_every_file(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        word = secrets.token_hex(8)
+        async with client(plan) as runtime:
+            await runtime.run("echo kept > file; echo mine > ~/file")
+            await self.run_in_background(runtime, f"bash -c 'trap : TERM; sleep 1000' {word}")
+            left = processes_with(word)
+        assert left
+        await spawner.stop(plan.session_id)
+        assert processes_with(word) == []
+        assert sockets_of(plan) == []
+        assert await spawner.running() == []
+        assert (plan.directory / "workspace" / "file").read_text() == "kept\n"
+        assert (plan.directory / "home" / "file").read_text() == "mine\n"
+
+    async def test_a_stopped_sandbox_starts_again_on_its_files(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            await runtime.run("echo kept > file")
+        await spawner.stop(plan.session_id)
+        await spawner.start(replace(plan, key="a-new-key"))
+        async with client(plan, "a-new-key") as runtime:
+            assert (await runtime.run("cat file")).content == "kept\n"
+
+    async def test_stopping_what_does_not_run_is_done_already(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.stop(new_session_id())
+        await spawner.start(plan)
+        await asyncio.gather(spawner.stop(plan.session_id), spawner.stop(plan.session_id))
+        await spawner.stop(plan.session_id)
+        assert await spawner.running() == []
+
+    async def test_stopping_one_leaves_the_others_alone(
+        self, spawner: Spawner, new_plan: Callable[[], SandboxPlan]
+    ) -> None:
+        first, second = new_plan(), new_plan()
+        await asyncio.gather(spawner.start(first), spawner.start(second))
+        await spawner.stop(first.session_id)
+        async with client(second) as runtime:
+            assert (await runtime.run("echo up")).content == "up\n"
+        assert [each.session_id for each in await spawner.running()] == [second.session_id]
+
+    @pytest.mark.parametrize("verb", ["pause", "resume", "usage"])
+    async def test_what_is_not_there_is_named(self, spawner: Spawner, verb: str) -> None:
+        session_id = SessionId("nobody0nobody0nobody0nobo")
+        with pytest.raises(NoSuchSandbox, match=session_id):
+            await getattr(spawner, verb)(session_id)
+
+    # Ends of its own ----------------------------------------------------------------------
+
+    async def test_a_killed_server_ends_its_sandbox_and_somebody_who_waits_is_told(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        word = secrets.token_hex(8)
+        async with client(plan) as runtime:
+            await runtime.run("echo kept > file")
+            await self.run_in_background(runtime, f"bash -c 'sleep 1000; :' {word}")
+        ending = asyncio.create_task(spawner.ended(plan.session_id))
+        server = server_of(plan)
+        await asyncio.sleep(0)
+        assert not ending.done()
+        os.kill(server, signal.SIGKILL)
+        await gone(server)
+        assert await ending
+        assert await spawner.running() == []
+        await spawner.stop(plan.session_id)
+        assert processes_with(word) == []
+        assert sockets_of(plan) == []
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            assert (await runtime.run("cat file")).content == "kept\n"
+
+    async def test_starting_again_after_a_kill_leaves_nothing_of_the_first(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        word = secrets.token_hex(8)
+        async with client(plan) as runtime:
+            await self.run_in_background(runtime, f"bash -c 'sleep 1000; :' {word}")
+        server = server_of(plan)
+        os.kill(server, signal.SIGKILL)
+        await gone(server)
+        await spawner.start(plan)
+        assert processes_with(word) == []
+        async with client(plan) as runtime:
+            assert (await runtime.run("echo up")).content == "up\n"
+
+    async def test_a_killed_shell_is_the_sandboxs_own_affair(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            await runtime.run("kill -9 $$")
+            assert (await runtime.run("echo up")).content == "up\n"
+        assert len(await spawner.running()) == 1
+
+    async def test_waiting_for_the_end_of_what_does_not_run_ends_at_once(
+        self, spawner: Spawner
+    ) -> None:
+        assert await spawner.ended(new_session_id())
+
+    # Looking ------------------------------------------------------------------------------
+
+    async def test_usage_is_that_of_all_its_processes(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        before = await spawner.usage(plan.session_id)
+        assert before.memory_bytes > 1 << 20
+        assert before.processes >= 1
+        async with client(plan) as runtime:
+            seen = Seen()
+            work = "for ((i = 0; i < 300000; i++)); do :; done; echo worked; cat"
+            running = asyncio.create_task(runtime.run(work, on_progress=seen))
+            await seen.wait_for(b"worked")
+            after = await spawner.usage(plan.session_id)
+            await runtime.interrupt()
+            await running
+        assert after.cpu_seconds >= before.cpu_seconds + 0.1
+        assert after.processes > before.processes
+
+    async def test_last_words_are_kept_and_unknown_ones_are_empty(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        assert await spawner.last_words(new_session_id()) == ""
+        await spawner.start(plan)
+        assert isinstance(await spawner.last_words(plan.session_id, lines=3), str)
+        await spawner.stop(plan.session_id)
+        assert len((await spawner.last_words(plan.session_id, lines=3)).splitlines()) <= 3
