@@ -27,6 +27,8 @@ class Launch:
     shells: Literal["pty", "tmux"] = "pty"
     hub_socket: str = ""
     """Where the hub answers this session's own window; empty: nowhere."""
+    egress_socket: str = ""
+    """Where a proxy to the network answers; empty: there is none."""
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"

@@ -1,0 +1,257 @@
+"""The zygote: a process that has everything a sandbox needs loaded, and forks one in milliseconds.
+
+`python -P -m bascule.runtime.spawn.local._zygote_main FD`. Over the socket FD it gets orders, one
+message each, with descriptors; for each it forks. The fork joins the session's cgroups, has
+bubblewrap make the namespaces and all that is seen in them, enters these and forks once more: that
+is the session's server, which shares with all others the memory of what was loaded here.
+
+Bubblewrap's own child is `cat`, which ends when the last end of its input closes. That end is held
+by us until there is a server, then by the server alone, and with `cat` the kernel ends the whole
+namespace: nothing in it can outlive the server, and no moment exists in which a `kill -9` of any
+process leaves something behind.
+
+What ends below us is told: `{"pid", "status"}`. When the socket closes we leave; servers stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from bascule.sandbox.session import __main__ as session
+
+from .namespaces import adopt_orphans, be_called, become, enter, owner_of_network
+from .records import claim
+
+MOST_BYTES: Final = 1 << 18
+MOST_DESCRIPTORS: Final = 16
+_ECHO: Final = b"."
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to make. `given` has descriptors by name; `@name@` in a word of `bubblewrap` stands for
+    the number of one."""
+
+    bubblewrap: Sequence[str]
+    """Empty: no isolation."""
+    files: Mapping[str, str]
+    cgroups: Sequence[str]
+    own_network: bool
+    own_user: bool
+    network: Sequence[str]
+    """A program that gives the namespace a way out; empty: there is none."""
+    uid: int
+    gid: int
+    memory: int | None
+    """Limits on each process or user, for machines without cgroups."""
+    processes: int | None
+    environment: Mapping[str, str]
+    given: Mapping[str, int]
+
+
+def main(descriptor: int) -> None:
+    adopt_orphans()
+    be_called("zygote")
+    link = socket.socket(fileno=descriptor)
+    link.set_inheritable(False)
+    died, dies = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(dies, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.collect()
+    gc.freeze()  # a collector that never looks at these never has them copied
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        while True:
+            ready, _, _ = select.select([link.fileno(), died], [], [])
+            if died in ready:
+                os.read(died, 4096)
+                _reap(link)
+            if link.fileno() in ready and not _obey(link):
+                return
+
+
+def _obey(link: socket.socket) -> bool:
+    message, descriptors, _, _ = socket.recv_fds(link, MOST_BYTES, MOST_DESCRIPTORS)
+    if not message:
+        return False
+    data = json.loads(message)
+    data["given"] = dict(zip(data["given"], descriptors, strict=True))
+    pid = os.fork()
+    if pid == 0:
+        link.close()
+        _become_sandbox(Order(**data))
+    for each in descriptors:
+        os.close(each)
+    return True
+
+
+def _reap(link: socket.socket) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            code = os.waitstatus_to_exitcode(status)
+            link.send(json.dumps({"pid": pid, "status": code}).encode())
+
+
+# From here on we are a fork -------------------------------------------------------------
+
+
+def _become_sandbox(order: Order) -> NoReturn:
+    """Tells on the descriptor `result` how far it came; the cause of a failure is in `log`."""
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        os.dup2(order.given["log"], 1)
+        os.dup2(order.given["log"], 2)
+        for procs in order.cgroups:
+            with open(procs, "w") as file:  # noqa: PTH123
+                file.write("0")
+        holds = _isolate(order) if order.bubblewrap else []
+        server = os.fork()
+        if server == 0:
+            _serve(order, holds)
+        _tell(order, {"pid": server})
+    except BaseException:  # noqa: BLE001  # the edge of a process; the log has it
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    os._exit(0)
+
+
+def _isolate(order: Order) -> list[int]:
+    """Be inside; returns the descriptors that keep the inside alive."""
+    input_end, life = os.pipe2(os.O_CLOEXEC)
+    answers, output_end = os.pipe2(os.O_CLOEXEC)
+    told, info = os.pipe2(os.O_CLOEXEC)
+    numbers = [info, *(_in_memory(text) for text in order.files.values())]
+    words = [_with_numbers(word, order.given) for word in order.bubblewrap]
+    for path, number in zip(order.files, numbers[1:], strict=True):
+        words += ["--perms", "0644", "--file", str(number), path]
+    words += ["--remount-ro", "/", "--chdir", "/", "--info-fd", str(info), "--", "cat"]
+    sources = [number for name, number in order.given.items() if name.startswith("dir:")]
+    program = subprocess.Popen(
+        words,
+        stdin=input_end,
+        stdout=output_end,
+        env={"PATH": "/usr/bin:/bin"},
+        pass_fds=[*numbers, *sources],
+    )
+    for number in (input_end, output_end, *numbers, *sources):
+        os.close(number)
+    # `cat` answers once bubblewrap is done with everything; before that there is nothing to enter.
+    os.write(life, _ECHO)
+    if os.read(answers, 1) != _ECHO:
+        raise RuntimeError(f"bubblewrap ended with status {program.wait()}")
+    os.close(answers)
+    inside = int(json.loads(os.read(told, 4096))["child-pid"])
+    os.close(told)
+    holds = [life]
+    if order.network:
+        holds.append(_connect(order, inside))
+    enter(inside, own_network=order.own_network, own_user=order.own_user)
+    program.returncode = 0  # the zygote waits for it, not we
+    return holds
+
+
+def _connect(order: Order, inside: int) -> int:
+    """Start what gives the namespace a way out; it ends when what is returned closes."""
+    ends, held = os.pipe2(os.O_CLOEXEC)
+    ready, says_ready = os.pipe2(os.O_CLOEXEC)
+    passed = [ends, says_ready]
+    owner = []
+    if order.own_user:
+        user = owner_of_network(inside)
+        passed.append(user)
+        owner = ["--userns-path", f"/proc/self/fd/{user}"]
+    program = subprocess.Popen(
+        [
+            *order.network,
+            *("--exit-fd", str(ends), "--ready-fd", str(says_ready), *owner),
+            *("--netns-type", "path", f"/proc/{inside}/ns/net", "tap0"),
+        ],
+        stdin=subprocess.DEVNULL,
+        pass_fds=passed,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+    )
+    for number in passed:
+        os.close(number)
+    if not os.read(ready, 1):
+        raise RuntimeError(f"{order.network[0]} ended with status {program.wait()}")
+    os.close(ready)
+    program.returncode = 0
+    return held
+
+
+def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
+    os.setsid()
+    os.dup2(order.given["launch"], 0)
+    lock = order.given["lock"]
+    kept = {0, 1, 2, lock, order.given["result"], *holds}
+    kept.update(number for name, number in order.given.items() if name == "lease")
+    for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208
+        if number not in kept:
+            with contextlib.suppress(OSError):  # the listing's own
+                os.close(number)
+    if order.memory is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (order.memory, order.memory))
+    if order.processes is not None:
+        resource.setrlimit(resource.RLIMIT_NPROC, (order.processes, order.processes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.umask(0o022)
+    become(order.uid, order.gid)
+    claim(lock)
+    os.environ.clear()
+    os.environ.update(order.environment)
+    be_called("sandbox")
+    status = 1
+    try:
+        session.main(on_started=lambda _: _tell(order, {"ready": True}, last=True))
+        status = 0
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else 1
+    except BaseException:  # noqa: BLE001  # the edge of a process; the log has it
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _tell(order: Order, what: Mapping[str, Any], *, last: bool = False) -> None:
+    """Nobody may be listening any more; a server goes on all the same."""
+    with contextlib.suppress(BrokenPipeError):
+        os.write(order.given["result"], json.dumps(what).encode() + b"\n")
+    if last:
+        os.close(order.given["result"])
+
+
+def _in_memory(text: str) -> int:
+    number = os.memfd_create("file")
+    os.write(number, text.encode())
+    os.lseek(number, 0, os.SEEK_SET)
+    return number
+
+
+def _with_numbers(word: str, given: Mapping[str, int]) -> str:
+    if not word.startswith("@"):
+        return word
+    return f"/proc/self/fd/{given[word[1:]]}"
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

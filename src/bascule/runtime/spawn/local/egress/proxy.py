@@ -1,0 +1,235 @@
+"""An HTTP proxy on a unix socket: the one way out of a session whose egress is `proxy`.
+
+`CONNECT` and plain requests. A name is looked up once, its addresses are judged, and the
+connection goes to an address that was judged: a name that points elsewhere a moment later gains
+nothing. One request for each connection of a client, so that the second cannot be for another
+host than the one that was judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from bascule.core.contracts import Closable
+
+from .rules import Rules
+
+logger = logging.getLogger(__name__)
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+_MOST_HEAD: Final = 64 << 10
+_HEAD_TIMEOUT: Final = 20.0
+_CONNECT_TIMEOUT: Final = 15.0
+_PIECE: Final = 64 << 10
+_AUTHORITY: Final = re.compile(
+    r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<name>[^\s:/@\[\]]+)):(?P<port>\d+)"
+)
+_NOT_FOR_THEM: Final = frozenset(
+    {"connection", "proxy-connection", "proxy-authorization", "keep-alive", "host", "upgrade"}
+)
+
+
+class _Refused(Exception):
+    def __init__(self, status: str, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a client wants of which host."""
+
+    host: str
+    port: int
+    head: bytes
+    """What goes to the host before anything else; empty for a tunnel."""
+    body: int | None
+    """Bytes of the request that follow its head; None: as many as come."""
+
+
+class EgressProxy(Closable):
+    """Serves one session's socket from `open` until `aclose`."""
+
+    def __init__(self, path: Path, rules: Rules, resolve: Resolve | None = None) -> None:
+        self._path = path
+        self._rules = rules
+        self._resolve = resolve or _look_up
+        self._server: asyncio.Server | None = None
+        self._clients: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """In place of a socket that an earlier hub left there."""
+        await asyncio.to_thread(_make_way, self._path)
+        self._server = await asyncio.start_unix_server(
+            self._on_client, self._path, limit=_MOST_HEAD
+        )
+        # Whoever can see it may connect: its directory is shown to one sandbox alone.
+        await asyncio.to_thread(self._path.chmod, 0o666)
+
+    async def aclose(self) -> None:
+        if self._server is None:
+            return
+        self._server.close()
+        for client in self._clients:
+            client.cancel()
+        await asyncio.gather(*self._clients, return_exceptions=True)
+        await asyncio.to_thread(self._path.unlink, missing_ok=True)
+        self._server = None
+
+    async def _on_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._clients.add(task)
+        try:
+            await self._serve(reader, writer)
+        except asyncio.CancelledError:
+            return  # by `aclose`; the stream's own callback would complain of it
+        except (OSError, asyncio.IncompleteReadError):
+            logger.debug("a connection of a session broke", exc_info=True)
+        finally:
+            self._clients.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            asked = await _read_head(reader)
+            far_reader, far_writer = await self._connect(asked)
+        except _Refused as refused:
+            body = (refused.why + "\n").encode()
+            writer.write(
+                f"HTTP/1.1 {refused.status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+                + body
+            )
+            await writer.drain()
+            return
+        with contextlib.closing(far_writer):
+            if asked.head:
+                far_writer.write(asked.head)
+            else:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await _join((reader, writer), (far_reader, far_writer), asked.body)
+
+    async def _connect(self, asked: _Asked) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        host, port = asked.host, asked.port
+        if not self._rules.allows_name(host, port):
+            raise _Refused(
+                "403 Forbidden", f"This session may not reach {host}:{port}: see egress.domains"
+            )
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
+                found = await self._resolve(host, port)
+                allowed = [each for each in found if self._rules.allows_address(each)]
+                if not allowed:
+                    raise _Refused(
+                        "403 Forbidden", f"{host} is at no address that sessions may reach"
+                    )
+                return await _first_that_answers(allowed, port)
+        except OSError as error:  # of names, of connections, of time
+            why = f"{host}:{port} cannot be reached: {str(error) or 'it took too long'}"
+            raise _Refused("502 Bad Gateway", why) from error
+
+
+async def _read_head(reader: asyncio.StreamReader) -> _Asked:
+    try:
+        async with asyncio.timeout(_HEAD_TIMEOUT):
+            head = await reader.readuntil(b"\r\n\r\n")
+    except (asyncio.LimitOverrunError, asyncio.IncompleteReadError, TimeoutError) as error:
+        raise _Refused("400 Bad Request", "No complete request came") from error
+    try:
+        return _parse(head.decode("latin-1"))
+    except ValueError as error:
+        raise _Refused("400 Bad Request", f"That is no request to a proxy: {error}") from error
+
+
+def _parse(head: str) -> _Asked:
+    first, *lines = head[:-4].split("\r\n")
+    method, target, version = first.split(" ")
+    if method == "CONNECT":
+        found = _AUTHORITY.fullmatch(target)
+        if found is None:
+            raise ValueError("it does not name a host and a port")
+        return _Asked(found["six"] or found["name"], int(found["port"]), b"", None)
+    parts = urlsplit(target)
+    if parts.scheme != "http" or not parts.hostname or "@" in parts.netloc:
+        raise ValueError("it does not begin with http:// and a host")
+    kept = [line for line in lines if _name(line) not in _NOT_FOR_THEM]
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    rewritten = [f"{method} {path} {version}", f"Host: {parts.netloc}", *kept, "Connection: close"]
+    sent = "\r\n".join(rewritten).encode("latin-1") + b"\r\n\r\n"
+    return _Asked(parts.hostname, parts.port or 80, sent, _body(lines))
+
+
+def _name(line: str) -> str:
+    name, colon, _ = line.partition(":")
+    if not colon or not name or name != name.strip() or "\n" in line:
+        raise ValueError("a header is malformed")
+    return name.lower()
+
+
+def _body(lines: Sequence[str]) -> int | None:
+    lengths = [line.partition(":")[2].strip() for line in lines if _name(line) == "content-length"]
+    is_chunked = any(_name(line) == "transfer-encoding" for line in lines)
+    if len(set(lengths)) > 1 or (lengths and is_chunked):
+        raise ValueError("it has more than one length")
+    if is_chunked:
+        return None
+    return int(lengths[0]) if lengths else 0
+
+
+async def _first_that_answers(
+    addresses: Sequence[str], port: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    for address in addresses[:-1]:
+        with contextlib.suppress(OSError):
+            return await asyncio.open_connection(address, port)
+    return await asyncio.open_connection(addresses[-1], port)
+
+
+async def _join(
+    near: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    body: int | None,
+) -> None:
+    """Carry bytes both ways until the host has said all, or either side is gone."""
+    async with asyncio.TaskGroup() as both:
+        up = both.create_task(_carry(near[0], far[1], body))
+        await _carry(far[0], near[1], None)
+        up.cancel()
+
+
+async def _carry(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int | None
+) -> None:
+    with contextlib.suppress(ConnectionError):
+        while most is None or most > 0:
+            piece = await reader.read(_PIECE if most is None else min(_PIECE, most))
+            if not piece:
+                break
+            writer.write(piece)
+            await writer.drain()
+            most = None if most is None else most - len(piece)
+        if most is None and writer.can_write_eof():
+            writer.write_eof()
+
+
+async def _look_up(host: str, port: int) -> Sequence[str]:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def _make_way(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
+    path.unlink(missing_ok=True)

@@ -1,0 +1,53 @@
+"""Which names and addresses the egress proxy lets a session reach. Rules only, no sockets."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+PORTS: Final = frozenset({80, 443})
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    domains: Sequence[str]
+    """Names, and `*.example.org` for all below one."""
+    ports: Collection[int] = PORTS
+    own_addresses: Collection[str] = field(default=frozenset())
+    """Those of this machine, public or not: the hub is at one of them."""
+
+    def allows_name(self, host: str, port: int) -> bool:
+        return port in self.ports and any(_fits(host, domain) for domain in self.domains)
+
+    def allows_address(self, address: str) -> bool:
+        """Only what the whole Internet reaches: nothing of this machine or its neighbourhood."""
+        inner = _innermost(ipaddress.ip_address(address.partition("%")[0]))
+        is_public = inner.is_global and not inner.is_multicast
+        return is_public and str(inner) not in self.own_addresses
+
+
+def _fits(host: str, domain: str) -> bool:
+    host, domain = host.lower().rstrip("."), domain.lower().rstrip(".")
+    if domain.startswith("*."):
+        return host.endswith(domain[1:]) and len(host) > len(domain) - 1
+    return host == domain
+
+
+def _innermost(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An IPv4 address may come dressed as one of IPv6, in four ways."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address

@@ -1,0 +1,126 @@
+"""What this machine lets us do to keep sandboxes apart, and what it lacks, said for people."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bascule.core.errors import CannotIsolate
+
+from .cgroups import Cgroups, find_cgroups
+from .settings import LocalSettings
+
+logger = logging.getLogger(__name__)
+
+INSTALL: Final = "apt-get install bubblewrap"
+_SWITCHES: Final = (
+    ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
+)
+_PROBE_TIMEOUT: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    is_root: bool
+    bubblewrap: str
+    """Its path; empty where sandboxes are not isolated."""
+    slirp: str
+    """slirp4netns, by which a network of its own reaches out; empty: there is none."""
+    cgroups: Cgroups | None
+    notices: tuple[str, ...]
+    """What an operator should know, a sentence each."""
+
+    @property
+    def own_user(self) -> bool:
+        """Namespaces are made by somebody without rights, inside one for users."""
+        return bool(self.bubblewrap) and not self.is_root
+
+
+def look(settings: LocalSettings) -> Machine:
+    """Try everything once. Raises `CannotIsolate`, unless that was allowed; never silently less."""
+    is_root = os.geteuid() == 0
+    notices = []
+    bubblewrap = shutil.which("bwrap") or ""
+    if lack := _lack(bubblewrap, is_root):
+        if not settings.allow_unisolated:
+            raise CannotIsolate(
+                f"Sessions cannot be kept apart on this machine: {lack}. To run them all the same, "
+                "where any session can read and end what this account can, set allow_unisolated"
+            )
+        bubblewrap = ""
+        notices.append(
+            f"SESSIONS ARE NOT ISOLATED: {lack}. Each can read, change and end whatever this "
+            "account can, other sessions and the hub included"
+        )
+    elif not is_root:
+        notices.append(
+            "Sessions are kept apart by namespaces alone: all of them, and the hub, are one user "
+            "of this machine, because the warden does not run as root"
+        )
+    cgroups, why = find_cgroups(_group_name(settings))
+    if cgroups is None:
+        notices.append(
+            f"The limits of sessions are weak: {why}. Memory is limited for each process alone, "
+            "the number of processes for the session, CPU time not at all"
+        )
+    for notice in notices:
+        logger.warning("%s", notice)
+    return Machine(
+        is_root=is_root,
+        bubblewrap=bubblewrap,
+        slirp=shutil.which("slirp4netns") or "",
+        cgroups=cgroups,
+        notices=tuple(notices),
+    )
+
+
+def _lack(bubblewrap: str, is_root: bool) -> str:
+    """What is missing and how to get it; empty: nothing."""
+    if not bubblewrap:
+        return f"bubblewrap is not installed (Debian or Ubuntu, as root: {INSTALL})"
+    words = [bubblewrap, *([] if is_root else ["--unshare-user"])]
+    words += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
+    words += ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"]
+    try:
+        tried = subprocess.run(
+            words, capture_output=True, timeout=_PROBE_TIMEOUT, check=False, text=True
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap does not work: {error}"
+    if tried.returncode == 0:
+        return ""
+    cures = [cure for path, bad, cure in _SWITCHES if not is_root and _switch(path) == bad]
+    cures += ["in a container: run it with the right to make namespaces"] if not cures else []
+    return f"bubblewrap cannot make namespaces here: {tried.stderr.strip()} ({'; '.join(cures)})"
+
+
+def _switch(path: str) -> str:
+    try:
+        return Path("/proc/sys", path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _group_name(settings: LocalSettings) -> str:
+    """Of this state directory alone, so that two hubs do not sweep each other's groups."""
+    tag = f"{hash_of(str(settings.state_dir.resolve())):08x}"
+    return f"{settings.cgroup}-{tag}"
+
+
+def hash_of(text: str) -> int:
+    """The same in every process, of 32 bits."""
+    value = 2166136261
+    for byte in text.encode():
+        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+    return value

@@ -1,0 +1,45 @@
+"""What hub and warden say to each other: lines of JSON, several questions at a time.
+
+ask      {"id": 1, "do": "start", "with": {…}}        {"id": 1, "do": "cancel"}
+answer   {"id": 1, "stage": "…"}*, then {"id": 1, "answer": …} or {"id": 1, "error": {…}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from bascule.core.sessions import Egress, Limits, RunningSandbox, SandboxPlan, SessionId, Usage
+
+LONGEST: Final = 8 << 20
+"""Bytes of a line."""
+
+_PATHS: Final = ("directory", "run_dir", "folder", "hub_socket")
+
+
+def plan_to_wire(plan: SandboxPlan) -> dict[str, Any]:
+    data = asdict(plan)
+    data["environment"] = dict(plan.environment)
+    return data | {name: str(data[name]) for name in _PATHS if data[name] is not None}
+
+
+def plan_from_wire(data: Mapping[str, Any]) -> SandboxPlan:
+    paths = {name: Path(data[name]) for name in _PATHS if data[name] is not None}
+    parts = {"limits": Limits(**data["limits"]), "egress": egress_from_wire(data["egress"])}
+    return SandboxPlan(**{**data, **paths, **parts})
+
+
+def running_from_wire(data: Mapping[str, Any]) -> RunningSandbox:
+    return RunningSandbox(
+        session_id=SessionId(data["session_id"]), is_paused=data["is_paused"], uid=data["uid"]
+    )
+
+
+def usage_from_wire(data: Mapping[str, Any]) -> Usage:
+    return Usage(**data)
+
+
+def egress_from_wire(data: Mapping[str, Any]) -> Egress:
+    return Egress(mode=data["mode"], domains=tuple(data["domains"]))

@@ -1,0 +1,115 @@
+"""Entering the namespaces another process is in, and giving up what one could do before.
+
+The few system calls that Python 3.11 has no words for. Every function acts on the calling process
+for good; they are meant for one that was forked to become a sandbox.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+_CLONE_NEWNS: Final = 0x00020000
+_CLONE_NEWUTS: Final = 0x04000000
+_CLONE_NEWIPC: Final = 0x08000000
+_CLONE_NEWUSER: Final = 0x10000000
+_CLONE_NEWPID: Final = 0x20000000
+_CLONE_NEWNET: Final = 0x40000000
+_NS_GET_USERNS: Final = 0xB701
+_PR_SET_NAME: Final = 15
+_PR_CAPBSET_DROP: Final = 24
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_PR_CAP_AMBIENT: Final = 47
+_PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
+_PR_SET_DUMPABLE: Final = 4
+_CAPABILITY_VERSION_3: Final = 0x20080522
+_MORE_CAPABILITIES_THAN_THERE_ARE: Final = 64
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def enter(pid: int, *, own_network: bool, own_user: bool) -> None:
+    """Join the namespaces of process `pid`; its PID namespace counts for our next child.
+
+    With a user namespace of its own, the others belong to the one that was made first, and the
+    process may have gone on into a further one. Rights over the others are had in the first only.
+    """
+    process = os.pidfd_open(pid)
+    if own_user:
+        first = _owner_of(Path(f"/proc/{pid}/ns/mnt"))
+        second = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        _set(first, _CLONE_NEWUSER)
+    kinds = _CLONE_NEWNS | _CLONE_NEWPID | _CLONE_NEWIPC | _CLONE_NEWUTS
+    _set(process, kinds | (_CLONE_NEWNET if own_network else 0))
+    if own_user:
+        if not os.path.sameopenfile(first, second):
+            _set(second, _CLONE_NEWUSER)
+        os.close(first)
+        os.close(second)
+    os.close(process)
+
+
+def owner_of_network(pid: int) -> int:
+    """A descriptor of the user namespace that has the rights over the network of `pid`."""
+    return _owner_of(Path(f"/proc/{pid}/ns/net"))
+
+
+def become(uid: int, gid: int) -> None:
+    """Be that user, without any right beyond a user's, now and after any `exec`."""
+    drop_capabilities_for_good()
+    if os.geteuid() == 0 and uid != 0:
+        os.setgroups([])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    _clear_capabilities()
+    # Other processes of this user are not to read the key out of the server's memory.
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def drop_capabilities_for_good() -> None:
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    for capability in range(_MORE_CAPABILITIES_THAN_THERE_ARE):
+        # Refused to those who never had it in their bounding set's power, and past the last one.
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Have processes below us come to us when their parent ends."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def be_called(name: str) -> None:
+    _libc.prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()[:15]), 0, 0, 0)
+
+
+def _clear_capabilities() -> None:
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    none = (ctypes.c_uint32 * 6)()
+    _checked(_libc.capset(header, none), "capset")
+
+
+def _owner_of(namespace: Path) -> int:
+    descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return fcntl.ioctl(descriptor, _NS_GET_USERNS)
+    finally:
+        os.close(descriptor)
+
+
+def _set(descriptor: int, kinds: int) -> None:
+    _checked(_libc.setns(descriptor, kinds), "setns")
+
+
+def _prctl(option: int, value: int) -> None:
+    _checked(_libc.prctl(option, value, 0, 0, 0), "prctl")
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

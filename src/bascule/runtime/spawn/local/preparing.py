@@ -1,0 +1,256 @@
+"""From a plan to an order: directories handed over, a user lent, limits made, a view drawn.
+
+All of it blocks, and all of it can be undone: `Prepared` holds the descriptors, and clearing up
+after a sandbox that has ended removes the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bascule.core.errors import AccessDenied, InvalidRequest, MissingTool, QuotaExceeded
+from bascule.core.sessions import SandboxPlan, SessionId
+from bascule.sandbox.session.launch import Launch
+
+from . import places, view
+from .machine import Machine, hash_of
+from .records import Leases, Record, Records
+from .settings import LocalSettings
+
+_ID: Final = re.compile(r"[a-z0-9]{8,40}")
+_SLIRP: Final = ("--configure", "--mtu", "65520", "--disable-host-loopback")
+_SLIRP_RESOLVER: Final = "10.0.2.3"
+EGRESS_SOCKET: Final = "proxy.sock"
+
+
+def egress_dir(run_dir: Path, session_id: SessionId) -> Path:
+    """Where the egress proxy of a session listens; the sandbox sees the directory."""
+    return run_dir / "egress" / session_id
+
+
+@dataclass(slots=True)
+class Prepared:
+    record: Record
+    order: Mapping[str, Any]
+    given: Mapping[str, int]
+
+    def close(self) -> None:
+        for descriptor in set(self.given.values()):
+            os.close(descriptor)
+
+
+@dataclass(slots=True)
+class Preparing:
+    settings: LocalSettings
+    machine: Machine
+    records: Records
+    leases: Leases
+    logs: Path
+
+    def prepare(self, plan: SandboxPlan) -> Prepared | None:
+        """None: a sandbox of that session runs, or is being started. Raises what cannot be had."""
+        opened: dict[str, int] = {}
+        try:
+            return self._prepare(plan, opened)
+        except BaseException:
+            for descriptor in opened.values():
+                os.close(descriptor)
+            raise
+
+    def _prepare(self, plan: SandboxPlan, opened: dict[str, int]) -> Prepared | None:
+        ensure_id(plan.session_id)
+        self._open_directories(plan, opened)
+        uid, gid = self._user(plan, opened)
+        record = Record(
+            session_id=plan.session_id,
+            uid=uid,
+            run_dir=str(plan.run_dir),
+            is_isolated=bool(self.machine.bubblewrap),
+            egress=plan.egress,
+        )
+        lock = self.records.take(record)
+        if lock is None:
+            for descriptor in opened.values():
+                os.close(descriptor)
+            return None
+        opened["lock"] = lock
+        self._hand_over(opened, uid, gid)
+        opened["log"] = os.open(
+            self.logs / plan.session_id,
+            os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC,
+            0o600,
+        )
+        opened["launch"] = _in_memory(self._launch(plan).to_json())
+        order = self._order(plan, uid, gid)
+        # Directories that bubblewrap is told by their paths are of no further use.
+        named = {word[1:] for word in order["bubblewrap"] if word.startswith("@")}
+        for name in [name for name in opened if name.startswith("dir:") and name not in named]:
+            os.close(opened.pop(name))
+        return Prepared(record, order, opened)
+
+    def _open_directories(self, plan: SandboxPlan, opened: dict[str, int]) -> None:
+        settings = self.settings
+        own = opened["own"] = places.open_beneath(settings.sessions_dir, plan.directory)
+        for name in ("home", "state"):
+            opened[f"dir:{name}"] = places.make_dir(own, name)
+        if plan.folder is not None:
+            opened["dir:workspace"] = places.open_folder(settings.workspace_roots, plan.folder)
+        else:
+            opened["dir:workspace"] = places.make_dir(own, "workspace")
+        run = places.open_beneath(settings.run_dir, plan.run_dir.parent)
+        try:
+            opened["dir:run"] = places.make_dir(run, plan.run_dir.name)
+        finally:
+            os.close(run)
+        os.close(opened.pop("own"))
+
+    def _user(self, plan: SandboxPlan, opened: dict[str, int]) -> tuple[int, int]:
+        workspace = os.fstat(opened["dir:workspace"])
+        if not self.machine.is_root:
+            return os.geteuid(), os.getegid()
+        if not self.machine.bubblewrap:
+            uid = self.settings.hub_uid or os.geteuid()
+            return uid, uid
+        if plan.folder is not None:
+            if workspace.st_uid == 0 and not self.settings.allow_root:
+                raise AccessDenied(
+                    f"{plan.folder} is root's, and a session is not root unless allow_root is set"
+                )
+            return workspace.st_uid, workspace.st_gid
+        first, count = self.settings.first_uid, self.settings.uid_count
+        lent = self.leases.take([workspace.st_uid, first + hash_of(plan.session_id) % count])
+        if lent is None:
+            raise QuotaExceeded(f"All {count} UIDs of sessions are in use; raise uid_count")
+        uid, opened["lease"] = lent
+        return uid, uid
+
+    def _hand_over(self, opened: Mapping[str, int], uid: int, gid: int) -> None:
+        group = self.settings.socket_gid
+        if not self.machine.is_root:
+            os.fchmod(opened["dir:run"], 0o700)
+            return
+        ours = {os.geteuid(), self.settings.hub_uid or os.geteuid()}
+        for name in ("dir:home", "dir:state", "dir:workspace"):
+            if name != "dir:workspace" or "lease" in opened:
+                places.hand_over(
+                    opened[name], uid, gid, lambda owner: owner in ours or owner in self.leases
+                )
+        os.fchown(opened["dir:run"], uid, os.getegid() if group is None else group)
+        os.fchmod(opened["dir:run"], 0o2770)
+
+    def _launch(self, plan: SandboxPlan) -> Launch:
+        isolated = bool(self.machine.bubblewrap)
+        proxied = plan.egress.mode == "proxy"
+        egress = egress_dir(self.settings.run_dir, plan.session_id)
+        hub = plan.hub_socket
+        inside_hub = f"{view.HUB_DIR}/{hub.name}" if isolated and hub else str(hub or "")
+        return Launch(
+            key=plan.key,
+            working_dir=view.WORKSPACE
+            if isolated
+            else str(plan.folder or plan.directory / "workspace"),
+            run_dir=view.RUN_DIR if isolated else str(plan.run_dir),
+            state_dir=view.STATE_DIR if isolated else str(plan.directory / "state"),
+            environment={
+                **self._environment(plan),
+                **plan.environment,
+            },
+            shells=plan.shells,
+            hub_socket=inside_hub,
+            egress_socket=""
+            if not proxied
+            else str(Path(view.EGRESS_DIR if isolated else egress, EGRESS_SOCKET)),
+        )
+
+    def _environment(self, plan: SandboxPlan) -> dict[str, str]:
+        home = view.HOME if self.machine.bubblewrap else str(plan.directory / "home")
+        return {
+            "PATH": view.PATH,
+            "HOME": home,
+            "USER": view.USER,
+            "LOGNAME": view.USER,
+            "SHELL": "/bin/bash",
+            "LANG": "C.UTF-8",
+        }
+
+    def _order(self, plan: SandboxPlan, uid: int, gid: int) -> dict[str, Any]:
+        machine, limits = self.machine, plan.limits
+        groups = [] if machine.cgroups is None else machine.cgroups.make(plan.session_id, limits)
+        is_open = plan.egress.mode == "open"
+        if is_open and machine.bubblewrap and not machine.slirp:
+            raise MissingTool(
+                "egress 'open' needs slirp4netns, by which a session reaches the network without "
+                "sharing the machine's own (Debian or Ubuntu, as root: apt-get install slirp4netns)"
+            )
+        seen = self._view(plan, uid, gid, is_open=is_open)
+        weak = machine.cgroups is None
+        return {
+            "bubblewrap": seen.arguments(machine.bubblewrap) if machine.bubblewrap else [],
+            "files": dict(seen.files()),
+            "cgroups": [str(path) for path in groups],
+            "own_network": True,
+            "own_user": machine.own_user,
+            "network": [machine.slirp, *_SLIRP] if is_open and machine.bubblewrap else [],
+            "uid": uid,
+            "gid": gid,
+            "memory": limits.memory if weak else None,
+            "processes": limits.processes if weak and machine.own_user else None,
+            "environment": self._environment(plan),
+        }
+
+    def _view(self, plan: SandboxPlan, uid: int, gid: int, *, is_open: bool) -> view.View:
+        # By descriptor what we have looked at is what is shown. But `cat` inherits it, and whoever
+        # may look into that process could walk from there to anywhere: so only where none may.
+        by_number = self.machine.is_root and uid != 0
+        own = plan.directory
+
+        def source(name: str, path: Path) -> str:
+            return f"@dir:{name}" if by_number else str(path)
+
+        read_only = {str(path): str(path) for path in self._readable()}
+        if plan.egress.mode == "proxy":
+            read_only[view.EGRESS_DIR] = str(egress_dir(self.settings.run_dir, plan.session_id))
+        if plan.hub_socket is not None:
+            read_only |= _hub_view(self.settings.run_dir, plan.hub_socket, plan.session_id)
+        return view.View(
+            workspace=source("workspace", plan.folder or own / "workspace"),
+            home=source("home", own / "home"),
+            run_dir=source("run", plan.run_dir),
+            state=source("state", own / "state"),
+            uid=uid,
+            gid=gid,
+            read_only=read_only,
+            own_user=self.machine.own_user,
+            resolver=_SLIRP_RESOLVER if is_open else "",
+        )
+
+    def _readable(self) -> list[Path]:
+        given = {*view.python_paths(), *self.settings.visible}
+        return list(view.outermost(path for path in given if path.exists()))
+
+
+def ensure_id(session_id: str) -> None:
+    if not _ID.fullmatch(session_id):
+        raise InvalidRequest(f"{session_id!r} is no id of a session")
+
+
+def _hub_view(run_dir: Path, hub_socket: Path, session_id: SessionId) -> dict[str, str]:
+    """The directory of the socket if that is this session's own: a new hub makes a new socket in
+    it, which is then seen too. Else the socket alone."""
+    if not hub_socket.is_relative_to(run_dir) or ".." in hub_socket.parts:
+        raise AccessDenied(f"{hub_socket} is not in {run_dir}")
+    if hub_socket.parent.name == session_id:
+        return {view.HUB_DIR: str(hub_socket.parent)}
+    return {f"{view.HUB_DIR}/{hub_socket.name}": str(hub_socket)}
+
+
+def _in_memory(content: bytes) -> int:
+    number = os.memfd_create("launch", os.MFD_CLOEXEC)
+    os.write(number, content)
+    os.lseek(number, 0, os.SEEK_SET)
+    return number

@@ -1,0 +1,162 @@
+"""Which sandboxes run: a file for each, locked for as long as its server lives.
+
+The lock is the truth, the file only says what the lock is about. It is held twice by one
+descriptor: as a `flock`, which goes from the warden to the server without a gap, and as a record
+lock of the server's own, by which the kernel tells its PID to whoever asks. A PID that was written
+down could be another's by now; this one cannot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final, Self
+
+from bascule.core.sessions import Egress, SessionId
+
+_FLOCK: Final = "hhlli4x"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What has to be known about a sandbox by a warden that did not start it."""
+
+    session_id: SessionId
+    uid: int
+    run_dir: str
+    is_isolated: bool
+    egress: Egress
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        record = cls(**json.loads(text))
+        return replace(record, egress=Egress(**record.egress))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A record somebody has locked."""
+
+    record: Record
+    pid: int | None
+    """The server's; None while it is being started."""
+
+
+class Records:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def ids(self) -> Sequence[SessionId]:
+        return [SessionId(each.name) for each in os.scandir(self._directory)]
+
+    def take(self, record: Record) -> int | None:
+        """A descriptor that holds the lock, for a server to inherit. None: it is running."""
+        descriptor = self._lock(record.session_id, os.O_CREAT)
+        if descriptor is not None:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, record.to_json(), 0)
+        return descriptor
+
+    def held(self, session_id: SessionId) -> Held | None:
+        """None: no sandbox of that session lives, whether or not there is a record."""
+        try:
+            descriptor = os.open(self._directory / session_id, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            if _try_lock(descriptor):
+                return None
+            text = os.pread(descriptor, 1 << 16, 0)
+            return Held(Record.from_json(text), _holder(descriptor)) if text else None
+        finally:
+            os.close(descriptor)
+
+    def stale(self, session_id: SessionId) -> tuple[int, Record | None] | None:
+        """A record whose sandbox is gone, and the lock on it, under which to clear up."""
+        descriptor = self._lock(session_id, 0)
+        if descriptor is None:
+            return None
+        text = os.pread(descriptor, 1 << 16, 0)
+        return descriptor, Record.from_json(text) if text else None
+
+    def forget(self, session_id: SessionId, descriptor: int) -> None:
+        """Remove the record and let go of its lock."""
+        (self._directory / session_id).unlink(missing_ok=True)
+        os.close(descriptor)
+
+    def _lock(self, session_id: SessionId, flags: int) -> int | None:
+        path = self._directory / session_id
+        while True:
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
+            except FileNotFoundError:
+                return None
+            if not _try_lock(descriptor):
+                os.close(descriptor)
+                return None
+            if _is_still(path, descriptor):
+                return descriptor
+            os.close(descriptor)  # it was removed between the two; there is another now, or none
+
+
+class Leases:
+    """Lends numbers of a range, each to one holder at a time, on this whole machine."""
+
+    def __init__(self, directory: Path, first: int, count: int) -> None:
+        self._directory = directory
+        self._range = range(first, first + count)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._range
+
+    def take(self, wanted: Sequence[int]) -> tuple[int, int] | None:
+        """The first of `wanted` that is free, else any: the number, and what holds it."""
+        start = next(iter(wanted), self._range.start) - self._range.start
+        others = (self._range[(start + n) % len(self._range)] for n in range(len(self._range)))
+        for number in (*(n for n in wanted if n in self._range), *others):
+            descriptor = os.open(
+                self._directory / str(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
+            if _try_lock(descriptor):
+                return number, descriptor
+            os.close(descriptor)
+        return None
+
+
+def claim(descriptor: int) -> None:
+    """Called by the server itself: let the kernel tell our PID to whoever finds the lock."""
+    fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _holder(descriptor: int) -> int | None:
+    question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
+    return None if kind == fcntl.F_UNLCK or pid <= 0 else pid
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno == errno.EWOULDBLOCK:
+            return False
+        raise
+    return True
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    return False

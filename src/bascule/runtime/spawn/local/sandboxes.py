@@ -1,0 +1,439 @@
+"""The sandboxes of this machine: started, watched, paused, ended, and cleared up after."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import NoSuchPath, NoSuchSandbox, SandboxStartFailed
+from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
+
+from . import mounts, places, processes
+from .machine import Machine, look
+from .preparing import Prepared, Preparing, ensure_id
+from .processes import Process
+from .records import Leases, Record, Records
+from .settings import LocalSettings
+from .zygote import Zygote
+
+logger = logging.getLogger(__name__)
+
+OnStage = Callable[[str], None]
+
+_CAUSE = 20
+"""Lines of what a sandbox said that go into the message when it did not start."""
+
+
+@dataclass(slots=True)
+class Life:
+    """A sandbox that runs, and what watches it."""
+
+    record: Record
+    server: Process
+    first: Process | None
+    """The one whose end is the end of all in its namespace."""
+    watching: asyncio.Task[str]
+
+
+class Sandboxes(Closable):
+    """Everything the warden can do. Closing leaves all sandboxes as they are."""
+
+    def __init__(self, settings: LocalSettings) -> None:
+        self._settings = settings
+        self._zygote = Zygote()
+        self._records = Records(settings.state_dir / "sandboxes")
+        self._logs = settings.state_dir / "logs"
+        self._machine: Machine | None = None
+        self._preparing: Preparing | None = None
+        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._lives: dict[SessionId, Life] = {}
+        self._watchers: set[asyncio.Task[str]] = set()
+        self._presence = -1
+
+    async def open(self) -> None:
+        """Look at the machine, find what runs, clear up what does not any more."""
+        self._machine = await asyncio.to_thread(self._make_ready)
+        leases = Leases(
+            self._settings.state_dir / "uids", self._settings.first_uid, self._settings.uid_count
+        )
+        self._preparing = Preparing(
+            self._settings, self._machine, self._records, leases, self._logs
+        )
+        await self._zygote.warm()
+        await self.find()
+
+    @property
+    def machine(self) -> Machine:
+        assert self._machine is not None
+        return self._machine
+
+    @property
+    def records(self) -> Sequence[Record]:
+        return [life.record for life in self._lives.values()]
+
+    async def start(self, plan: SandboxPlan, on_stage: OnStage) -> RunningSandbox:
+        async with self._turns[plan.session_id]:
+            await self._adopt(plan.session_id)
+            life = self._lives.get(plan.session_id)
+            if life is not None and life.server.is_over:
+                await asyncio.wait({life.watching})
+            if plan.session_id not in self._lives:
+                on_stage("preparing directories and limits")
+                prepared = await self._prepare(plan)
+                try:
+                    on_stage("starting the action server")
+                    await self._fork(prepared)
+                finally:
+                    prepared.close()
+            return self._shown(self._lives[plan.session_id])
+
+    async def running(self) -> Sequence[RunningSandbox]:
+        await self.find()
+        if over := {life.watching for life in self._lives.values() if life.server.is_over}:
+            await asyncio.wait(over)
+        return [self._shown(life) for life in self._lives.values()]
+
+    async def pause(self, session_id: SessionId) -> None:
+        life = self._life(session_id)
+        if (cgroups := self.machine.cgroups) is not None:
+            cgroups.freeze(session_id, on=True)
+            return
+        stopped: set[int] = set()
+        while new := set(self._members(life)) - stopped:  # until none was forked meanwhile
+            _signal_all(new, signal.SIGSTOP)
+            stopped |= new
+
+    async def resume(self, session_id: SessionId) -> None:
+        self._thaw(self._life(session_id))
+
+    async def stop(self, session_id: SessionId, grace: float) -> None:
+        """Nothing is left of it but its files; also when it had ended already."""
+        async with self._turns[session_id]:
+            await self._adopt(session_id)
+            life = self._lives.get(session_id)
+            if life is None:
+                return
+            life.server.signal(signal.SIGTERM)
+            self._thaw(life)
+            done, _ = await asyncio.wait({life.watching}, timeout=grace)
+            if not done:
+                logger.warning("the sandbox of %s did not stop and is killed", session_id)
+                self._kill(life)
+                await asyncio.wait({life.watching})
+
+    async def ended(self, session_id: SessionId) -> str:
+        await self._adopt(session_id)
+        life = self._lives.get(session_id)
+        if life is None:
+            return "It is not running"
+        return await asyncio.shield(life.watching)
+
+    async def usage(self, session_id: SessionId) -> Usage:
+        life = self._life(session_id)
+        if self.machine.cgroups is not None:
+            return self.machine.cgroups.usage(session_id)
+        return await asyncio.to_thread(lambda: processes.usage_of(self._members(life)))
+
+    async def last_words(self, session_id: SessionId, lines: int) -> str:
+        ensure_id(session_id)
+        return await asyncio.to_thread(_tail, self._logs / session_id, lines)
+
+    async def remove(self, directory: Path) -> None:
+        """A session's own directory with all in it, whoever owns what; no sandbox may run there."""
+        await asyncio.to_thread(_remove_beneath, self._settings.sessions_dir, directory)
+        (self._logs / directory.name).unlink(missing_ok=True)
+
+    async def find(self) -> None:
+        """Watch every sandbox that runs, whoever started it; clear up after those that do not."""
+        known = set(self._records.ids())
+        if self.machine.cgroups is not None:
+            known |= {SessionId(name) for name in self.machine.cgroups.names()}
+        for session_id in known - set(self._lives):
+            turn = self._turns[session_id]
+            if turn.locked():
+                continue
+            async with turn:
+                await self._adopt(session_id)
+                if session_id not in self._lives:
+                    await self._clear(session_id)
+
+    async def aclose(self) -> None:
+        for watcher in self._watchers:
+            watcher.cancel()
+        await asyncio.gather(*self._watchers, return_exceptions=True)
+        for life in self._lives.values():
+            _close(life)
+        await self._zygote.aclose()
+        if self._machine is not None and not self._lives:
+            await asyncio.to_thread(self._leave_nothing)
+        if self._presence >= 0:
+            os.close(self._presence)
+            self._presence = -1
+
+    # Starting --------------------------------------------------------------------------
+
+    async def _prepare(self, plan: SandboxPlan) -> Prepared:
+        assert self._preparing is not None
+        work = asyncio.ensure_future(asyncio.to_thread(self._preparing.prepare, plan))
+        try:
+            prepared = await asyncio.shield(work)
+        except BaseException as error:
+            # What a thread has begun it finishes, also when nobody waits for it any more.
+            await asyncio.wait({work})
+            is_done = isinstance(error, asyncio.CancelledError) and not work.exception()
+            if is_done and (late := work.result()) is not None:
+                late.close()
+            await self._clear(plan.session_id)
+            if isinstance(error, NoSuchPath):
+                raise SandboxStartFailed(f"The sandbox did not start: {error}") from error
+            raise
+        if prepared is None:
+            raise SandboxStartFailed(
+                f"Somebody else is starting the sandbox of {plan.session_id} already"
+            )
+        return prepared
+
+    async def _fork(self, prepared: Prepared) -> None:
+        session_id = prepared.record.session_id
+        made: list[int] = []
+        try:
+            async with (
+                asyncio.timeout(self._settings.start_timeout),
+                self._zygote.fork(prepared.order, prepared.given) as told,
+            ):
+                while line := await told.readline():
+                    news = json.loads(line)
+                    if news.get("ready"):
+                        self._watch(prepared.record, made[-1])
+                        return
+                    made.append(news["pid"])
+            raise SandboxStartFailed(
+                f"The sandbox did not start: {await self.last_words(session_id, _CAUSE)}"
+            )
+        except (TimeoutError, ProcessLookupError) as error:
+            said = await self.last_words(session_id, _CAUSE)
+            raise SandboxStartFailed(
+                f"The sandbox did not answer in {self._settings.start_timeout:g} seconds: {said}"
+            ) from error
+        finally:
+            if session_id not in self._lives:
+                await asyncio.shield(self._undo(prepared, made))
+
+    async def _undo(self, prepared: Prepared, made: Sequence[int]) -> None:
+        """End what was forked, from the outermost in; then nothing holds what is further in."""
+        for pid in made:
+            with contextlib.suppress(ProcessLookupError):
+                process = Process(pid)
+                process.signal(signal.SIGKILL)
+                await process.ended()
+                process.close()
+        session_id = prepared.record.session_id
+        # The lock is ours still, by the descriptor that the server would have inherited.
+        await self._clear_places(prepared.record)
+        self._records.forget(session_id, os.dup(prepared.given["lock"]))
+
+    # Watching --------------------------------------------------------------------------
+
+    async def _adopt(self, session_id: SessionId) -> None:
+        """Watch it if it runs."""
+        ensure_id(session_id)
+        if session_id in self._lives:
+            return
+        held = await asyncio.to_thread(self._records.held, session_id)
+        if held is not None and held.pid is not None:
+            with contextlib.suppress(ProcessLookupError):  # it has ended between the two
+                self._watch(held.record, held.pid)
+
+    def _watch(self, record: Record, pid: int) -> None:
+        server = Process(pid)
+        first = processes.first_in(processes.namespace_of(pid)) if record.is_isolated else None
+        watching = asyncio.create_task(self._until_ended(record.session_id))
+        self._watchers.add(watching)
+        watching.add_done_callback(self._watchers.discard)
+        life = Life(record, server, Process(first) if first else None, watching)
+        self._lives[record.session_id] = life
+
+    async def _until_ended(self, session_id: SessionId) -> str:
+        life = self._lives[session_id]
+        status = await self._zygote.status(life.server)
+        if life.first is not None:
+            await life.first.ended()
+        how = self._how(session_id, status)
+        await self._clear(session_id)
+        self._lives.pop(session_id, None)
+        _close(life)
+        return how
+
+    def _how(self, session_id: SessionId, status: int | None) -> str:
+        said = "Its action server ended"
+        if status is not None and status < 0:
+            said = f"Its action server was ended by signal {signal.Signals(-status).name}"
+        elif status:
+            said = f"Its action server ended with status {status}"
+        cgroups = self.machine.cgroups
+        if status != 0 and cgroups is not None and cgroups.kills_for_memory(session_id):
+            said += "; the session had reached its memory limit"
+        return said
+
+    # Ending ----------------------------------------------------------------------------
+
+    def _thaw(self, life: Life) -> None:
+        if (cgroups := self.machine.cgroups) is not None:
+            if cgroups.is_frozen(life.record.session_id):
+                cgroups.freeze(life.record.session_id, on=False)
+        else:
+            _signal_all(self._members(life), signal.SIGCONT)
+
+    def _kill(self, life: Life) -> None:
+        life.server.signal(signal.SIGKILL)
+        if life.first is not None:
+            life.first.signal(signal.SIGKILL)
+        if self.machine.cgroups is not None:
+            self.machine.cgroups.kill(life.record.session_id)
+
+    async def _clear(self, session_id: SessionId) -> None:
+        """Remove what a sandbox that has ended left: processes, groups, sockets, its record."""
+        stale = await asyncio.to_thread(self._records.stale, session_id)
+        if stale is None:
+            if await asyncio.to_thread(self._records.held, session_id) is None:
+                await self._clear_group(session_id)
+            return
+        descriptor, record = stale
+        if record is not None:
+            await self._clear_places(record)
+        await self._clear_group(session_id)
+        self._records.forget(session_id, descriptor)
+
+    async def _clear_places(self, record: Record) -> None:
+        await self._clear_group(record.session_id)
+        with contextlib.suppress(FileNotFoundError):
+            await asyncio.to_thread(_clear_run_dir, self._settings.run_dir, Path(record.run_dir))
+
+    async def _clear_group(self, session_id: SessionId) -> None:
+        cgroups = self.machine.cgroups
+        if cgroups is None or session_id not in cgroups.names():
+            return
+        if cgroups.is_frozen(session_id):
+            cgroups.freeze(session_id, on=False)
+        while left := cgroups.processes(session_id):
+            cgroups.kill(session_id)
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    process = Process(pid)
+                    await process.ended()
+                    process.close()
+        cgroups.remove(session_id)
+
+    def _leave_nothing(self) -> None:
+        """Unless another warden has the same directories."""
+        try:
+            fcntl.flock(self._presence, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        if self.machine.cgroups is not None:
+            self.machine.cgroups.remove_all()
+        if self.machine.is_root:
+            mounts.allow_links(self._settings.run_dir)
+
+    # Asking ----------------------------------------------------------------------------
+
+    def _life(self, session_id: SessionId) -> Life:
+        try:
+            return self._lives[session_id]
+        except KeyError:
+            raise NoSuchSandbox(f"No sandbox runs for {session_id}") from None
+
+    def _shown(self, life: Life) -> RunningSandbox:
+        session_id = life.record.session_id
+        if self.machine.cgroups is not None:
+            is_paused = self.machine.cgroups.is_frozen(session_id)
+        else:
+            is_paused = processes.is_stopped(life.server.pid)
+        return RunningSandbox(session_id=session_id, is_paused=is_paused, uid=life.record.uid)
+
+    def _members(self, life: Life) -> Iterator[int]:
+        """Of a machine without cgroups."""
+        pid = life.server.pid
+        if life.record.is_isolated:
+            return processes.members(processes.namespace_of(pid))
+        with contextlib.suppress(psutil.NoSuchProcess):
+            below = psutil.Process(pid).children(recursive=True)
+            return iter([pid, *(child.pid for child in below)])
+        return iter(())
+
+    def _make_ready(self) -> Machine:
+        settings = self._settings
+        machine = look(settings)
+        settings.state_dir.mkdir(parents=True, exist_ok=True)
+        self._presence = os.open(
+            settings.state_dir / "wardens", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        fcntl.flock(self._presence, fcntl.LOCK_SH)
+        for directory in (settings.sessions_dir, settings.run_dir, self._logs):
+            directory.mkdir(parents=True, exist_ok=True)
+        self._logs.chmod(0o700)
+        if machine.is_root:
+            mounts.forbid_links(settings.run_dir)
+        return machine
+
+
+def _close(life: Life) -> None:
+    life.server.close()
+    if life.first is not None:
+        life.first.close()
+
+
+def _signal_all(pids: Iterator[int] | set[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _clear_run_dir(root: Path, run_dir: Path) -> None:
+    parent = places.open_beneath(root, run_dir.parent)
+    try:
+        directory = places.make_dir(parent, run_dir.name)
+        try:
+            places.clear(directory)
+        finally:
+            os.close(directory)
+        os.rmdir(run_dir.name, dir_fd=parent)
+    finally:
+        os.close(parent)
+
+
+def _remove_beneath(root: Path, directory: Path) -> None:
+    parent = places.open_beneath(root, directory.parent)
+    try:
+        opened = os.open(
+            directory.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent
+        )
+        try:
+            places.clear(opened)
+        finally:
+            os.close(opened)
+        os.rmdir(directory.name, dir_fd=parent)
+    except FileNotFoundError:
+        return
+    finally:
+        os.close(parent)
+
+
+def _tail(path: Path, lines: int) -> str:
+    try:
+        text = path.read_bytes()[-(1 << 16) :].decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])

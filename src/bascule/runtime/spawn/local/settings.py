@@ -1,0 +1,58 @@
+"""What the spawner of kind `local` and its warden are told when they are made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+from bascule.core.errors import InvalidSetting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSettings:
+    """Whoever starts the warden decides these; what the hub asks later is held against them."""
+
+    sessions_dir: Path
+    """Directories of sessions lie directly in it; no other directory is ever given to one."""
+    run_dir: Path
+    """Where the run directories of sessions lie, and the sockets of the egress proxy."""
+    state_dir: Path
+    """The warden's own: which sandboxes run, which UIDs are lent, what servers said last."""
+    workspace_roots: tuple[Path, ...] = ()
+    """A folder of the host can be a workspace if it is in one of these."""
+    visible: tuple[Path, ...] = ()
+    """What every sandbox may read besides the system and our own Python: a VS Code, tools."""
+    first_uid: int = 70_000
+    uid_count: int = 20_000
+    """The UIDs that sessions are lent, one each, where the warden is root. Nobody else's."""
+    hub_uid: int | None = None
+    """Who may ask a warden on a socket; None: whoever it runs as."""
+    socket_gid: int | None = None
+    """The group that may connect to a session's sockets, the hub's and nginx's; None: our own."""
+    cgroup: str = "bascule"
+    """Limits are kept in cgroups whose names begin so."""
+    allow_root: bool = False
+    """Let a session be root where the folder it works in is root's."""
+    allow_unisolated: bool = False
+    """Start sandboxes also where nothing keeps them apart. Any session can then do what we can."""
+    start_timeout: float = 30.0
+    """Seconds from the order to the first answer of the action server."""
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self), default=str).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, line: bytes) -> Self:
+        try:
+            given: Mapping[str, Any] = json.loads(line)
+            known = {each.name: given[each.name] for each in fields(cls) if each.name in given}
+            for name in ("sessions_dir", "run_dir", "state_dir"):
+                known[name] = Path(known[name])
+            for name in ("workspace_roots", "visible"):
+                known[name] = tuple(map(Path, known.get(name, ())))
+            return cls(**known)
+        except (ValueError, TypeError, KeyError) as error:
+            raise InvalidSetting(f"The warden was not told how to work: {error!r}") from error

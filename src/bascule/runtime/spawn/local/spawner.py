@@ -1,0 +1,181 @@
+"""Sandboxes as processes of this machine, each in namespaces, limits and a user of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bascule.core.contracts import OnStage, Spawner
+from bascule.core.errors import SandboxUnreachable
+from bascule.core.sessions import Egress, RunningSandbox, SandboxPlan, SessionId, Usage
+
+from .client import WardenClient, warden_child
+from .egress.proxy import EgressProxy, Resolve
+from .egress.rules import Rules
+from .messages import egress_from_wire, plan_to_wire, running_from_wire, usage_from_wire
+from .preparing import EGRESS_SOCKET, egress_dir
+from .settings import LocalSettings
+
+logger = logging.getLogger(__name__)
+
+
+class LocalSpawner(Spawner):
+    """Asks a warden, which does all that needs rights: one whose socket it is given, or else a
+    child of ours with the rights that we have. A warden that dies is replaced, or reached again;
+    sandboxes do not notice.
+
+    The proxies of sessions whose egress is `proxy` run here, in the hub.
+    """
+
+    kind = "local"
+
+    def __init__(
+        self,
+        settings: LocalSettings,
+        *,
+        warden: socket.socket | Path | None = None,
+        resolve: Resolve | None = None,
+    ) -> None:
+        """`warden`: a connected socket of `start_warden`, or where one listens. `resolve`: how
+        egress proxies look up names."""
+        self.settings = settings
+        self.notices: tuple[str, ...] = ()
+        """What an operator should know of how well sessions are kept apart; known once open."""
+        self._warden = warden
+        self._resolve = resolve
+        self._client = WardenClient()
+        self._child: asyncio.subprocess.Process | None = None
+        self._connecting = asyncio.Lock()
+        self._proxies: dict[SessionId, EgressProxy] = {}
+        self._closed = False
+
+    async def open(self) -> None:
+        await asyncio.to_thread(_make_dirs, self.settings)
+        seen = await self._ask("look")
+        self.notices = tuple(seen["notices"])
+        await self._serve_egress()
+
+    async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
+        opened = plan.session_id not in self._proxies and plan.egress.mode == "proxy"
+        if opened:
+            await self._open_proxy(plan.session_id, plan.egress)
+        try:
+            answer = await self._ask("start", on_stage=on_stage, plan=plan_to_wire(plan))
+        except BaseException:
+            if opened:
+                await self._close_proxy(plan.session_id)
+            raise
+        return running_from_wire(answer)
+
+    async def running(self) -> Sequence[RunningSandbox]:
+        answer = await self._ask("running")
+        running = [running_from_wire(each) for each in answer["running"]]
+        for session_id in set(self._proxies) - {each.session_id for each in running}:
+            await self._close_proxy(session_id)
+        return running
+
+    async def pause(self, session_id: SessionId) -> None:
+        await self._ask("pause", session_id=session_id)
+
+    async def resume(self, session_id: SessionId) -> None:
+        await self._ask("resume", session_id=session_id)
+
+    async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
+        await self._ask("stop", session_id=session_id, grace=grace)
+        await self._close_proxy(session_id)
+
+    async def ended(self, session_id: SessionId) -> str:
+        while True:
+            with contextlib.suppress(SandboxUnreachable):  # a warden more or less ends no sandbox
+                return str(await self._ask("ended", session_id=session_id))
+            self._ensure_open()
+
+    async def usage(self, session_id: SessionId) -> Usage:
+        return usage_from_wire(await self._ask("usage", session_id=session_id))
+
+    async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
+        return str(await self._ask("last_words", session_id=session_id, lines=lines))
+
+    async def remove(self, directory: Path) -> None:
+        await self._ask("remove", directory=str(directory))
+
+    async def aclose(self) -> None:
+        self._closed = True
+        for session_id in tuple(self._proxies):
+            await self._close_proxy(session_id)
+        await self._client.aclose()
+        if self._child is not None:
+            await self._child.wait()
+
+    # The warden ------------------------------------------------------------------------
+
+    async def _ask(self, do: str, *, on_stage: OnStage | None = None, **given: Any) -> Any:
+        async with self._connecting:
+            if not self._client.is_open:
+                await self._connect()
+        return await self._client.ask(do, on_stage=on_stage, **given)
+
+    async def _connect(self) -> None:
+        self._ensure_open()
+        if isinstance(self._warden, socket.socket) and self._warden.fileno() < 0:
+            raise SandboxUnreachable(
+                "The warden is gone; it was started by whoever started the hub"
+            )
+        await self._client.aclose()
+        self._client = WardenClient()
+        link: socket.socket | Path
+        if self._warden is None:
+            if self._child is not None:
+                await self._child.wait()
+            link, self._child = await warden_child(self.settings)
+        else:
+            link = self._warden
+        await self._client.connect(link)
+
+    def _ensure_open(self) -> None:
+        if self._closed:
+            raise SandboxUnreachable("The spawner was closed")
+
+    # Egress ----------------------------------------------------------------------------
+
+    async def _serve_egress(self) -> None:
+        """For the sandboxes that an earlier hub left running."""
+        answer = await self._ask("running")
+        for session_id, egress in answer["egress"].items():
+            if egress["mode"] == "proxy":
+                await self._open_proxy(SessionId(session_id), egress_from_wire(egress))
+
+    async def _open_proxy(self, session_id: SessionId, egress: Egress) -> None:
+        rules = Rules(egress.domains, own_addresses=await asyncio.to_thread(_own_addresses))
+        path = egress_dir(self.settings.run_dir, session_id) / EGRESS_SOCKET
+        proxy = self._proxies[session_id] = EgressProxy(path, rules, self._resolve)
+        await proxy.open()
+
+    async def _close_proxy(self, session_id: SessionId) -> None:
+        if (proxy := self._proxies.pop(session_id, None)) is not None:
+            await proxy.aclose()
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(egress_dir(self.settings.run_dir, session_id).rmdir)
+
+
+def _make_dirs(settings: LocalSettings) -> None:
+    """Where we may: with a warden of more rights than ours, that one makes them."""
+    with contextlib.suppress(PermissionError):
+        settings.run_dir.mkdir(parents=True, exist_ok=True)
+        (settings.run_dir / "egress").mkdir(exist_ok=True, mode=0o700)
+        os.chmod(settings.run_dir / "egress", 0o700)  # noqa: PTH101
+
+
+def _own_addresses() -> frozenset[str]:
+    """Of this machine, as others know it; the hub is at one of them."""
+    given = (each for several in psutil.net_if_addrs().values() for each in several)
+    families = (socket.AF_INET, socket.AF_INET6)
+    return frozenset(each.address.partition("%")[0] for each in given if each.family in families)

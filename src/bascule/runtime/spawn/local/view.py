@@ -1,0 +1,138 @@
+"""What a sandbox sees of the machine: the arguments of bubblewrap. Rules only, nothing is run.
+
+A system it can read, its own directories, a private `/tmp`, and processes, network and interprocess
+communication of its own. Where a session's files are is the same for every kind of spawner.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+WORKSPACE: Final = "/workspace"
+HOME: Final = "/home/bascule"
+RUN_DIR: Final = "/run/bascule"
+STATE_DIR: Final = "/var/lib/bascule"
+HUB_DIR: Final = "/run/hub"
+"""Where the directory with the hub's socket for this session appears."""
+EGRESS_DIR: Final = "/run/egress"
+USER: Final = "bascule"
+PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_TOP: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_ETC: Final = (
+    *("alternatives", "ca-certificates", "ca-certificates.conf", "ssl", "pki", "crypto-policies"),
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "default/locale"),
+    *("bash.bashrc", "bash_completion.d", "profile", "profile.d", "inputrc", "skel", "environment"),
+    *("services", "protocols", "mime.types", "magic", "terminfo", "fonts", "locale.gen"),
+    *("os-release", "debian_version", "lsb-release", "gitconfig", "nsswitch.conf", "host.conf"),
+    *("python3", "python3.11", "python3.12", "python3.13", "java", "maven", "perl", "R", "vim"),
+    *("chromium", "chromium.d", "emacs", "npmrc", "nanorc", "wgetrc", "gai.conf", "login.defs"),
+)
+"""What programs need to work, and nothing about this machine, its users or its services."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The directories of one session on the host, each named as bubblewrap is to name it."""
+
+    workspace: str
+    home: str
+    run_dir: str
+    state: str
+    uid: int
+    gid: int
+    read_only: Mapping[str, str] = field(default_factory=dict)
+    """More of the host: where it is seen, and what it is there."""
+    own_network: bool = True
+    own_user: bool = False
+    """Made by somebody without rights, in a user namespace of its own."""
+    resolver: str = ""
+    """The address of a name server; empty: names are not resolved."""
+
+    def arguments(self, bubblewrap: str) -> Sequence[str]:
+        return [
+            bubblewrap,
+            *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", "sandbox"),
+            *(["--unshare-net"] if self.own_network else []),
+            *(["--unshare-user"] if self.own_user else []),
+            *("--cap-drop", "ALL"),
+            *_system(),
+            *_scratch(),
+            *_shown("--ro-bind", self.read_only),
+            *_shown("--bind", self._own()),
+        ]
+
+    def _own(self) -> Mapping[str, str]:
+        own = {RUN_DIR: self.run_dir, STATE_DIR: self.state}
+        return own | {HOME: self.home, WORKSPACE: self.workspace}
+
+    def files(self) -> Mapping[str, str]:
+        """Small files of the sandbox's own, with what is in them."""
+        given = {
+            "/etc/passwd": (
+                f"root:x:0:0:root:/root:/usr/sbin/nologin\n"
+                f"{USER}:x:{self.uid}:{self.gid}:{USER}:{HOME}:/bin/bash\n"
+                f"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+            ),
+            "/etc/group": f"root:x:0:\n{USER}:x:{self.gid}:\nnogroup:x:65534:\n",
+            "/etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
+            "/etc/hostname": "sandbox\n",
+            "/etc/resolv.conf": f"nameserver {self.resolver}\n" if self.resolver else "",
+        }
+        if self.uid == 0:
+            given["/etc/passwd"] = f"root:x:0:0:root:{HOME}:/bin/bash\n"
+        if not self.own_network:
+            del given["/etc/resolv.conf"]
+        return given
+
+
+def python_paths() -> Sequence[Path]:
+    """Where this very Python and what it has loaded, or may yet load, come from."""
+    found = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix)}
+    found.add(Path(os.path.realpath(sys.executable)).parent.parent)
+    found.update(Path(entry) for entry in sys.path if entry and Path(entry).is_dir())
+    return outermost(path for path in found if not path.is_relative_to("/usr"))
+
+
+def outermost(paths: Iterable[Path]) -> Sequence[Path]:
+    """Those that are not in another of them; never the whole file system."""
+    given = set(paths) - {Path("/")}
+    return sorted(path for path in given if not given.intersection(path.parents))
+
+
+def _system() -> list[str]:
+    words, shown = [], {"/usr": "/usr"}
+    for name in _TOP:
+        top = Path("/", name)
+        if top.is_symlink():
+            words += ["--symlink", str(top.readlink()), str(top)]
+        elif top.is_dir():
+            shown[str(top)] = str(top)
+    for path in ("/opt", "/sys/devices/system/cpu", *(f"/etc/{name}" for name in _ETC)):
+        if Path(path).exists():
+            shown[path] = os.path.realpath(path)
+    return words + _shown("--ro-bind", shown)
+
+
+def _scratch() -> list[str]:
+    """All of it is in memory, which counts as the session's."""
+    words = ["--proc", "/proc", "--dev", "/dev"]
+    for path in ("/dev/shm", "/tmp", "/var/tmp"):  # noqa: S108
+        words += ["--perms", "1777", "--tmpfs", path]
+    return words
+
+
+def _shown(how: str, places: Mapping[str, str]) -> list[str]:
+    """By where each is seen. Bubblewrap makes what is above them for itself alone, so we do it."""
+    above = {parent for seen in places for parent in Path(seen).parents if parent != Path("/")}
+    words = []
+    for parent in sorted(above):
+        words += ["--perms", "0755", "--dir", str(parent)]
+    for seen, there in sorted(places.items()):
+        words += [how, there, seen]
+    return words
