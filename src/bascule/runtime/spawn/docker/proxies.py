@@ -46,7 +46,10 @@ class Proxies(Closable):
             await self.close(session_id)
 
     async def aclose(self) -> None:
-        await self.keep(())
+        """Their directories stay: sandboxes go on seeing them, and the sockets of the next hub."""
+        while self._open:
+            _, proxy = self._open.popitem()
+            await proxy.aclose()
 
 
 def _own_addresses() -> frozenset[str]:

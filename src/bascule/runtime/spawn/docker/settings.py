@@ -46,6 +46,9 @@ class DockerSettings:
     start_timeout: float = 60.0
     """Seconds from the start of the container to the first answer of the action server."""
 
+    kept_for: float = 600.0
+    """Seconds after which a container that does not run, and that nobody stopped, is removed."""
+
     @property
     def scope(self) -> str:
         """Keeps the containers of hubs that share an engine apart."""

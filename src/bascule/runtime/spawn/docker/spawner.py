@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -35,8 +36,6 @@ LOG: Final = "sandbox.log"
 """In a session's directory: what its last sandbox said, once its container is gone."""
 
 _KEPT_LINES: Final = 1000
-_KEPT_FOR: Final = 600.0
-"""Seconds after which a container that nobody asked for any more is removed."""
 _GONE: Final = (404, 409)
 """Statuses of a removal that somebody else did, or is about to finish."""
 
@@ -79,24 +78,20 @@ class DockerSpawner(Spawner):
         async with self._turns[plan.session_id]:
             try:
                 found = await self._find(plan.session_id)
-                if found is not None and not found.is_running:
+                if found is not None and await self._answers(plan, found):
+                    return replace(found.as_running(), is_paused=False)
+                if found is not None:
                     await self._remove(found)
-                    found = None
-                if found is None:
-                    return await self._start_new(plan, say)
-                if found.is_paused:
-                    await self._engine.container(found.id).unpause()
-                await self._until_it_answers(plan, found.id)
+                return await self._start_new(plan, say)
             except aiodocker.DockerError as error:
                 raise SandboxStartFailed(f"The engine refused: {error.message}") from error
-            return RunningSandbox(session_id=plan.session_id, uid=found.uid)
 
     async def running(self) -> Sequence[RunningSandbox]:
         """Removes on the way what a spawner that died has left: containers that were never
         started, and those that ended long ago."""
         everything = await self._all()
         for found, made in everything:
-            if not found.is_running and time.time() - made > _KEPT_FOR:
+            if not found.is_running and time.time() - made > self.settings.kept_for:
                 async with self._turns[found.session_id]:
                     await self._remove_if_over(found)
         running = [found.as_running() for found, _ in everything if found.is_running]
@@ -144,6 +139,21 @@ class DockerSpawner(Spawner):
         return "\n".join(said.splitlines()[-lines:])
 
     # Starting -----------------------------------------------------------------------------
+
+    async def _answers(self, plan: SandboxPlan, found: Found) -> bool:
+        """False: it has ended. The engine may know that a moment later than everybody else."""
+        if found.is_paused:
+            with losses():
+                await self._engine.container(found.id).unpause()
+        try:
+            if found.is_running:
+                await self._until_it_answers(plan, found.id)
+                return True
+        except SandboxStartFailed:
+            now = await self._find(plan.session_id)
+            if now is not None and now.is_running:
+                raise
+        return False
 
     async def _start_new(self, plan: SandboxPlan, say: OnStage) -> RunningSandbox:
         say("preparing its directories")
