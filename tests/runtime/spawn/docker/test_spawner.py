@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from bascule.runtime.spawn.docker.engine import Engine
 from tests.contracts.runtime import gone
 from tests.contracts.spawner import MakeSpawner, SpawnerSuite, client, processes_with, server_of
 from tests.dockerd import Dockerd, MakeSettings
+from tests.runtime.spawn.docker.plans import new_plan
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -259,6 +262,48 @@ class TestDocker(SpawnerSuite):
         assert processes_with(plan.session_id) == []
 
 
+async def test_a_hub_without_rights_shares_its_own_files_alone(
+    engine: Dockerd, settings_in: MakeSettings
+) -> None:
+    """As a user that is in the engine's group, and nobody else."""
+    place = Path(tempfile.mkdtemp(prefix="bsc-"))
+    try:
+        os.chown(place, 4321, 4321)
+        settings = settings_in(place)
+        plan = new_plan(settings)
+        drop = "os.setgroups([]); os.setgid(4321); os.setuid(4321)"
+        program = _program(
+            settings_text=repr(settings), plan_text=repr(plan), key=plan.key, first=drop
+        )
+        engine.admit(4321)
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", program), stdout=asyncio.subprocess.PIPE
+        )
+        assert child.stdout is not None
+        said = [line.decode().strip() async for line in until(child.stdout, b"started\n")]
+        child.kill()
+        await child.wait()
+        assert said[-1] == "started"
+        async with client(plan) as runtime:
+            await runtime.run("touch made; id -u > number")
+        made = plan.directory / "workspace"
+        assert (made / "number").read_text() == "4321\n"
+        assert (made / "made").stat().st_uid == 4321
+        assert (plan.run_dir / "sandbox.sock").stat().st_uid == 4321
+        async with DockerSpawner(settings) as spawner:
+            await spawner.open()
+            await spawner.stop(plan.session_id)
+    finally:
+        shutil.rmtree(place)
+
+
+async def until(stream: asyncio.StreamReader, last: bytes) -> AsyncIterator[bytes]:
+    async for line in stream:
+        yield line
+        if line == last:
+            return
+
+
 async def test_an_engine_that_is_not_there_is_named(
     tmp_path: Path, settings_in: MakeSettings
 ) -> None:
@@ -272,14 +317,15 @@ def _seconds(text: str) -> float:
     return int(minutes) * 60 + float(seconds)
 
 
-def _program(*, settings_text: str, plan_text: str, key: str) -> str:
+def _program(*, settings_text: str, plan_text: str, key: str, first: str = "") -> str:
     """A process that starts the sandbox and prints a line for each stage, and one at the end."""
     plan_text = plan_text.replace("SandboxPlan(", f"SandboxPlan(key={key!r}, environment={{}}, ", 1)
     return textwrap.dedent(f"""
-        import asyncio
+        import asyncio, os
         from pathlib import Path, PosixPath
         from bascule.core.sessions import *
         from bascule.runtime.spawn.docker import *
+        {first}
 
         async def main():
             spawner = DockerSpawner({settings_text})
