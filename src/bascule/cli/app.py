@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "serve": "Run the hub where VS Code windows and agents meet.",
     "token": "Show the hub's first token, or make others.",
     "editor": "Install the VS Code that `up` opens in a browser.",
+    "image": "Build the image that sandboxes in containers start from.",
     "schema": "Print the JSON Schema of every action and observation.",
     "doctor": "Check this machine and say what is missing and how to get it.",
 }
