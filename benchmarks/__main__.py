@@ -28,6 +28,7 @@ from benchmarks.cases.fleet import Fleet
 from benchmarks.cases.latency import Latency, LatencyOneCore
 from benchmarks.cases.nets import Nets
 from benchmarks.cases.output import LARGE, MEDIUM, Output
+from benchmarks.cases.proxy import Proxy
 from benchmarks.cases.server import ServerStart
 from benchmarks.cases.startup import Startup
 from benchmarks.cases.window import Window
@@ -40,7 +41,7 @@ CASES: tuple[Case, ...] = (
     *(Startup(), Latency(), LatencyOneCore()),
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
-    *(Cells(), Bridge(), Nets(), Browsing(), Window()),
+    *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy()),
 )
 
 

@@ -22,6 +22,8 @@ class Entrant:
     """Lives in a real VS Code in a real browser; is handed where they are."""
     only: str = ""
     """The one case it can take part in; empty: any."""
+    package: str | None = None
+    """Comes from npm, as `name@version`; is handed what starts it."""
 
     @property
     def is_peer(self) -> bool:
@@ -100,11 +102,27 @@ PM4PY = Entrant(
     only="nets",
 )
 
+BASCULE_PROXY = Entrant(
+    "bascule-proxy", "Bascule's hub before a server", "proxied", ("bascule",), only="proxy"
+)
+NGINX = Entrant("nginx", "nginx, one worker, 64 KB buffers", "proxied", ("nginx",), only="proxy")
+CADDY = Entrant("caddy", "Caddy, on one core", "proxied", ("caddy",), only="proxy")
+CHP = Entrant(
+    "configurable-http-proxy",
+    "JupyterHub's proxy, on Node",
+    "proxied",
+    ("chp",),
+    only="proxy",
+    package="configurable-http-proxy@5.3.0",
+)
+PROXIES: tuple[Entrant, ...] = (BASCULE_PROXY, NGINX, CADDY, CHP)
+
 ENTRANTS: tuple[Entrant, ...] = (
     *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_TMUX, BASCULE_HTTP, BASCULE_HTTP_BARE),
     *(OPENHANDS_TMUX, OPENHANDS_PTY, OPENHANDS_SERVER, SWE_REX),
     *(BASCULE_BRIDGE, BASCULE_WINDOW),
     *(BASCULE_NETS, SNAKES, PM4PY),
+    *PROXIES,
 )
 NOT_IN_A_HURRY: frozenset[Entrant] = frozenset({OPENHANDS_PTY, OPENHANDS_SERVER})
 """Slow to load and without a goal of ours: a quick run leaves them out."""

@@ -10,8 +10,11 @@ from benchmarks.entrants import (
     BASCULE_BRIDGE,
     BASCULE_HTTP,
     BASCULE_NETS,
+    BASCULE_PROXY,
     BASCULE_TMUX,
     BASCULE_WINDOW,
+    CHP,
+    NGINX,
     OPENHANDS_TMUX,
     PM4PY,
     RAW,
@@ -175,6 +178,7 @@ def goals(endurance: int) -> Sequence[Goal]:
         ),
         *window_goals(),
         *net_goals(),
+        *proxy_goals(),
     )
 
 
@@ -221,5 +225,33 @@ def window_goals() -> Sequence[Goal]:
             10,
             "x",
             is_floor=True,
+        ),
+    )
+
+
+def proxy_goals() -> Sequence[Goal]:
+    """Processor time of the others over ours, so more is better."""
+    kinds = {"small": "small request", "bulk": "large answer", "sockets": "WebSocket message"}
+    floors = {"small": 0.12, "bulk": 0.5, "sockets": 0.6}
+    return (
+        *(
+            Goal(
+                f"CPU of nginx for a {what}, of our proxy's",
+                ratio("proxy", NGINX, BASCULE_PROXY, f"{kind}_cpu"),
+                floors[kind],
+                "x",
+                is_floor=True,
+            )
+            for kind, what in kinds.items()
+        ),
+        *(
+            Goal(
+                f"CPU of configurable-http-proxy for a {what}, of our proxy's",
+                ratio("proxy", CHP, BASCULE_PROXY, f"{kind}_cpu"),
+                1,
+                "x",
+                is_floor=True,
+            )
+            for kind, what in kinds.items()
         ),
     )

@@ -52,8 +52,33 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
         (call, "fastapi/routing.py", "_extract_endpoint_context")
         for call in ("os.stat", "io.BufferedReader.read", "io.TextIOWrapper.read")
     ),
+    # A log is written where it is made.
+    *(
+        (f"io.{call}.write", "logging/__init__.py", "emit")
+        for call in ("TextIOWrapper", "BufferedWriter")
+    ),
     # The working directory is asked of the kernel, which knows it.
     ("os.path.abspath", "bridge/calls.py", "_path"),
+    ("os.path.abspath", "hub/database/engine.py", "make_engine"),
+    # Once per new connection to a server, asyncpg looks for the user's password and certificates.
+    *(
+        (call, "asyncpg/connect_utils.py", "_parse_connect_dsn_and_args")
+        for call in (
+            "os.stat",
+            "os.path.abspath",
+            "io.BufferedReader.read",
+            "io.TextIOWrapper.read",
+        )
+    ),
+    # A loop of its own in a thread of its own, for what reads files and awaits a database.
+    *(
+        (call, "hub/database/migrate.py", "upgrade")
+        for call in (
+            *("os.path.abspath", "os.stat", "os.listdir", "os.scandir", "os.access"),
+            *("os.open", "os.mkdir", "os.replace", "os.rename"),
+            *("io.BufferedReader.read", "io.TextIOWrapper.read", "io.BufferedWriter.write"),
+        )
+    ),
     # A run has a loop of its own; code in a net that does not await is waited for, as it asked.
     *(
         (call, "net/runner.py", "_call")
@@ -62,6 +87,8 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     *((f"io.{call}.write", "cli/run.py", "write") for call in ("TextIOWrapper", "BufferedWriter")),
     # /dev/null, for the child's output.
     ("os.open", "runtime/child.py", "start"),
+    # Once per new connection: a socket's name is looked up, nothing is read.
+    ("os.open", "hub/proxy/upstream.py", "_connect_socket"),
     # A frame is small beside the socket's buffer, and the keeper always reads.
     *(
         (f"socket.socket.{call}", "sandbox/shell/keeper.py", "_send")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from bascule.core.contracts import Spawner
 from bascule.hub import Hub, HubSettings
 from bascule.hub.identity import Scope
+from bascule.hub.proxy import Routes
 from bascule.link.http import HttpClient
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
@@ -47,14 +49,23 @@ class Client(HttpClient):
 class Place:
     """A hub with the tokens that tests need; it can be stopped and started again."""
 
-    def __init__(self, state_dir: Path | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        state_dir: Path | None = None,
+        *,
+        routes: Routes | None = None,
+        spawners: Callable[[], Mapping[str, Spawner]] = dict,
+        **settings: Any,
+    ) -> None:
         self._sock = socket.create_server(("127.0.0.1", 0))
         self.port = self._sock.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.settings = HubSettings(
             admin_token=ADMIN, port=self.port, state_dir=state_dir, **settings
         )
-        self.hub = Hub(self.settings, sock=self._sock)
+        self._routes = routes
+        self._spawners = spawners
+        self.hub = Hub(self.settings, sock=self._sock, routes=routes, spawners=spawners())
         self.agent = self.window = ""
 
     async def __aenter__(self) -> Self:
@@ -78,7 +89,7 @@ class Place:
         await self.hub.aclose()
 
     async def start(self) -> None:
-        self.hub = Hub(self.settings)
+        self.hub = Hub(self.settings, routes=self._routes, spawners=self._spawners())
         await self.hub.start()
 
     @asynccontextmanager

@@ -10,13 +10,14 @@ import pytest
 
 from bascule.core.errors import InvalidRequest, InvalidSetting
 from bascule.core.windows import WindowId
-from bascule.hub.sqlite import SqliteStore
+from bascule.hub.database.address import sqlite_address
+from bascule.hub.database.store import SqlStore
 from bascule.hub.tokens import Tokens, admin_token
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    async with SqliteStore(tmp_path / "hub.sqlite") as store:
+async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
+    async with SqlStore(sqlite_address(tmp_path / "hub.sqlite")) as store:
         await store.open()
         yield store
 
@@ -36,7 +37,7 @@ def test_an_empty_token_file_is_no_token(tmp_path: Path) -> None:
         admin_token(tmp_path)
 
 
-async def test_a_token_tells_who_brings_it(store: SqliteStore) -> None:
+async def test_a_token_tells_who_brings_it(store: SqlStore) -> None:
     tokens = Tokens(store, "the-first")
     token = await tokens.create("helper", "agent", owner="ann")
     identity = await tokens.identify(token)
@@ -47,7 +48,7 @@ async def test_a_token_tells_who_brings_it(store: SqliteStore) -> None:
     assert (await tokens.identify("")) is None
 
 
-async def test_a_token_is_not_in_the_store(store: SqliteStore, tmp_path: Path) -> None:
+async def test_a_token_is_not_in_the_store(store: SqlStore, tmp_path: Path) -> None:
     token = await Tokens(store, "first").create("helper", "agent")
     held = b"".join(path.read_bytes() for path in tmp_path.glob("hub.sqlite*"))
     assert b"helper" in held
@@ -55,7 +56,7 @@ async def test_a_token_is_not_in_the_store(store: SqliteStore, tmp_path: Path) -
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in tmp_path.glob("hub.*"))
 
 
-async def test_a_token_expires(store: SqliteStore) -> None:
+async def test_a_token_expires(store: SqlStore) -> None:
     now = 1000.0
     tokens = Tokens(store, "first", clock=lambda: now)
     token = await tokens.create("helper", "agent", lifetime=10)
@@ -64,7 +65,7 @@ async def test_a_token_expires(store: SqliteStore) -> None:
     assert await tokens.identify(token) is None
 
 
-async def test_a_revoked_token_is_unknown(store: SqliteStore) -> None:
+async def test_a_revoked_token_is_unknown(store: SqlStore) -> None:
     tokens = Tokens(store, "first")
     token = await tokens.create("helper", "agent")
     assert await tokens.revoke("helper")
@@ -72,7 +73,7 @@ async def test_a_revoked_token_is_unknown(store: SqliteStore) -> None:
     assert await tokens.identify(token) is None
 
 
-async def test_two_tokens_cannot_have_one_name(store: SqliteStore) -> None:
+async def test_two_tokens_cannot_have_one_name(store: SqlStore) -> None:
     tokens = Tokens(store, "first")
     await tokens.create("helper", "agent")
     with pytest.raises(InvalidRequest, match="helper"):
@@ -81,14 +82,14 @@ async def test_two_tokens_cannot_have_one_name(store: SqliteStore) -> None:
 
 
 async def test_a_window_id_belongs_to_its_first_key_and_owner(
-    store: SqliteStore, tmp_path: Path
+    store: SqlStore, tmp_path: Path
 ) -> None:
     window = WindowId("one")
     assert await store.bind_window(window, "key", "ann")
     assert not await store.bind_window(window, "other", "ann")
     assert not await store.bind_window(window, "key", "bob")
     await store.aclose()
-    async with SqliteStore(tmp_path / "hub.sqlite") as again:
+    async with SqlStore(sqlite_address(tmp_path / "hub.sqlite")) as again:
         await again.open()
         assert await again.bind_window(window, "key", "ann")
         assert not await again.bind_window(window, "other", "ann")

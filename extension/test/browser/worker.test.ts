@@ -43,7 +43,7 @@ describe("the browser beside a window", () => {
 
   afterEach(() => {
     worker.dispose();
-    rmSync(directory, { recursive: true });
+    rmSync(directory, { recursive: true, maxRetries: 10 });
   });
 
   test("is found by asking Python, and missing without it", async () => {

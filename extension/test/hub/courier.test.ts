@@ -66,7 +66,7 @@ beforeEach(async () => {
 afterEach(async () => {
   close();
   await hub.stop();
-  fs.rmSync(directory, { recursive: true });
+  fs.rmSync(directory, { recursive: true, maxRetries: 10 });
 });
 
 function open(token = TOKEN, host = "host"): void {

@@ -22,7 +22,7 @@ beforeEach(() => {
 
 afterEach(() => {
   kernel.close();
-  fs.rmSync(directory, { recursive: true, force: true });
+  fs.rmSync(directory, { recursive: true, maxRetries: 10, force: true });
 });
 
 function make(python = PYTHON, name = "main"): Kernel {

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
 
@@ -25,6 +25,12 @@ TIMED_OUT = 124
 FAILED = 125
 _PATIENCE = 2
 """How many times an interrupt is passed on before it is meant by force."""
+
+
+class HasRuntime(Protocol):
+    """Where a command finds what it runs in; opened and closed by the command."""
+
+    def runtime(self) -> Runtime: ...
 
 
 def exec_(
@@ -50,7 +56,11 @@ def exec_(
     """
     place = Place(url=url, key=key, working_dir=working_dir or Path.cwd())
     text = command[0] if len(command) == 1 else shlex.join(command)
-    action = CmdRun(text, blocking=True, shell=shell, timeout=timeout)
+    return run_command(place, CmdRun(text, blocking=True, shell=shell, timeout=timeout))
+
+
+def run_command(place: HasRuntime, action: CmdRun) -> int:
+    """Run it in a runtime of `place`; returns the status to exit with."""
     try:
         return asyncio.run(_run(place, action))
     except BrokenPipeError:
@@ -66,7 +76,7 @@ def exec_(
         return FAILED
 
 
-async def _run(place: Place, action: CmdRun) -> int:
+async def _run(place: HasRuntime, action: CmdRun) -> int:
     async with place.runtime() as runtime:
         output = _Output()
         with _Interrupts(runtime, action.shell):

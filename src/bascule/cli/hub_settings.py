@@ -26,7 +26,9 @@ def _listed(value: object) -> object:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Paths = Annotated[tuple[Path, ...], BeforeValidator(_listed)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int | None, Field(ge=0)]
 Bytes = Annotated[int, Field(ge=1024)]
 
 
@@ -39,6 +41,7 @@ class HubFile(BaseModel):
     port: Annotated[int, Field(ge=0, le=65535)] = 8300
     public_url: Annotated[str, Field(pattern=r"^(https?://[^/\s]+/?)?$")] = ""
     state_dir: Path | None = None
+    database_url: str = Field("", repr=False)
     allowed_hosts: Names = ()
     allowed_origins: Names = ()
     max_body: Bytes = 32 << 20
@@ -46,16 +49,49 @@ class HubFile(BaseModel):
     heartbeat: Seconds = 3.0
     probe_timeout: Seconds = 3.0
     forget_after: Seconds = 300.0
+    apps_origin: str = ""
+    frame_origins: Names = ()
+    run_dir: Path | None = None
+    connect_timeout: Seconds = 5.0
+    answer_timeout: Seconds = 300.0
+    stall_timeout: Seconds = 60.0
+    max_upload: Bytes = 1 << 30
     stop_grace: Seconds = 5.0
+    max_sessions: Count = 1000
+    max_sessions_per_owner: Count = None
+    max_running: Count = 200
+    max_running_per_owner: Count = None
+    max_memory: Bytes | None = None
+    spawners: Names = ()
+    allow_unisolated: bool = False
+    workspace_roots: Paths = ()
+    start_timeout: Seconds = 120.0
+    fill_timeout: Seconds = 1800.0
+    idle_pause: Seconds | None = 1800.0
+    idle_stop: Seconds | None = 86400.0
+    idle_cpu: Seconds = 0.02
+    look_every: Seconds = 60.0
+    max_archive: Bytes = 1 << 30
+    archive_lifetime: Seconds = 3600.0
+    audit_days: Seconds = 90.0
+    events_kept: Annotated[int, Field(ge=1)] = 1000
     log_format: Literal["text", "json"] = "text"
 
     def state(self) -> Path:
         """The directory for tokens and window keys: the user's own unless one is named."""
         return (self.state_dir or default_state_dir()).expanduser().absolute()
 
+    def run(self) -> Path:
+        """The directory for the sockets of sessions: below the state unless one is named."""
+        return (self.run_dir or self.state() / "run").expanduser().absolute()
+
     def settings(self, admin_token: str) -> HubSettings:
-        values = self.model_dump(exclude={"log_format", "state_dir"})
-        return HubSettings(admin_token=admin_token, state_dir=self.state(), **values)
+        values = self.model_dump(
+            exclude={"log_format", "state_dir", "run_dir", "spawners", "allow_unisolated"}
+        )
+        return HubSettings(
+            admin_token=admin_token, state_dir=self.state(), run_dir=self.run(), **values
+        )
 
 
 def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> HubFile:

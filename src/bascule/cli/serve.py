@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from bascule.hub import Hub
 
 
+_UNISOLATED = (
+    "WARNING: sessions are not kept apart: each can read and end whatever this user can, "
+    "other sessions and the hub included"
+)
+
+
 def serve(
     port: Annotated[
         int | None,
@@ -33,6 +39,13 @@ def serve(
     state_dir: Annotated[
         Path | None, typer.Option(help="Where tokens and window keys are kept.")
     ] = None,
+    allow_unisolated: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-unisolated",
+            help="Have sessions though nothing keeps them from this machine and each other.",
+        ),
+    ] = None,
     log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
 ) -> int:
     """Run the hub where VS Code windows and agents meet, until SIGINT or SIGTERM.
@@ -47,12 +60,14 @@ def serve(
 
     from .hub_settings import load
     from .jsonlogs import use_json
+    from .spawners import make_spawners
 
     flags = {
         "port": port,
         "host": host,
         "public_url": public_url,
         "state_dir": state_dir,
+        "allow_unisolated": allow_unisolated,
         "log_format": log_format,
     }
     settings = load(config, os.environ, flags)
@@ -67,7 +82,11 @@ def serve(
             stack.enter_context(announced(settings.state(), hub.local_url))
             _introduce(hub)
 
-        uvloop.run(serve_hub(settings.settings(token), on_started=on_started))
+        spawners = make_spawners(settings)
+        if settings.allow_unisolated:
+            print(_UNISOLATED, file=sys.stderr)  # noqa: T201
+        work = serve_hub(settings.settings(token), on_started=on_started, spawners=spawners)
+        uvloop.run(work)
     return 0
 
 

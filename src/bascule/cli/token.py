@@ -13,6 +13,9 @@ from bascule.core.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from bascule.hub.identity import Scope
+    from bascule.hub.store import Store
+
+    from .hub_settings import HubFile
 
 
 def token(
@@ -37,13 +40,14 @@ def token(
 
     from .hub_settings import load
 
-    state = load(config, os.environ, {"state_dir": state_dir}).state()
+    settings = load(config, os.environ, {"state_dir": state_dir})
+    state = settings.state()
     admin = os.environ.get("BASCULE_TOKEN") or admin_token(state)
     if revoke is not None:
-        asyncio.run(_revoke(state, revoke))
+        asyncio.run(_revoke(settings, revoke))
     elif create is not None:
         lifetime = None if days is None else days * 86400
-        made = asyncio.run(_create(state, create, _scope(scope), owner=owner, lifetime=lifetime))
+        made = asyncio.run(_create(settings, create, _scope(scope), owner=owner, lifetime=lifetime))
         typer.echo(made)
     else:
         typer.echo(admin)
@@ -51,23 +55,27 @@ def token(
 
 
 async def _create(
-    state: Path, name: str, scope: Scope, *, owner: str, lifetime: float | None
+    settings: HubFile, name: str, scope: Scope, *, owner: str, lifetime: float | None
 ) -> str:
-    from bascule.hub.sqlite import DATABASE, SqliteStore
     from bascule.hub.tokens import Tokens
 
-    async with SqliteStore(state / DATABASE) as store:
+    async with _store(settings) as store:
         await store.open()
         return await Tokens(store, "").create(name, scope, owner=owner, lifetime=lifetime)
 
 
-async def _revoke(state: Path, name: str) -> None:
-    from bascule.hub.sqlite import DATABASE, SqliteStore
-
-    async with SqliteStore(state / DATABASE) as store:
+async def _revoke(settings: HubFile, name: str) -> None:
+    async with _store(settings) as store:
         await store.open()
         if not await store.remove_token(name):
             raise InvalidSetting(f"There is no token named {name!r}")
+
+
+def _store(settings: HubFile) -> Store:
+    from bascule.hub.database.address import database_address
+    from bascule.hub.database.store import SqlStore
+
+    return SqlStore(database_address(settings.database_url, settings.state()))
 
 
 def _scope(text: str) -> Scope:

@@ -33,10 +33,12 @@
         ActionTimedOut      action.timed_out        ConsentDenied       consent.denied
         UntrustedWorkspace  workspace.untrusted     BrowserCrashed      browser.crashed
         InscriptionFailed   net.inscription_failed  CannotIsolate       machine.cannot_isolate
+        TargetBroken        target.broken           CloneFailed         workspace.clone_failed
       LinkError           two ends lost each other; trying again may help
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
         HubUnreachable      hub.unreachable         WindowGone          window.gone
         WindowUnhealthy     window.unhealthy        OutcomeUnknown      outcome.unknown
+        TargetUnreachable   target.unreachable      TargetTimedOut      target.timed_out
       BridgeError         a script asked its window and got no answer; a `RuntimeError` as well
         BridgeUnavailable   bridge.unavailable      BridgeRefused       bridge.refused
         BridgeClosed        bridge.closed           BridgeTimeout       bridge.timed_out
@@ -243,7 +245,7 @@ class NoEditHistory(UsageError):
 
 
 class InvalidArchive(UsageError):
-    """A zip that is broken, or holds entries that would leave the destination."""
+    """An archive that is broken, or holds entries that would leave the destination."""
 
     code = "archive.invalid"
 
@@ -419,10 +421,22 @@ class BrowserCrashed(ExecutionError):
     code = "browser.crashed"
 
 
+class CloneFailed(ExecutionError):
+    """A workspace could not be cloned; the message has git's own words."""
+
+    code = "workspace.clone_failed"
+
+
 class CannotIsolate(ExecutionError):
     """This machine cannot keep sessions apart from each other and from itself."""
 
     code = "machine.cannot_isolate"
+
+
+class TargetBroken(ExecutionError):
+    """A server in a session answered, but not with anything that can be passed on."""
+
+    code = "target.broken"
 
 
 class MissingTool(ExecutionError):
@@ -468,6 +482,18 @@ class OutcomeUnknown(LinkError):
     """The action was begun and nobody can tell how it ended; it is not done a second time."""
 
     code = "outcome.unknown"
+
+
+class TargetUnreachable(LinkError):
+    """A server in a session takes no connection; it may not have started, or have ended."""
+
+    code = "target.unreachable"
+
+
+class TargetTimedOut(LinkError):
+    """A server in a session took a connection but did not answer in time."""
+
+    code = "target.timed_out"
 
 
 class RemoteError(LinkError):

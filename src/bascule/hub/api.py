@@ -86,13 +86,13 @@ class Api:
 
     def _add_routes(self) -> None:
         add = self.app.add_api_route
-        agent, admin = [_may("agent", "admin")], [_may("admin")]
-        window = [_may("window", "session", "admin")]
+        agent, admin = [may("agent", "admin")], [may("admin")]
+        window = [may("window", "session", "admin")]
         vscode = "/api/vscode"
         add("/health", self.health, response_model=HealthAnswer)
         add("/metrics", self.metrics, dependencies=agent)
         add("/docs", self.docs, include_in_schema=False)
-        register = [_may("window", "session")]
+        register = [may("window", "session")]
         add(f"{vscode}/register", self.register, methods=["POST"], dependencies=register)
         add(f"{vscode}/instances", self.instances, dependencies=agent)
         add(f"{vscode}/instance/{{window_id}}", self.instance, dependencies=agent)
@@ -140,7 +140,7 @@ class Api:
     async def register(self, body: RegisterBody, request: Request) -> RegisterAnswer:
         """A window redeems the nonce of its socket. From then on it gets actions."""
         registration = body.registration()
-        replaced = await self._sockets.register(_who(request), registration)
+        replaced = await self._sockets.register(identity_of(request), registration)
         return RegisterAnswer(
             connection_id=registration.window.id,
             message="The window is registered",
@@ -201,7 +201,7 @@ class Api:
 
     async def pair(self, request: Request) -> PairAnswer:
         """A short code to type into a window, or a link that does it."""
-        code = self._codes.issue(_who(request).owner)
+        code = self._codes.issue(identity_of(request).owner)
         query = urlencode({"hub": self._url(), "code": code.text})
         return PairAnswer(
             code=code.text,
@@ -234,7 +234,7 @@ class Api:
         token = await self._tokens.create(
             body.name,
             body.scope,
-            owner=body.owner or _who(request).owner,
+            owner=body.owner or identity_of(request).owner,
             session_id=body.session_id,
             lifetime=body.lifetime,
         )
@@ -248,10 +248,10 @@ class Api:
     # ----------------------------------------------------------------------------------------
 
     def _link(self, request: Request) -> HubWindows:
-        return HubWindows(self._sockets, self._registry, _who(request))
+        return HubWindows(self._sockets, self._registry, identity_of(request))
 
     def _visible(self, window_id: str, request: Request) -> Window:
-        return self._sockets.ensure_visible(_who(request), WindowId(window_id))
+        return self._sockets.ensure_visible(identity_of(request), WindowId(window_id))
 
     def _add_error_answers(self) -> None:
         app = self.app
@@ -278,9 +278,11 @@ class Api:
             return _answer(InvalidRequest(what), error.status_code)
 
 
-def _may(*scopes: str) -> Any:
+def may(*scopes: str) -> Any:
+    """A dependency that lets nobody else on."""
+
     async def ensure(request: Request) -> None:
-        identity = _who(request)
+        identity = identity_of(request)
         if identity.scope not in scopes:
             raise AccessDenied(
                 f"A token of scope {identity.scope} may not do this; "
@@ -290,7 +292,8 @@ def _may(*scopes: str) -> Any:
     return Depends(ensure)
 
 
-def _who(request: Request) -> Identity:
+def identity_of(request: Request) -> Identity:
+    """Who asks, as the guard found out."""
     identity: Identity = request.scope[IDENTITY]
     return identity
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Awaitable, Callable
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -21,8 +22,30 @@ OPEN_PATHS: Final = frozenset({"/health", "/docs", "/openapi.json"})
 PAIRING: Final = "/api/vscode/pair/"
 """Below it a pairing code stands in for the token."""
 
+ARCHIVES: Final = "/api/archives"
+"""Where bodies are bytes, and larger."""
+
 _BODIES: Final = frozenset({b"application/json"})
+_BYTES: Final = frozenset({b"application/octet-stream"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared with, never bound
+
+
+Identify = Callable[[dict[bytes, bytes]], Awaitable[Identity]]
+"""Tells by a request's headers whom it comes from, or raises `Refused`."""
+
+
+def by_token(tokens: Tokens) -> Identify:
+    async def identify(headers: dict[bytes, bytes]) -> Identity:
+        kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        identity = None
+        if kind.lower() == "bearer" and token:
+            identity = await tokens.identify(token.strip())
+        if identity is None:
+            said = "is unknown or has expired" if token else "is missing"
+            raise Refused(401, AccessDenied(f"The token in `Authorization: Bearer` {said}"))
+        return identity
+
+    return identify
 
 
 class Guard:
@@ -32,11 +55,12 @@ class Guard:
     foreign page sends its `Origin`. A body that is no JSON or too large ends here as well.
     """
 
-    def __init__(self, app: App, settings: HubSettings, tokens: Tokens) -> None:
+    def __init__(self, app: App, settings: HubSettings, identify: Identify) -> None:
         self._app = app
-        self._tokens = tokens
+        self._identify = identify
         self._names = Names(settings)
         self._max_body = settings.max_body
+        self._max_archive = settings.max_archive
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -48,31 +72,23 @@ class Guard:
             path: str = scope["path"]
             if path not in OPEN_PATHS and not path.startswith(PAIRING):
                 scope[IDENTITY] = await self._identify(headers)
-            receive = self._bounded(headers, receive)
+            receive = self._bounded(path, headers, receive)
             await self._app(scope, receive, send)
         except Refused as refused:
             await send_error(scope, send, refused.error, refused.status)
 
-    async def _identify(self, headers: dict[bytes, bytes]) -> Identity:
-        kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        identity = None
-        if kind.lower() == "bearer" and token:
-            identity = await self._tokens.identify(token.strip())
-        if identity is None:
-            said = "is unknown or has expired" if token else "is missing"
-            raise Refused(401, AccessDenied(f"The token in `Authorization: Bearer` {said}"))
-        return identity
-
-    def _bounded(self, headers: dict[bytes, bytes], receive: Receive) -> Receive:
+    def _bounded(self, path: str, headers: dict[bytes, bytes], receive: Receive) -> Receive:
+        is_archive = path == ARCHIVES
+        kinds, limit = (_BYTES, self._max_archive) if is_archive else (_BODIES, self._max_body)
         kind = headers.get(b"content-type")
-        if kind is not None and kind.partition(b";")[0].strip().lower() not in _BODIES:
+        if kind is not None and kind.partition(b";")[0].strip().lower() not in kinds:
             raise Refused(
                 415, InvalidRequest(f"A body of type {kind.decode('latin-1')!r} is not taken here")
             )
         declared = headers.get(b"content-length")
-        if declared is not None and int(declared) > self._max_body:
-            raise _too_large(self._max_body)
-        return _counted(receive, self._max_body)
+        if declared is not None and int(declared) > limit:
+            raise _too_large(limit)
+        return _counted(receive, limit)
 
 
 class Names:

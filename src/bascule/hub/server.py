@@ -1,4 +1,4 @@
-"""The hub: one process, one port, REST and Socket.IO."""
+"""The hub: one process, one port, REST, Socket.IO, and the way into sessions."""
 
 from __future__ import annotations
 
@@ -6,25 +6,35 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from bascule.core import errors
-from bascule.core.contracts import Closable, WindowLink
+from bascule.core.contracts import Closable, Spawner, WindowLink
 from bascule.core.errors import BasculeError, InvalidSetting, StorageFailed
 from bascule.sandbox.server.listener import Listener, bound_socket
 
-from .api import Api
-from .guard import Guard
+from .api import Api, identity_of, may
+from .guard import Guard, by_token
 from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
+from .proxy import Addresses, Proxy, Routes, authorize
+from .proxy.doorman import TokenDoorman
+from .proxy.front import Front
+from .proxy.seals import Seals, secret_of
 from .registry import Registry
 from .replies import App, Receive, Scope, Send
+from .sessions.api import SessionsApi
+from .sessions.doors import door
+from .sessions.routes import SessionRoutes
+from .sessions.service import Sessions
 from .settings import HubSettings
+from .sign_in import PATHS, SignInPages
 from .sockets import Sockets
-from .sqlite import DATABASE, SqliteStore
+from .store import Store
 from .switchboard import Switchboard
 from .tokens import Tokens
 
@@ -42,13 +52,19 @@ class Hub(Closable):
     do, and keep what they saw for whoever asks again.
     """
 
-    def __init__(self, settings: HubSettings, *, sock: socket.socket | None = None) -> None:
+    def __init__(
+        self,
+        settings: HubSettings,
+        *,
+        sock: socket.socket | None = None,
+        routes: Routes | None = None,
+        spawners: Mapping[str, Spawner] | None = None,
+    ) -> None:
         _ensure_token(settings.admin_token)
         self._settings = settings
         self._socket = sock
         self._port = settings.port
-        database = None if settings.state_dir is None else settings.state_dir / DATABASE
-        self._store = SqliteStore(database)
+        self._store = _store(settings)
         self.tokens = Tokens(self._store, settings.admin_token)
         self._registry = Registry()
         self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._count)
@@ -70,10 +86,38 @@ class Hub(Closable):
             metrics=self._metrics,
             url=lambda: self.url,
         )
-        app = _join(self._sockets.app, self._api.app)
-        self._listener = Listener(
-            Guard(app, settings, self.tokens),
+        self.addresses = Addresses(
+            lambda: self.url,
+            secret_of(settings.admin_token, "apps"),
+            settings.apps_origin,
+            is_secure=settings.public_url.startswith("https:"),
+        )
+        doorman = TokenDoorman(self.tokens, Seals(secret_of(settings.admin_token, "sign-in")))
+        joined = _join(self._sockets.app, self._api.app)
+        self.sessions = Sessions(
             settings,
+            self._store,
+            spawners or {},
+            door=partial(door, joined, settings),
+        )
+        SessionsApi(self.sessions, self._store, self.addresses, who=identity_of).add_routes(
+            self._api.app, may
+        )
+        self.proxy = Proxy(
+            settings,
+            self.addresses,
+            doorman=doorman,
+            routes=routes or SessionRoutes(self.sessions),
+        )
+        guarded = Guard(joined, settings, by_token(self.tokens))
+        open_to_all: dict[str, App] = dict.fromkeys(
+            PATHS, SignInPages(settings, self.proxy, doorman)
+        )
+        open_to_all[authorize.PATH] = authorize.Authorize(self.proxy.gate, settings.run_dir)
+        self._listener = Listener(
+            _before(guarded, open_to_all),
+            settings,
+            connection=partial(Front, proxy=self.proxy),
             max_frame=settings.message_bytes + _OVERHEAD,
             ping_interval=None,  # Engine.IO has its own
         )
@@ -102,6 +146,7 @@ class Hub(Closable):
         self._socket = sock
         self._port = sock.getsockname()[1]
         await self._store.open()
+        await self.sessions.open()
         await self._listener.start(sock)
         logger.info("the hub answers at %s", self.url)
 
@@ -110,7 +155,10 @@ class Hub(Closable):
             return
         self._closed = True
         await self._sockets.aclose()
+        self.sessions.finish_streams()
         await self._listener.stop()
+        self.proxy.close()
+        await self.sessions.aclose()
         await self._store.aclose()
         if self._socket is not None:
             self._socket.close()
@@ -137,7 +185,12 @@ class Hub(Closable):
         logger.debug("%s ended with %s after %.3f s", kind, outcome, seconds)
 
 
-async def serve(settings: HubSettings, *, on_started: Callable[[Hub], None] | None = None) -> None:
+async def serve(
+    settings: HubSettings,
+    *,
+    on_started: Callable[[Hub], None] | None = None,
+    spawners: Mapping[str, Spawner] | None = None,
+) -> None:
     """Run a hub until SIGTERM or SIGINT; then stop in good order."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -145,7 +198,7 @@ async def serve(settings: HubSettings, *, on_started: Callable[[Hub], None] | No
     for number in signals:
         loop.add_signal_handler(number, stopped.set)
     try:
-        async with Hub(settings) as hub:
+        async with Hub(settings, spawners=spawners) as hub:
             if on_started is not None:
                 on_started(hub)
             await stopped.wait()
@@ -154,10 +207,24 @@ async def serve(settings: HubSettings, *, on_started: Callable[[Hub], None] | No
             loop.remove_signal_handler(number)
 
 
+def _store(settings: HubSettings) -> Store:
+    from .database.address import database_address
+    from .database.store import SqlStore  # SQLAlchemy takes its time to load
+
+    return SqlStore(database_address(settings.database_url, settings.state_dir))
+
+
 def _join(sockets: App, api: App) -> App:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         is_socket = scope["path"] == _SOCKETS or scope["path"].startswith(f"{_SOCKETS}/")
         await (sockets if is_socket else api)(scope, receive, send)
+
+    return app
+
+
+def _before(guarded: App, apps: dict[str, App]) -> App:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await apps.get(scope["path"], guarded)(scope, receive, send)
 
     return app
 

@@ -18,7 +18,9 @@ class HubSettings:
     public_url: str = ""
     """The address people and windows use, behind every address the hub prints. Empty: its own."""
     state_dir: Path | None = None
-    """Where tokens and window keys are kept. None: nowhere; they end with the hub."""
+    """Where tokens, window keys and sessions are kept. None: nowhere; they end with the hub."""
+    database_url: str = field(default="", repr=False)
+    """A database in place of a file in `state_dir`: `postgresql://user:password@host/name`."""
     allowed_hosts: tuple[str, ...] = ()
     """Names of this hub in a `Host` header, besides loopback's, `host` and that of `public_url`;
     `*`: any."""
@@ -43,5 +45,53 @@ class HubSettings:
     max_head: int = 64 << 10
     request_timeout: float = 20.0
     keep_alive: float = 75.0
+    apps_origin: str = ""
+    """An origin apart for the apps of sessions: `https://apps.example:8443`, or one for each app,
+    `https://*.apps.example`. Empty: they share the hub's."""
+    frame_origins: tuple[str, ...] = ()
+    """Web pages, besides the hub's own, that may show a session in a frame."""
+    run_dir: Path | None = None
+    """Where the sockets of sessions are, for a proxy in front that goes to them by itself."""
+    connect_timeout: float = 5.0
+    """Time a session's server has to take a connection."""
+    answer_timeout: float = 300.0
+    """Time it has to begin an answer."""
+    stall_timeout: float = 60.0
+    """Time a client may leave an answer unread."""
+    keep_target: float = 3.0
+    """Time a connection to a session's server is kept for the next request; up to half as much
+    more. Node closes at 5."""
+    max_upload: int = 1 << 30
+    """Bytes of a request's body for a session's server."""
     stop_grace: float = 5.0
     """Time that answers under way are given when the hub stops."""
+    max_sessions: int | None = 1000
+    """Sessions there may be, running or not. None, here as in the next: any number."""
+    max_sessions_per_owner: int | None = None
+    max_running: int | None = 200
+    """Sessions that may have a sandbox, paused ones too."""
+    max_running_per_owner: int | None = None
+    max_memory: int | None = None
+    """Bytes that the limits of running sessions may add up to."""
+    workspace_roots: tuple[Path, ...] = ()
+    """Folders of this machine below which an admin may have one as a session's workspace."""
+    start_timeout: float = 120.0
+    """Time a sandbox has to come up, what it has to fetch included."""
+    fill_timeout: float = 1800.0
+    """Time to clone or unpack a workspace."""
+    idle_pause: float | None = 1800.0
+    """Time without keystroke, action or CPU use after which a session is paused. None: never."""
+    idle_stop: float | None = 86400.0
+    """Time after which a paused session is stopped. Its files stay."""
+    idle_cpu: float = 0.02
+    """The share of a core that is use."""
+    look_every: float = 60.0
+    """Time between two looks for idle sessions, and for sandboxes and rows that disagree."""
+    max_archive: int = 1 << 30
+    """Bytes of an archive that a workspace is made from."""
+    archive_lifetime: float = 3600.0
+    """Time after which an archive nobody made a session of is removed."""
+    audit_days: float = 90.0
+    """Days for which it is known who did what."""
+    events_kept: int = 1000
+    """Events kept of each session."""

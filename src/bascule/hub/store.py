@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from bascule.core.contracts import Closable
+from bascule.core.sessions import SessionId, SessionState
 from bascule.core.windows import WindowId
 
 from .identity import TokenRow
+from .sessions.rows import AuditRow, Claim, EventRow, SessionRow
 
 
 class Store(Closable):
-    """Tokens, and which key a window id is bound to."""
+    """Tokens, window keys, sessions with their reservations and events, and who did what.
+
+    Every method is one transaction: done as a whole or not at all, also when it is cancelled or
+    the process is killed.
+    """
 
     @abstractmethod
-    async def open(self) -> None: ...
+    async def open(self) -> None:
+        """Make ready, and bring what an earlier version kept to the present form.
+
+        Raises `StorageFailed`, for instance when a newer version has been here.
+        """
+
+    # Tokens and windows -------------------------------------------------------------------
 
     @abstractmethod
     async def add_token(self, row: TokenRow) -> None:
@@ -35,3 +48,66 @@ class Store(Closable):
     @abstractmethod
     async def bind_window(self, window_id: WindowId, key_hash: str, owner: str) -> bool:
         """Bind the id to a key and an owner, once and for good. False: it is bound to others."""
+
+    # Sessions -----------------------------------------------------------------------------
+
+    @abstractmethod
+    async def add_session(self, row: SessionRow, claims: Sequence[Claim]) -> SessionRow:
+        """Keep `row` with its reservations, or return the one with its owner and `request_key`.
+
+        Raises `QuotaExceeded`; of many at once no more get in than there is room for.
+        """
+
+    @abstractmethod
+    async def find_session(self, session_id: SessionId) -> SessionRow | None: ...
+
+    @abstractmethod
+    async def list_sessions(self, owner: str | None = None) -> Sequence[SessionRow]:
+        """Oldest first; of one owner, or of all."""
+
+    @abstractmethod
+    async def change_session(
+        self,
+        session_id: SessionId,
+        changes: Mapping[str, Any],
+        *,
+        states: Collection[SessionState] | None = None,
+    ) -> SessionRow | None:
+        """Set fields of the row; None when it is gone or in none of `states`."""
+
+    @abstractmethod
+    async def remove_session(self, session_id: SessionId) -> bool:
+        """With its reservations, its events and its tokens. What was done to it stays known."""
+
+    @abstractmethod
+    async def reserve(self, session_id: SessionId, owner: str, claims: Sequence[Claim]) -> None:
+        """Hold what is claimed, all or nothing; what is held already counts once."""
+
+    @abstractmethod
+    async def release(self, session_id: SessionId, kinds: Collection[str]) -> None: ...
+
+    # What happened ------------------------------------------------------------------------
+
+    @abstractmethod
+    async def add_event(
+        self, session_id: SessionId, kind: str, data: Mapping[str, Any], *, time: float
+    ) -> EventRow: ...
+
+    @abstractmethod
+    async def list_events(
+        self, session_id: SessionId, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[EventRow]:
+        """Oldest first."""
+
+    @abstractmethod
+    async def add_audit(self, row: AuditRow) -> None: ...
+
+    @abstractmethod
+    async def list_audit(
+        self, *, session_id: SessionId | None = None, limit: int = 1000
+    ) -> Sequence[AuditRow]:
+        """Newest first."""
+
+    @abstractmethod
+    async def forget(self, *, audit_before: float, events_kept: int) -> None:
+        """Drop what is older, and of each session's events all but the newest."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
@@ -65,20 +65,31 @@ class HubCalls(Closable):
         reply = await self._http.request("DELETE", f"/api/tokens/{quote(name)}", timeout=_QUICK)
         if reply.status == 404:
             return False
-        _value_of(reply.status, reply.body)
+        value_of(reply.status, reply.body)
         return True
 
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def _ask(self, method: str, where: str, value: object = None) -> Any:
+    async def _ask(
+        self,
+        method: str,
+        where: str,
+        value: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = _QUICK,
+    ) -> Any:
         body = b"" if value is None else to_json(value)
         kind = {} if value is None else {"Content-Type": "application/json"}
-        reply = await self._http.request(method, where, body=body, headers=kind, timeout=_QUICK)
-        return _value_of(reply.status, reply.body)
+        reply = await self._http.request(
+            method, where, body=body, headers={**kind, **(headers or {})}, timeout=timeout
+        )
+        return value_of(reply.status, reply.body)
 
 
-def _value_of(status: int, body: bytes) -> Any:
+def value_of(status: int, body: bytes) -> Any:
+    """What the hub answered; raises the error it answered with."""
     if status == 200:
         return from_json(body)
     try:

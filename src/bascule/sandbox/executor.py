@@ -133,6 +133,14 @@ class Sandbox(Closable):
             )
         return self._browser
 
+    @property
+    def view_url(self) -> str:
+        """Where its own browser is shown files, `?path=`; empty when it has no address."""
+        if not self._served_at:
+            return ""
+        host, port = self._served_at[0]
+        return f"http://[{host}]:{port}/view" if ":" in host else f"http://{host}:{port}/view"
+
     def keep_from_pages(self, host: str, port: int) -> None:
         """Let no page reach that address with the browser's help; before it has started."""
         browser = self.settings.browser

@@ -25,9 +25,9 @@ from bascule.core.errors import (
     PathOutsideRoots,
 )
 from bascule.sandbox.files.archive import Archives
+from bascule.sandbox.files.contents import UnpackLimits
 from bascule.sandbox.files.paths import Owner, Paths
 from bascule.sandbox.files.storage import Storage
-from bascule.sandbox.files.unpacking import UnpackLimits
 
 
 @pytest.fixture

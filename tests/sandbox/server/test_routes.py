@@ -14,16 +14,21 @@ from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.server.inflight import InFlight
 from bascule.sandbox.server.replies import status_of
 from bascule.sandbox.server.routes import Routes
+from bascule.sandbox.session.annex import SessionAnnex
+from bascule.sandbox.session.launch import Launch
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 
 SECTION = (Path(__file__).parents[3] / "docs/protocol.md").read_text().partition("## Endpoints")[2]
 DOCUMENTED = re.findall(r"^\| `([A-Z]+ /[^`]*)` \|", SECTION, re.MULTILINE)
 STATUSES = {int(status) for status in re.findall(r"^\| (\d{3}) \|", SECTION, re.MULTILINE)}
+LAUNCH = Launch(key="k", working_dir="/w", run_dir="/r", state_dir="/s", environment={})
 
 
 async def test_the_page_has_every_endpoint_once_and_no_other() -> None:
     async with await asyncio.to_thread(Sandbox, SandboxSettings()) as sandbox:
-        routes = await asyncio.to_thread(Routes, sandbox, InFlight(), ServerSettings(key="k"))
+        annex = SessionAnnex(LAUNCH)
+        settings = ServerSettings(key="k")
+        routes = await asyncio.to_thread(Routes, sandbox, InFlight(), settings, annex)
         there = []
         for route in routes.table:
             if isinstance(route, WebSocketRoute):

@@ -244,6 +244,7 @@ def _spawn(plan: SandboxPlan, workspace: Path, lock: int) -> _Record:
         environment=environment,
         shells=plan.shells,
         hub_socket=str(plan.hub_socket or ""),
+        session_id=plan.session_id,
     )
     read, write = os.pipe2(os.O_CLOEXEC)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import PurePosixPath
 from types import TracebackType
@@ -11,9 +11,9 @@ from typing import IO, Self
 
 from bascule.core.errors import InvalidPath, NotADirectory
 
+from .contents import UnpackLimits, open_archive
 from .paths import ensure_regular, failure, real_path
 from .storage import Storage
-from .unpacking import UnpackLimits, open_archive
 from .zipping import read_blocks, zip_directory, zip_file
 
 _BLOCK = 1 << 20
@@ -80,17 +80,23 @@ class Archives:
         """A zip in any case: of all that is in a directory, or of the one file."""
         return self._directory(path, cwd) or self._file(path, cwd, as_zip=True)
 
-    def unpack(self, stream: IO[bytes], destination: str, cwd: str) -> str:
-        """Unpack a zip into the directory `destination`, made when missing; tells its path.
+    def unpack(
+        self,
+        stream: IO[bytes],
+        destination: str,
+        cwd: str,
+        on_entry: Callable[[int, int], None] = lambda _done, _of: None,
+    ) -> str:
+        """Unpack a zip or tar into the directory `destination`, made when missing; tells its path.
 
-        All of it or nothing. Raises `InvalidArchive` for what is no zip, is too large, or would
-        write elsewhere.
+        All of it or nothing. Raises `InvalidArchive` for what is no archive, is too large, or
+        would write elsewhere. `on_entry` is told how many entries are unpacked, and of how many.
         """
         with (
             open_archive(stream, self._limits) as archive,
             self._paths.directory(destination, cwd, make=True) as directory,
         ):
-            archive.unpack(directory, self._paths.owner)
+            archive.unpack(directory, self._paths.owner, on_entry)
         return self._paths.absolute(destination, cwd)
 
     def store(self, stream: IO[bytes], destination: str, filename: str, cwd: str) -> str:

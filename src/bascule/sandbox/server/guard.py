@@ -14,6 +14,8 @@ OPEN_PATHS = frozenset({"/alive", "/server_info"})
 """Answered without a key, to whoever can reach the port."""
 
 UPLOAD_PATH = "/upload_file"
+WORKSPACE_PATH = "/session/workspace"
+_UPLOADS = frozenset({UPLOAD_PATH, WORKSPACE_PATH})
 
 _BODY_TYPES = frozenset({b"application/json", b"multipart/form-data", b"application/octet-stream"})
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared with, never bound
@@ -95,7 +97,7 @@ class Guard:
         return address.is_loopback or bool(self._hosts & _WILDCARDS)
 
     def _bounded(self, path: str, headers: dict[bytes, bytes], receive: Receive) -> Receive:
-        limit = self._max_upload if path == UPLOAD_PATH else self._max_message
+        limit = self._max_upload if path in _UPLOADS else self._max_message
         declared = headers.get(b"content-length")
         if declared is not None:
             if int(declared) > limit:

@@ -13,6 +13,7 @@ from typing import Any
 from bascule.core.errors import (
     AccessDenied,
     BasculeError,
+    DirectoryNotEmpty,
     EditConflict,
     InvalidAction,
     MessageTooLarge,
@@ -35,6 +36,7 @@ _STATUS: Mapping[type[BasculeError], int] = {
     MessageTooLarge: 413,
     InvalidAction: 422,
     PathExists: 409,
+    DirectoryNotEmpty: 409,
     EditConflict: 409,
     SandboxDied: 503,
 }

@@ -6,6 +6,7 @@ docs/protocol.md has the words for users; a test holds it to this table.
 from __future__ import annotations
 
 import logging
+import time
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,6 +21,7 @@ from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import ServerSettings
 from bascule.wire import json_schema
 
+from .annex import Annex
 from .execute_action import ExecuteAction
 from .file_routes import FileRoutes, absolute
 from .inflight import InFlight
@@ -36,7 +38,13 @@ logger = logging.getLogger(__name__)
 class Routes:
     """The ASGI app behind the guard. Whatever an endpoint raises becomes an answer here."""
 
-    def __init__(self, sandbox: Sandbox, in_flight: InFlight, settings: ServerSettings) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        in_flight: InFlight,
+        settings: ServerSettings,
+        annex: Annex | None = None,
+    ) -> None:
         self._sandbox = sandbox
         self._in_flight = in_flight
         self._system = SystemInfo(sandbox.settings.shells.working_dir)
@@ -66,6 +74,9 @@ class Routes:
             Route("/vscode/connection_token", self.vscode_token, methods=["GET"]),
             Route("/view", self.view, methods=["GET"]),
         ]
+        if annex is not None:
+            self._system.on_action = annex.acted
+            self.table += annex.open(sandbox, self._last_action)
         self._router = Router(self.table, redirect_slashes=False, default=_unknown_path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,6 +105,9 @@ class Routes:
     def finish_streams(self) -> None:
         self._streams.finish()
 
+    def _last_action(self) -> float | None:
+        return time.time() if len(self._in_flight) else self._system.acted_at
+
     async def alive(self, _: Request) -> Response:
         return json_response({"status": "ok"})
 
@@ -108,6 +122,7 @@ class Routes:
                 "version": bascule.__version__,
                 "capabilities": sorted(self._sandbox.capabilities),
                 "working_dir": str(self._sandbox.settings.shells.working_dir),
+                "view": self._sandbox.view_url,
             }
         )
 

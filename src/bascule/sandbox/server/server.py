@@ -13,6 +13,7 @@ from bascule.core.errors import InvalidSetting, SandboxDied, SandboxStartFailed
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 
+from .annex import Annex
 from .guard import Guard
 from .inflight import InFlight
 from .listener import Listener, bound_socket
@@ -35,11 +36,14 @@ class SandboxServer(Closable):
         sandbox: SandboxSettings | None = None,
         *,
         sock: socket.socket | None = None,
+        annex: Annex | None = None,
     ) -> None:
         _ensure_key(settings.key)
         self._settings = settings
         self._sandbox_settings = sandbox
         self._socket = sock
+        self._annex = annex
+        self._view: socket.socket | None = None
         self._in_flight = InFlight()
         self._parts: tuple[Sandbox, Routes, Listener] | None = None
         self._port = settings.port
@@ -63,6 +67,8 @@ class SandboxServer(Closable):
         self._socket_path = _path_of(sock)
         self._port = 0 if self._socket_path else sock.getsockname()[1]
         await parts[0].shells.restore()
+        if self._annex is not None:
+            await self._annex.start()
         await parts[2].start(sock)
         logger.info("the sandbox answers at %s", self.url)
 
@@ -81,18 +87,28 @@ class SandboxServer(Closable):
         if self._parts is not None:
             sandbox, routes, listener = self._parts
             routes.finish_streams()
+            if self._annex is not None:
+                self._annex.finish_streams()
             await listener.stop()
+            if self._annex is not None:
+                await self._annex.aclose()
             await sandbox.aclose()
         if self._socket is not None:
             self._socket.close()
+        if self._view is not None:
+            self._view.close()
 
     def _make_parts(self) -> tuple[socket.socket, tuple[Sandbox, Routes, Listener]]:
         """In a thread: names are looked up, a directory is made."""
         sock = self._socket or _bind(self._settings.host, self._settings.port)
         sock.setblocking(False)
-        served_at = () if _path_of(sock) else ((self._settings.host, sock.getsockname()[1]),)
+        host, port = self._settings.host, 0 if _path_of(sock) else sock.getsockname()[1]
+        if not port:
+            self._view = _reserved()
+            host, port = ("", 0) if self._view is None else self._view.getsockname()
+        served_at = ((host, port),) if port else ()
         sandbox = Sandbox(self._sandbox_settings, served_at=served_at)
-        routes = Routes(sandbox, self._in_flight, self._settings)
+        routes = Routes(sandbox, self._in_flight, self._settings, self._annex)
         return sock, (sandbox, routes, Listener(Guard(routes, self._settings), self._settings))
 
     async def __aenter__(self) -> Self:
@@ -107,6 +123,16 @@ class SandboxServer(Closable):
 def _path_of(sock: socket.socket) -> str:
     """Of a unix socket; empty for others."""
     return sock.getsockname() if sock.family == socket.AF_UNIX else ""
+
+
+def _reserved() -> socket.socket | None:
+    """A loopback address that stands for a server on a unix socket where one is named by host and
+    port: an agent's browser is shown files at its `/view`. Nobody listens there, and nobody else
+    can. None in a network without loopback."""
+    try:
+        return bound_socket("127.0.0.1", 0)
+    except OSError:
+        return None
 
 
 def _ensure_key(key: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,15 @@ class SystemInfo:
         self._directory = directory
         self._started = self._last_action = self._last_asked = time.monotonic()
         self._last_cpu = time.process_time()
+        self.acted_at: float | None = None
+        """When an action was last done, in seconds since 1970. None: never."""
+        self.on_action: Callable[[], None] = lambda: None
 
     def touch(self) -> None:
         """An action is being done now."""
         self._last_action = time.monotonic()
+        self.acted_at = time.time()
+        self.on_action()
 
     def read(self) -> dict[str, Any]:
         now = time.monotonic()

@@ -29,6 +29,11 @@ class Launch:
     """Where the hub answers this session's own window; empty: nowhere."""
     egress_socket: str = ""
     """Where a proxy to the network answers; empty: there is none."""
+    session_id: str = ""
+    """For the addresses of its apps; empty: they are not known."""
+    is_isolated: bool = False
+    """It has a PID and a network namespace to itself, so all that is there is the session's. If
+    not, the session is what this process started."""
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"

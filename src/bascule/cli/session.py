@@ -1,0 +1,376 @@
+"""`bascule session`: the sessions of a hub."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from bascule.core.errors import InvalidSetting, UsageError
+
+from .hub_place import HubPlace, HubUrl, find_hub
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from bascule.core.contracts import Runtime
+    from bascule.link.sessions import HubSession, SessionCalls
+
+session = typer.Typer(
+    help="Make, use and remove sessions: a workspace, a sandbox and a VS Code each.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Which = Annotated[
+    str, typer.Argument(metavar="SESSION", help="Its id, its beginning, or its name.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
+
+_FLAGS_ARE_THE_COMMANDS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+_T = TypeVar("_T")
+_COLOURS = {"ready": "green", "failed": "red", "stopped": "dim"}
+_PIECE = 1 << 20
+
+
+@session.command()
+def create(
+    hub: HubUrl = None,
+    name: Annotated[str, typer.Option(help="What people call it.")] = "",
+    git: Annotated[str, typer.Option(metavar="URL", help="Clone this into its workspace.")] = "",
+    ref: Annotated[str, typer.Option(help="Branch, tag or commit to clone.")] = "",
+    folder: Annotated[
+        str, typer.Option(help="A folder of the hub's machine as its workspace (admin).")
+    ] = "",
+    archive: Annotated[
+        Path | None, typer.Option(help="Unpack this zip or tar into its workspace.")
+    ] = None,
+    spawner: Annotated[str, typer.Option(help="Where it runs; by default the hub's first.")] = "",
+    shells: Annotated[str, typer.Option(help="pty or tmux.")] = "pty",
+    env: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable of its shells.")
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A variable of ours to pass on; masked in records."),
+    ] = None,
+    image: Annotated[str, typer.Option(help="Image to start from (docker, admin).")] = "",
+    wait: Annotated[bool, typer.Option(help="Return once it is ready.")] = True,
+    as_json: AsJson = False,
+) -> int:
+    """Make a session, show how it comes up, and print its id (with --json, all of it)."""
+    source = _source(git=git, ref=ref, folder=folder, archive=archive)
+    body = {
+        "name": name,
+        "spawner": spawner,
+        "shells": shells,
+        "image": image,
+        "environment": dict(map(_variable, env or ())),
+        "secrets": dict(map(_own_variable, secret or ())),
+    }
+
+    async def work(calls: SessionCalls) -> HubSession:
+        if archive is not None:
+            source["archive"] = await calls.upload_archive(_pieces(archive))
+        with _progress() as show:
+            show("asking the hub")
+            made = await calls.create({**body, "workspace": source})
+            return await calls.until_ready(made.id, on_stage=show) if wait else made
+
+    made = _ask(find_hub(hub), work)
+    typer.echo(json.dumps(made.metadata, indent=2) if as_json else made.id)
+    return 0
+
+
+@session.command("list")
+def list_(hub: HubUrl = None, as_json: AsJson = False) -> int:
+    """List the sessions of a hub that the token may see."""
+    found = _ask(find_hub(hub), lambda calls: calls.sessions())
+    if as_json:
+        typer.echo(json.dumps([each.metadata for each in found], indent=2))
+    else:
+        _show(found)
+    return 0
+
+
+@session.command()
+def show(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
+    """Say what is known of a session."""
+
+    async def work(calls: SessionCalls) -> tuple[HubSession, Sequence[Mapping[str, Any]]]:
+        found = await _find(calls, which)
+        return found, await calls.ports(found.id)
+
+    found, ports = _ask(find_hub(hub), work)
+    if as_json:
+        typer.echo(json.dumps({**found.metadata, "ports": list(ports)}, indent=2))
+        return 0
+    about = found.metadata
+    lines = {
+        "id": found.id,
+        "name": found.name,
+        "state": f"{found.state}, {found.stage}" if found.stage else found.state,
+        "cause": found.cause,
+        "owner": about["owner"],
+        "made by": f"{about['created_by']}, {about['created']}",
+        "last used": about["last_active"],
+        "workspace": " ".join(filter(None, map(str, about["workspace"].values()))),
+        "runs": f"{about['spawner']}, {about['shells']} shells",
+        "VS Code": found.vscode_url,
+    }
+    for name, value in lines.items():
+        if value:
+            typer.echo(f"{name:10} {value}")
+    for port in ports:
+        typer.echo(f"{'app':10} {port['url']} (port {port['port']})")
+    return 0
+
+
+@session.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+def exec(  # noqa: A001 - what people type
+    which: Which,
+    command: Annotated[
+        list[str],
+        typer.Argument(help="One argument is a line of bash; several are words, passed on."),
+    ],
+    hub: HubUrl = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds after which to interrupt it.")
+    ] = None,
+) -> int:
+    """Run one command in a session and exit with its status; as `bascule exec` does."""
+    from bascule.core.actions import CmdRun
+
+    from .exec import run_command
+
+    text = command[0] if len(command) == 1 else shlex.join(command)
+    action = CmdRun(text, blocking=True, timeout=timeout)
+    return run_command(_place(find_hub(hub), which), action)
+
+
+@session.command()
+def attach(
+    which: Which,
+    hub: HubUrl = None,
+    shell: Annotated[str, typer.Option(help="Name of the shell to type into.")] = "",
+) -> int:
+    """Type commands into a session's shell; it goes on living there when you leave."""
+    from .loop import LoopThread
+    from .prompt import Prompt
+    from .stopping import stops_cleanly
+
+    place = _place(find_hub(hub), which)
+    with stops_cleanly(), LoopThread() as loop, loop.hold(place.runtime()) as runtime:
+        return Prompt(runtime, loop, shell=shell).converse()
+
+
+@session.command()
+def logs(
+    which: Which,
+    hub: HubUrl = None,
+    lines: Annotated[int, typer.Option(min=1, help="How many, from the end.")] = 100,
+) -> int:
+    """Print what the session's action server said last, also after it ended."""
+
+    async def work(calls: SessionCalls) -> str:
+        return await calls.logs((await _find(calls, which)).id, lines=lines)
+
+    text = _ask(find_hub(hub), work)
+    if text:
+        typer.echo(text)
+    return 0
+
+
+@session.command()
+def url(which: Which, hub: HubUrl = None) -> int:
+    """Print the address of a session's VS Code."""
+    typer.echo(_ask(find_hub(hub), lambda calls: _find(calls, which)).vscode_url)
+    return 0
+
+
+@session.command()
+def pause(which: Which, hub: HubUrl = None) -> int:
+    """Let nothing in a session run until it is resumed."""
+    return _change(hub, which, lambda calls, found: calls.pause(found))
+
+
+@session.command()
+def resume(which: Which, hub: HubUrl = None) -> int:
+    """Go on with a paused session, or start a stopped or failed one again."""
+
+    async def work(calls: SessionCalls, found: str) -> HubSession:
+        await calls.resume(found)
+        with _progress() as show:
+            return await calls.until_ready(found, on_stage=show)
+
+    return _change(hub, which, work)
+
+
+@session.command()
+def stop(which: Which, hub: HubUrl = None) -> int:
+    """End a session's processes and keep its files."""
+    return _change(hub, which, lambda calls, found: calls.stop(found))
+
+
+@session.command()
+def rm(
+    which: Annotated[list[str] | None, typer.Argument(metavar="SESSION...")] = None,
+    hub: HubUrl = None,
+    every: Annotated[bool, typer.Option("--all", help="Every session the token may see.")] = False,
+) -> int:
+    """End sessions and remove their files. A folder of the host that was a workspace stays."""
+    if bool(which) == every:
+        raise UsageError("name sessions to remove, or say --all")
+
+    async def work(calls: SessionCalls) -> Sequence[str]:
+        found = await calls.sessions()
+        chosen = found if every else [_chosen(found, each) for each in which or ()]
+        async with asyncio.TaskGroup() as tasks:
+            for each in chosen:
+                tasks.create_task(calls.remove(each.id))
+        return [each.id for each in chosen]
+
+    for removed in _ask(find_hub(hub), work):
+        typer.echo(removed)
+    return 0
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _SessionPlace:
+    hub: HubPlace
+    session_id: str
+
+    def runtime(self) -> Runtime:
+        from bascule.runtime import CloudRuntime
+
+        return CloudRuntime(
+            self.hub.url, self.hub.token, session_id=self.session_id, default_timeout=None
+        )
+
+
+def _place(hub: HubPlace, which: str) -> _SessionPlace:
+    return _SessionPlace(hub, _ask(hub, lambda calls: _find(calls, which)).id)
+
+
+def _ask(place: HubPlace, work: Callable[[SessionCalls], Coroutine[Any, Any, _T]]) -> _T:
+    async def ask() -> _T:
+        from bascule.link.sessions import SessionCalls
+
+        with place.told_how_to_start():
+            async with SessionCalls(place.url, place.token) as calls:
+                return await work(calls)
+
+    return asyncio.run(ask())
+
+
+def _change(
+    hub: str | None,
+    which: str,
+    work: Callable[[SessionCalls, str], Coroutine[Any, Any, HubSession]],
+) -> int:
+    async def change(calls: SessionCalls) -> HubSession:
+        return await work(calls, (await _find(calls, which)).id)
+
+    typer.echo(_ask(find_hub(hub), change).state)
+    return 0
+
+
+async def _find(calls: SessionCalls, which: str) -> HubSession:
+    return _chosen(await calls.sessions(), which)
+
+
+def _chosen(found: Sequence[HubSession], which: str) -> HubSession:
+    """By its whole id, else by its name or the beginning of its id, when only one has it."""
+    fitting = [each for each in found if which == each.id] or [
+        each for each in found if which and (which == each.name or each.id.startswith(which))
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        from bascule.core.errors import NoSuchSession
+
+        raise NoSuchSession(f"there is no session {which!r}; `bascule session list` shows them")
+    named = ", ".join(f"{each.name or 'unnamed'} ({each.id})" for each in fitting)
+    raise UsageError(f"{which!r} fits {len(fitting)} sessions: {named}. Name one by its id")
+
+
+def _source(*, git: str, ref: str, folder: str, archive: Path | None) -> dict[str, str]:
+    if sum(map(bool, (git, folder, archive))) > 1:
+        raise UsageError("a workspace is one of --git, --folder and --archive")
+    if git:
+        return {"kind": "git", "url": git, "ref": ref}
+    if folder:
+        return {"kind": "folder", "folder": folder}
+    return {"kind": "archive" if archive else "empty"}
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise UsageError(f"--env {text!r} has no value; write NAME=VALUE")
+    return name, value
+
+
+def _own_variable(name: str) -> tuple[str, str]:
+    import os
+
+    if name not in os.environ:
+        raise InvalidSetting(f"--secret {name}: there is no such variable to pass on")
+    return name, os.environ[name]
+
+
+async def _pieces(archive: Path) -> AsyncIterator[bytes]:
+    try:
+        file = archive.open("rb")
+    except OSError as error:
+        raise UsageError(f"--archive {archive} cannot be read: {error.strerror}") from error
+    with file:
+        while piece := await asyncio.to_thread(file.read, _PIECE):
+            yield piece
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Shows on stderr what a start is busy with: in place at a terminal, else line by line."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield lambda stage: console.print(stage, markup=False)
+        return
+    with console.status("") as status:
+        yield lambda stage: status.update(stage)
+
+
+def _show(found: Sequence[HubSession]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 1000
+    if not found:
+        console.print("There is no session. `bascule session create` makes one.")
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for title in ("ID", "STATE", "NAME", "OWNER", "VS CODE"):
+        table.add_column(title, no_wrap=title in ("ID", "STATE"), overflow="fold")
+    for each in found:
+        state = Text(each.state, style=_COLOURS.get(each.state, ""))
+        owner = str(each.metadata["owner"])
+        table.add_row(Text(each.id), state, Text(each.name), Text(owner), Text(each.vscode_url))
+    console.print(table)

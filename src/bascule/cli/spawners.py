@@ -1,0 +1,29 @@
+"""The ways a hub gets sandboxes for its sessions, by its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from bascule.core.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from bascule.core.contracts import Spawner
+
+    from .hub_settings import HubFile
+
+
+def make_spawners(settings: HubFile) -> Mapping[str, Spawner]:
+    """Those of the setting `spawners`, the first being the one that is taken by default."""
+    names = settings.spawners or (("plain",) if settings.allow_unisolated else ())
+    return {name: _make(name, settings) for name in names}
+
+
+def _make(name: str, settings: HubFile) -> Spawner:
+    match name:
+        case "plain":
+            from bascule.runtime.spawn.plain import PlainSpawner
+
+            return PlainSpawner(settings.run(), allow_unisolated=settings.allow_unisolated)
+        case _:
+            raise InvalidSetting(f"spawners: there is no spawner {name!r}; there is: plain")

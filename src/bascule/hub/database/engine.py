@@ -1,0 +1,40 @@
+"""SQLAlchemy's engine, with what SQLite needs to be as strict as PostgreSQL is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import URL, Connection, event, make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+_PRAGMAS = ("journal_mode = WAL", "synchronous = NORMAL", "busy_timeout = 10000")
+
+
+def make_engine(address: str | URL) -> AsyncEngine:
+    url = make_url(address)
+    if url.get_backend_name() != "sqlite":
+        return create_async_engine(url, pool_pre_ping=True, pool_size=5)
+    # Every transaction of ours is ended by its own `begin()`: the pool has nothing to roll back.
+    engine = create_async_engine(url, pool_size=3, pool_reset_on_return=None)
+    event.listen(engine.sync_engine, "connect", _prepare)
+    event.listen(engine.sync_engine, "begin", _begin)
+    return engine
+
+
+def reading(engine: AsyncEngine) -> AsyncEngine:
+    """The same engine for a single query, which needs no transaction on SQLite."""
+    return engine.execution_options(is_reading=True)
+
+
+def _prepare(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # transactions are begun by us, not by the driver's guess
+    cursor = connection.cursor()
+    for pragma in _PRAGMAS:
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    """A writer takes its turn at the beginning: one that read first could no longer write."""
+    if not connection.get_execution_options().get("is_reading", False):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,0 +1,99 @@
+"""Bringing a database to the present form, whatever an earlier version left."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Column, Connection, MetaData, Table, Text, insert, inspect, select, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from bascule.core.errors import StorageFailed
+
+from .tables import metadata
+
+HEAD: Final = "0002"
+"""The newest migration."""
+
+KNOWN: Final = ("", "0001", HEAD)
+"""All of them, oldest first. Before the first there was a database without a version."""
+
+_version: Final = Table("alembic_version", MetaData(), Column("version_num", Text, nullable=False))
+_LOCK: Final = 7_263_170
+"""PostgreSQL's name for whoever migrates; any number that nobody else uses."""
+
+
+async def migrate(engine: AsyncEngine) -> None:
+    """An empty database gets the tables as they are; an older one is moved on step by step.
+
+    Two who begin at the same time do it one after the other.
+    """
+    async with engine.connect() as connection:
+        found = await connection.run_sync(_version_of)
+    if found == HEAD:
+        return
+    if found is not None and found not in KNOWN:
+        raise StorageFailed(
+            f"The database is of a newer version of Bascule (it says {found}, this one knows "
+            f"{HEAD}); start that one, or give this one another database"
+        )
+    if found is None:
+        async with engine.begin() as connection:
+            await connection.run_sync(_make)
+    else:
+        # Alembic reads files and blocks; a thread with a loop of its own keeps that from ours.
+        await asyncio.to_thread(asyncio.run, _move_on(engine))
+
+
+def _version_of(connection: Connection) -> str | None:
+    """What the database says; None when it is empty."""
+    there = set(inspect(connection).get_table_names())
+    if _version.name in there:
+        return connection.execute(select(_version.c.version_num)).scalar() or ""
+    return "" if "tokens" in there else None
+
+
+def _make(connection: Connection) -> None:
+    _take_turn(connection)
+    if _version_of(connection) is None:
+        metadata.create_all(connection)
+        _version.create(connection)
+        connection.execute(insert(_version), {"version_num": HEAD})
+
+
+async def _move_on(engine: AsyncEngine) -> None:
+    from .engine import make_engine
+
+    own = make_engine(engine.url)
+    try:
+        async with own.begin() as connection:
+            await connection.run_sync(upgrade)
+    finally:
+        await own.dispose()
+
+
+def upgrade(connection: Connection) -> None:
+    """Run the migrations that the database lacks."""
+    _take_turn(connection)
+    if _version_of(connection) == HEAD:
+        return
+    from alembic import command
+
+    config = alembic_config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def alembic_config() -> Any:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    return config
+
+
+def _take_turn(connection: Connection) -> None:
+    """Until the transaction ends nobody else migrates; SQLite has it so from its beginning."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))

@@ -1,0 +1,334 @@
+"""The store in a database."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Table,
+    delete,
+    func,
+    insert,
+    make_url,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from bascule.core.errors import InvalidRequest, StorageFailed
+from bascule.core.sessions import SessionId, SessionState
+from bascule.core.windows import WindowId
+from bascule.hub.identity import TokenRow
+from bascule.hub.sessions.quotas import exceeded
+from bascule.hub.sessions.rows import AuditRow, Claim, EventRow, SessionRow
+from bascule.hub.sessions.specs import spec_from_json, spec_to_json
+from bascule.hub.store import Store
+
+from . import tables
+from .address import DATABASE, shown
+from .engine import make_engine, reading
+from .migrate import migrate
+
+_QUOTAS: Final = 7_263_171
+"""PostgreSQL's name for whoever changes reservations."""
+
+
+_FIELDS: Final = tuple(each.name for each in tables.sessions.columns)
+
+
+class SqlStore(Store):
+    """Keeps all in the database at `address`; `sqlite://` alone is a file that ends with it.
+
+    Several processes may have it open: a command adds a token while the hub runs.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._engine: AsyncEngine | None = None
+        self._passing: TemporaryDirectory[str] | None = None
+
+    async def open(self) -> None:
+        url = make_url(self._address)
+        if url.get_backend_name() == "sqlite":
+            url = url.set(database=await asyncio.to_thread(self._file, url.database))
+        self._engine = make_engine(url)
+        try:
+            await migrate(self._engine)
+        except (SQLAlchemyError, OSError) as error:
+            what = f"The hub's database ({shown(self._address)}) cannot be used: {_cause(error)}"
+            raise StorageFailed(what) from error
+
+    async def aclose(self) -> None:
+        if self._engine is not None:
+            await self._engine.dispose()
+            self._engine = None
+        if self._passing is not None:
+            await asyncio.to_thread(self._passing.cleanup)
+            self._passing = None
+
+    def _file(self, database: str | None) -> str:
+        """Made with mode 600, which SQLite gives its side files too.
+
+        Not in memory when none is named: a connection that breaks would take everything along.
+        """
+        if not database:
+            self._passing = TemporaryDirectory(prefix="bascule-hub-")
+            database = f"{self._passing.name}/{DATABASE}"
+        Path(database).touch(mode=0o600)
+        return database
+
+    # Tokens and windows -------------------------------------------------------------------
+
+    async def add_token(self, row: TokenRow) -> None:
+        values = {
+            "hash": row.hash,
+            "name": row.name,
+            "owner": row.owner,
+            "scope": row.scope,
+            "session_id": row.session_id,
+            "expires": row.expires,
+        }
+        try:
+            async with self._writing() as connection:
+                await connection.execute(insert(tables.tokens), values)
+        except IntegrityError:
+            raise InvalidRequest(
+                f"There is a token named {row.name!r} already; remove it or name this one otherwise"
+            ) from None
+
+    async def find_token(self, token_hash: str) -> TokenRow | None:
+        query = select(tables.tokens).where(tables.tokens.c.hash == token_hash)
+        rows = await self._rows(query)
+        return TokenRow(**rows[0]) if rows else None
+
+    async def list_tokens(self) -> Sequence[TokenRow]:
+        query = select(tables.tokens).order_by(tables.tokens.c.name)
+        return [TokenRow(**row) for row in await self._rows(query)]
+
+    async def remove_token(self, name: str) -> bool:
+        async with self._writing() as connection:
+            done = await connection.execute(
+                delete(tables.tokens).where(tables.tokens.c.name == name)
+            )
+            return done.rowcount > 0
+
+    async def bind_window(self, window_id: WindowId, key_hash: str, owner: str) -> bool:
+        values = {"id": window_id, "key_hash": key_hash, "owner": owner}
+        columns = tables.windows.c
+        async with self._writing() as connection:
+            await connection.execute(self._insert(tables.windows, values).on_conflict_do_nothing())
+            query = select(columns.key_hash, columns.owner).where(columns.id == window_id)
+            row = (await connection.execute(query)).one()
+        return tuple(row) == (key_hash, owner)
+
+    # Sessions -----------------------------------------------------------------------------
+
+    async def add_session(self, row: SessionRow, claims: Sequence[Claim]) -> SessionRow:
+        async with self._reserving() as connection:
+            if row.request_key is not None:
+                columns = tables.sessions.c
+                known = await connection.execute(
+                    select(tables.sessions).where(
+                        columns.owner == row.owner, columns.request_key == row.request_key
+                    )
+                )
+                if (found := known.mappings().one_or_none()) is not None:
+                    return _session(found)
+            await self._reserve(connection, row.id, row.owner, claims)
+            await connection.execute(insert(tables.sessions), _values(row))
+        return row
+
+    async def find_session(self, session_id: SessionId) -> SessionRow | None:
+        rows = await self._rows(select(tables.sessions).where(tables.sessions.c.id == session_id))
+        return _session(rows[0]) if rows else None
+
+    async def list_sessions(self, owner: str | None = None) -> Sequence[SessionRow]:
+        columns = tables.sessions.c
+        query = select(tables.sessions).order_by(columns.created, columns.id)
+        if owner is not None:
+            query = query.where(columns.owner == owner)
+        return [_session(row) for row in await self._rows(query)]
+
+    async def change_session(
+        self,
+        session_id: SessionId,
+        changes: Mapping[str, Any],
+        *,
+        states: Collection[SessionState] | None = None,
+    ) -> SessionRow | None:
+        columns = tables.sessions.c
+        query = update(tables.sessions).where(columns.id == session_id)
+        if states is not None:
+            query = query.where(columns.state.in_(states))
+        async with self._writing() as connection:
+            done = await connection.execute(query.values(**changes).returning(tables.sessions))
+            row = done.mappings().one_or_none()
+        return None if row is None else _session(row)
+
+    async def remove_session(self, session_id: SessionId) -> bool:
+        async with self._reserving() as connection:
+            for table in (tables.reservations, tables.events, tables.tokens):
+                await connection.execute(delete(table).where(table.c.session_id == session_id))
+            done = await connection.execute(
+                delete(tables.sessions).where(tables.sessions.c.id == session_id)
+            )
+            return done.rowcount > 0
+
+    async def reserve(self, session_id: SessionId, owner: str, claims: Sequence[Claim]) -> None:
+        async with self._reserving() as connection:
+            await self._reserve(connection, session_id, owner, claims)
+
+    async def release(self, session_id: SessionId, kinds: Collection[str]) -> None:
+        columns = tables.reservations.c
+        async with self._reserving() as connection:
+            await connection.execute(
+                delete(tables.reservations).where(
+                    columns.session_id == session_id, columns.kind.in_(kinds)
+                )
+            )
+
+    async def _reserve(
+        self,
+        connection: AsyncConnection,
+        session_id: SessionId,
+        owner: str,
+        claims: Sequence[Claim],
+    ) -> None:
+        columns = tables.reservations.c
+        for claim in claims:
+            for quota in claim.quotas:
+                whose: list[ColumnElement[bool]] = (
+                    [columns.owner == owner] if quota.per_owner else []
+                )
+                query = select(func.coalesce(func.sum(columns.amount), 0)).where(
+                    columns.kind == claim.kind, columns.session_id != session_id, *whose
+                )
+                taken = int((await connection.execute(query)).scalar_one())
+                if taken + claim.amount > quota.limit:
+                    raise exceeded(claim, quota, taken, owner)
+            values = {
+                "session_id": session_id,
+                "kind": claim.kind,
+                "owner": owner,
+                "amount": claim.amount,
+            }
+            await connection.execute(
+                self._insert(tables.reservations, values).on_conflict_do_update(
+                    index_elements=["session_id", "kind"], set_={"amount": claim.amount}
+                )
+            )
+
+    # What happened ------------------------------------------------------------------------
+
+    async def add_event(
+        self, session_id: SessionId, kind: str, data: Mapping[str, Any], *, time: float
+    ) -> EventRow:
+        values = {"session_id": session_id, "time": time, "kind": kind, "data": dict(data)}
+        async with self._writing() as connection:
+            done = await connection.execute(
+                insert(tables.events).values(**values).returning(tables.events.c.id)
+            )
+            number = int(done.scalar_one())
+        return EventRow(number, session_id, time, kind, data)
+
+    async def list_events(
+        self, session_id: SessionId, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[EventRow]:
+        columns = tables.events.c
+        query = (
+            select(tables.events)
+            .where(columns.session_id == session_id, columns.id > after)
+            .order_by(columns.id)
+            .limit(limit)
+        )
+        return [EventRow(**row) for row in await self._rows(query)]
+
+    async def add_audit(self, row: AuditRow) -> None:
+        values = {
+            "time": row.time,
+            "who": row.who,
+            "owner": row.owner,
+            "verb": row.verb,
+            "session_id": row.session_id,
+            "detail": dict(row.detail),
+        }
+        async with self._writing() as connection:
+            await connection.execute(insert(tables.audit), values)
+
+    async def list_audit(
+        self, *, session_id: SessionId | None = None, limit: int = 1000
+    ) -> Sequence[AuditRow]:
+        columns = tables.audit.c
+        kept = [column for column in columns if column.name != "id"]
+        query = select(*kept).order_by(columns.id.desc()).limit(limit)
+        if session_id is not None:
+            query = query.where(columns.session_id == session_id)
+        return [AuditRow(**row) for row in await self._rows(query)]
+
+    async def forget(self, *, audit_before: float, events_kept: int) -> None:
+        events = tables.events
+        numbered = select(
+            events.c.id,
+            func.row_number()
+            .over(partition_by=events.c.session_id, order_by=events.c.id.desc())
+            .label("age"),
+        ).subquery()
+        old = select(numbered.c.id).where(numbered.c.age > events_kept)
+        async with self._writing() as connection:
+            await connection.execute(delete(events).where(events.c.id.in_(old)))
+            await connection.execute(delete(tables.audit).where(tables.audit.c.time < audit_before))
+
+    # ----------------------------------------------------------------------------------------
+
+    @property
+    def _open(self) -> AsyncEngine:
+        assert self._engine is not None, "the store is not open"
+        return self._engine
+
+    async def _rows(self, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
+        async with reading(self._open).connect() as connection:
+            rows: Sequence[Mapping[Any, Any]] = (await connection.execute(query)).mappings().all()
+        return rows
+
+    @asynccontextmanager
+    async def _writing(self) -> AsyncIterator[AsyncConnection]:
+        async with self._open.begin() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _reserving(self) -> AsyncIterator[AsyncConnection]:
+        """One at a time over all processes, so that two who look cannot both find room."""
+        async with self._writing() as connection:
+            if connection.dialect.name == "postgresql":
+                await connection.execute(text(f"SELECT pg_advisory_xact_lock({_QUOTAS})"))
+            yield connection
+
+    def _insert(self, table: Table, values: Mapping[str, Any]) -> postgresql.Insert | sqlite.Insert:
+        """With what both databases add to the standard, and spell alike."""
+        if self._open.dialect.name == "postgresql":
+            return postgresql.insert(table).values(**values)
+        return sqlite.insert(table).values(**values)
+
+
+def _values(row: SessionRow) -> dict[str, Any]:
+    values = {name: getattr(row, name) for name in _FIELDS}
+    return {**values, "spec": spec_to_json(row.spec)}
+
+
+def _session(row: Mapping[Any, Any]) -> SessionRow:
+    return SessionRow(**{**row, "spec": spec_from_json(row["spec"])})
+
+
+def _cause(error: Exception) -> str:
+    return str(getattr(error, "orig", None) or error).partition("\n")[0] or os.strerror(0)

@@ -1,0 +1,164 @@
+"""The REST calls about sessions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from fastapi import Body, FastAPI, Header, Query, Request
+from fastapi.responses import StreamingResponse
+
+from bascule.core.sessions import SessionId
+from bascule.hub.guard import ARCHIVES
+from bascule.hub.identity import Identity
+from bascule.hub.messages import MessageAnswer
+from bascule.hub.proxy import Addresses
+from bascule.hub.store import Store
+from bascule.wire import decode_action, reply_envelope, to_json
+
+from .messages import ArchiveAnswer, AuditAnswer, LogAnswer, PortAnswer, SessionAnswer, SessionBody
+from .rows import EventRow, SessionRow
+from .service import Sessions
+from .specs import spec_to_json
+from .wanted import Wanted
+
+Who = Callable[[Request], Identity]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
+Number = Annotated[int, Query(ge=0)]
+
+
+class SessionsApi:
+    """Calls on `sessions`. Somebody else's session is as if there were none."""
+
+    def __init__(self, sessions: Sessions, store: Store, addresses: Addresses, *, who: Who) -> None:
+        self._sessions = sessions
+        self._store = store
+        self._addresses = addresses
+        self._who = who
+
+    def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
+        own = [may("agent", "admin")]
+        inside = [may("agent", "admin", "session")]
+        one = "/api/sessions/{session_id}"
+        add = app.add_api_route
+        add("/api/sessions", self.create, methods=["POST"], dependencies=own)
+        add("/api/sessions", self.every, dependencies=inside)
+        add(one, self.show, dependencies=inside)
+        add(one, self.remove, methods=["DELETE"], dependencies=own)
+        for verb in (self.pause, self.resume, self.stop):
+            add(f"{one}/{verb.__name__}", verb, methods=["POST"], dependencies=own)
+        add(f"{one}/ports", self.ports, dependencies=inside)
+        add(f"{one}/events", self.events, dependencies=inside, response_model=None)
+        add(f"{one}/logs", self.logs, dependencies=inside)
+        add(f"{one}/actions", self.act, methods=["POST"], dependencies=inside)
+        add(ARCHIVES, self.upload, methods=["POST"], dependencies=own)
+        add("/api/audit", self.audit, dependencies=[may("admin")])
+
+    async def create(
+        self, body: SessionBody, request: Request, idempotency_key: Key = None
+    ) -> SessionAnswer:
+        """Make a session. It starts from now on; `events` tell how that goes.
+
+        Sent again with the same `Idempotency-Key` it is the same session.
+        """
+        spec = body.spec(self._sessions.default_spawner)
+        wanted = Wanted(spec=spec, credential=body.credential(), request_key=idempotency_key)
+        return self._answer(await self._sessions.create(self._who(request), wanted))
+
+    async def every(self, request: Request) -> list[SessionAnswer]:
+        """Every session that whoever asks may see, oldest first."""
+        return [self._answer(row) for row in self._sessions.list(self._who(request))]
+
+    async def show(self, session_id: str, request: Request) -> SessionAnswer:
+        return self._answer(self._sessions.get(self._who(request), SessionId(session_id)))
+
+    async def remove(self, session_id: str, request: Request) -> MessageAnswer:
+        """End a session and remove its files. A folder of the host stays."""
+        await self._sessions.remove(self._who(request), SessionId(session_id))
+        return MessageAnswer(message="The session is removed")
+
+    async def pause(self, session_id: str, request: Request) -> SessionAnswer:
+        """Let nothing in it run until `resume`."""
+        row = await self._sessions.pause(self._who(request), SessionId(session_id))
+        return self._answer(row)
+
+    async def resume(self, session_id: str, request: Request) -> SessionAnswer:
+        """Go on with a paused session, or start a stopped or failed one again."""
+        row = await self._sessions.resume(self._who(request), SessionId(session_id))
+        return self._answer(row)
+
+    async def stop(self, session_id: str, request: Request) -> SessionAnswer:
+        """End its processes and keep its files."""
+        row = await self._sessions.stop(self._who(request), SessionId(session_id))
+        return self._answer(row)
+
+    async def ports(self, session_id: str, request: Request) -> list[PortAnswer]:
+        """The apps that listen in a session, and their addresses."""
+        found = await self._sessions.ports(self._who(request), SessionId(session_id))
+        return [
+            PortAnswer(
+                n=each["n"],
+                port=each["port"],
+                command=each.get("command") or "",
+                url=self._addresses.app(session_id, each["n"]),
+            )
+            for each in found
+        ]
+
+    async def logs(self, session_id: str, request: Request, lines: Number = 100) -> LogAnswer:
+        """What the session's action server said last, also after it ended."""
+        who = self._who(request)
+        text = await self._sessions.last_words(who, SessionId(session_id), lines=lines)
+        return LogAnswer(text=text)
+
+    async def act(
+        self,
+        session_id: str,
+        request: Request,
+        event: dict[str, Any] = Body(),  # noqa: B008 - FastAPI's way
+    ) -> dict[str, Any]:
+        """Do one action in a session and answer with its observation. A paused one is resumed."""
+        action = decode_action(event)
+        seen = await self._sessions.act(self._who(request), SessionId(session_id), action)
+        return reply_envelope(event, seen)
+
+    async def events(
+        self,
+        session_id: str,
+        request: Request,
+        after: Number = 0,
+        last_event_id: Annotated[int | None, Header()] = None,
+    ) -> StreamingResponse:
+        """What happened and happens in a session, as server-sent events."""
+        self._sessions.get(self._who(request), SessionId(session_id))
+        body = self._stream(SessionId(session_id), last_event_id or after)
+        return StreamingResponse(
+            body, media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+        )
+
+    async def _stream(self, session_id: SessionId, after: int) -> AsyncIterator[bytes]:
+        async with aclosing(self._sessions.events(session_id, after=after)) as events:
+            async for row in events:
+                yield b": still here\n\n" if row is None else self._written(row)
+
+    async def upload(self, request: Request) -> ArchiveAnswer:
+        """Keep a zip or tar to make a workspace from; its id goes into `workspace.archive`."""
+        return ArchiveAnswer(archive=await self._sessions.archives.keep(request.stream()))
+
+    async def audit(self, session_id: str | None = None, limit: Number = 1000) -> list[AuditAnswer]:
+        """Who did what, newest first."""
+        chosen = None if session_id is None else SessionId(session_id)
+        rows = await self._store.list_audit(session_id=chosen, limit=min(limit, 10_000))
+        return [AuditAnswer.of(row) for row in rows]
+
+    def _answer(self, row: SessionRow) -> SessionAnswer:
+        return SessionAnswer.of(row, spec_to_json(row.spec), self._addresses)
+
+    def _written(self, row: EventRow) -> bytes:
+        data = dict(row.data)
+        if row.kind == "port.opened":
+            data["url"] = self._addresses.app(row.session_id, data["n"])
+        number = b"" if row.id == 0 else b"id: %d\n" % row.id
+        text = to_json({"time": row.time, **data})
+        return b"%bevent: %b\ndata: %b\n\n" % (number, row.kind.encode(), text)

@@ -1,0 +1,81 @@
+"""Archives that were uploaded to make a workspace from."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import time
+from collections.abc import AsyncIterable, AsyncIterator
+from pathlib import Path
+from typing import Final
+
+from bascule.core.errors import InvalidRequest, MessageTooLarge
+
+_NAME: Final = re.compile(r"[0-9a-f]{32}")
+_PIECE: Final = 1 << 20
+
+
+class Archives:
+    """Each is a file for the hub alone, until a session was made of it or nobody did in time."""
+
+    def __init__(self, directory: Path, *, max_bytes: int, lifetime: float) -> None:
+        self._directory = directory
+        self._max_bytes = max_bytes
+        self._lifetime = lifetime
+
+    async def keep(self, body: AsyncIterable[bytes]) -> str:
+        """Its id. One that breaks off or is too large leaves nothing."""
+        name = secrets.token_hex(16)
+        path = self._directory / name
+        descriptor = await asyncio.to_thread(
+            os.open, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600
+        )
+        taken = 0
+        try:
+            async for piece in body:
+                taken += len(piece)
+                if taken > self._max_bytes:
+                    raise MessageTooLarge(
+                        f"The archive is larger than {self._max_bytes} bytes; the setting "
+                        "`max_archive` allows more"
+                    )
+                await asyncio.to_thread(_write, descriptor, piece)
+        except BaseException:
+            await asyncio.shield(asyncio.to_thread(path.unlink))
+            raise
+        finally:
+            await asyncio.shield(asyncio.to_thread(os.close, descriptor))
+        return name
+
+    async def ensure_kept(self, name: str) -> None:
+        if not _NAME.fullmatch(name) or not await asyncio.to_thread(self._path(name).is_file):
+            raise InvalidRequest(f"There is no archive {name!r}; it may have been too old")
+
+    async def read(self, name: str) -> AsyncIterator[bytes]:
+        file = await asyncio.to_thread(self._path(name).open, "rb")
+        try:
+            while piece := await asyncio.to_thread(file.read, _PIECE):
+                yield piece
+        finally:
+            file.close()
+
+    async def remove(self, name: str) -> None:
+        await asyncio.to_thread(self._path(name).unlink, missing_ok=True)
+
+    def sweep(self, in_use: set[str]) -> None:
+        """Blocks. Those that nobody came for."""
+        oldest = time.time() - self._lifetime
+        for each in self._directory.iterdir():
+            if each.name not in in_use and each.stat().st_mtime < oldest:
+                each.unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        return self._directory / name
+
+
+def _write(descriptor: int, piece: bytes) -> None:
+    view = memoryview(piece)
+    while view:
+        view = view[os.write(descriptor, view) :]

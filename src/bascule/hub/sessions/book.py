@@ -1,0 +1,127 @@
+"""What is known of sessions now: the rows in memory, with every change kept and told.
+
+One hub writes, so what it holds in memory is what the store has, and asking costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bascule.core.errors import NoSuchSession
+from bascule.core.sessions import SessionId, SessionState
+from bascule.hub.identity import Identity
+from bascule.hub.store import Store
+
+from .masking import Mask
+from .news import News
+from .rows import AuditRow, Claim, EventRow, SessionRow
+from .states import BEFORE, refused
+
+
+class Book:
+    def __init__(self, store: Store, news: News, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._news = news
+        self._clock = clock
+        self._rows: dict[SessionId, SessionRow] = {}
+        self._masks: dict[SessionId, Mask] = {}
+
+    async def open(self) -> None:
+        self._rows = {row.id: row for row in await self._store.list_sessions()}
+
+    def __contains__(self, session_id: SessionId) -> bool:
+        return session_id in self._rows
+
+    def all(self) -> Sequence[SessionRow]:
+        return list(self._rows.values())
+
+    def find(self, session_id: SessionId) -> SessionRow | None:
+        return self._rows.get(session_id)
+
+    def get(self, session_id: SessionId) -> SessionRow:
+        row = self._rows.get(session_id)
+        if row is None:
+            raise NoSuchSession(f"There is no session {session_id}")
+        return row
+
+    def visible(self, identity: Identity, session_id: SessionId) -> SessionRow:
+        """The session, unless it is somebody else's: then it is as if there were none."""
+        row = self.get(session_id)
+        if identity.scope == "session":
+            is_seen = identity.session_id == session_id and identity.owner == row.owner
+        else:
+            is_seen = identity.scope != "window" and identity.may_see(row.owner)
+        if not is_seen:
+            raise NoSuchSession(f"There is no session {session_id}")
+        return row
+
+    async def add(self, row: SessionRow, claims: Sequence[Claim]) -> tuple[SessionRow, bool]:
+        """Keep it; also whether it is new, and not the one asked for before with the same key."""
+        kept = await self._store.add_session(row, claims)
+        is_new = kept.id == row.id
+        if is_new:
+            await self.tell(kept.id, "state", {"state": kept.state})
+            self._rows[kept.id] = kept  # last: who sees it finds its start under way
+        return kept, is_new
+
+    async def move(
+        self, session_id: SessionId, state: SessionState, *, verb: str = "", cause: str = ""
+    ) -> SessionRow:
+        """The one way from state to state. Raises `InvalidState` where there is none."""
+        cause = self.mask(session_id).text(cause)
+        now = self._clock()
+        changes: dict[str, Any] = {"state": state, "cause": cause, "stage": "", "updated": now}
+        if state in ("starting", "ready"):
+            changes["last_active"] = now
+        row = await self._store.change_session(session_id, changes, states=BEFORE[state])
+        if row is None:
+            raise refused(self.get(session_id).state, verb or f"become {state}")
+        self._rows[session_id] = row
+        told = {"state": state} | ({"cause": cause} if cause else {})
+        await self.tell(session_id, "state", told)
+        return row
+
+    async def change(self, session_id: SessionId, **changes: Any) -> None:
+        row = await self._store.change_session(session_id, changes)
+        if row is not None:
+            self._rows[session_id] = row
+
+    async def stage(self, session_id: SessionId, stage: str) -> None:
+        await self.change(session_id, stage=stage)
+        await self.tell(session_id, "stage", {"stage": stage})
+
+    async def remove(self, session_id: SessionId) -> None:
+        self._news.tell(EventRow(0, session_id, self._clock(), "removed", {}))
+        self._news.close(session_id)
+        await self._store.remove_session(session_id)
+        self._rows.pop(session_id, None)
+        self._masks.pop(session_id, None)
+
+    async def tell(self, session_id: SessionId, kind: str, data: Mapping[str, Any]) -> None:
+        masked = self.mask(session_id).value(data)
+        self._news.tell(await self._store.add_event(session_id, kind, masked, time=self._clock()))
+
+    async def note(
+        self, who: Identity | None, row: SessionRow, verb: str, **detail: object
+    ) -> None:
+        """Who did what. None: the hub by itself."""
+        name = "hub" if who is None else who.name
+        masked = self.mask(row.id).value(detail)
+        await self._store.add_audit(
+            AuditRow(
+                time=self._clock(),
+                who=name,
+                owner=row.owner,
+                verb=verb,
+                session_id=row.id,
+                detail=masked,
+            )
+        )
+
+    def hide(self, session_id: SessionId, mask: Mask) -> None:
+        """From now on nothing of this session is recorded without it."""
+        self._masks[session_id] = mask
+
+    def mask(self, session_id: SessionId) -> Mask:
+        return self._masks.get(session_id) or Mask(())

@@ -1,0 +1,89 @@
+"""The hub's socket in each session, through which the session's own window comes."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from bascule.core.errors import AccessDenied
+from bascule.core.sessions import SessionId
+from bascule.hub.guard import Guard
+from bascule.hub.identity import Identity
+from bascule.hub.replies import App, Receive, Scope, Send, send_error
+from bascule.hub.settings import HubSettings
+from bascule.sandbox.server.listener import Listener
+
+_OPEN: Final = ("/health", "/socket.io", "/api/vscode/register", "/api/vscode/heartbeat/")
+"""Where paths begin that a session's window has a use for."""
+
+MakeDoor = Callable[[Identity], App]
+"""The hub for somebody who is known by the socket they come through."""
+
+
+def door(app: App, settings: HubSettings, identity: Identity) -> App:
+    """`app` for whoever comes through a session's socket: as that session, whatever they bring.
+
+    Any process of the session can come, so nothing is let on but what its window needs.
+    """
+
+    async def identify(_: dict[bytes, bytes]) -> Identity:
+        return identity
+
+    guarded = Guard(app, settings, identify)
+
+    async def only_for_windows(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"].startswith(_OPEN):
+            await guarded(scope, receive, send)
+        else:
+            await send_error(scope, send, AccessDenied("A session's window may not do this"))
+
+    return only_for_windows
+
+
+class Doors:
+    """One socket for each session that runs."""
+
+    def __init__(self, make: MakeDoor, settings: HubSettings) -> None:
+        self._make = make
+        self._settings = settings
+        self._listeners: dict[SessionId, Listener] = {}
+
+    async def open(self, session_id: SessionId, owner: str, path: Path) -> None:
+        """In place of one that an earlier hub left."""
+        await self.close(session_id)
+        name = f"session {session_id}"
+        identity = Identity(name=name, owner=owner, scope="session", session_id=session_id)
+        sock = await asyncio.to_thread(_bound, path)
+        listener = Listener(
+            self._make(identity),
+            self._settings,
+            max_frame=self._settings.message_bytes + (1 << 16),
+            ping_interval=None,
+        )
+        await listener.start(sock)
+        self._listeners[session_id] = listener
+
+    async def close(self, session_id: SessionId) -> None:
+        listener = self._listeners.pop(session_id, None)
+        if listener is not None:
+            await listener.stop()
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*map(self.close, tuple(self._listeners)))
+
+
+def _bound(path: Path) -> socket.socket:
+    """The directory it is in says who may come."""
+    path.unlink(missing_ok=True)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(str(path))
+        path.chmod(0o666)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

@@ -1,0 +1,49 @@
+"""When a session counts as idle: no keystroke, no action, no CPU use. A plain rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bascule.hub.settings import HubSettings
+
+from .rows import SessionRow
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a session had used at some time."""
+
+    time: float
+    cpu_seconds: float
+
+
+def last_active(
+    row: SessionRow,
+    activity: Mapping[str, Any],
+    before: Sample | None,
+    now: Sample,
+    *,
+    busy_from: float,
+) -> float:
+    """When something was last done. `busy_from`: the share of a core that is work.
+
+    An open tab, a keep-alive or a dev server that waits is none of it.
+    """
+    times = [row.last_active]
+    times += [at for name in ("last_action", "last_keystroke") if (at := activity.get(name))]
+    if before is not None and now.time > before.time:
+        used = (now.cpu_seconds - before.cpu_seconds) / (now.time - before.time)
+        if used >= busy_from:
+            times.append(now.time)
+    return min(max(times), now.time)
+
+
+def due(row: SessionRow, now: float, settings: HubSettings) -> Literal["pause", "stop"] | None:
+    """What is to be done with a session that nobody has used for a while."""
+    if row.state == "ready" and settings.idle_pause is not None:
+        return "pause" if now - row.last_active >= settings.idle_pause else None
+    if row.state == "paused" and settings.idle_stop is not None:
+        return "stop" if now - row.updated >= settings.idle_stop else None
+    return None

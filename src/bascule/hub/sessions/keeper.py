@@ -1,0 +1,330 @@
+"""The sandboxes of sessions: starting them in stages, watching them, ending them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
+
+from bascule.core.contracts import Spawner
+from bascule.core.errors import BasculeError, NotSupported, SandboxStartFailed
+from bascule.core.sessions import RunningSandbox, SessionId
+from bascule.hub.identity import Identity
+from bascule.hub.settings import HubSettings
+from bascule.hub.store import Store
+
+from .archives import Archives
+from .book import Book
+from .doors import Doors
+from .inside import Inside
+from .places import Directories
+from .quotas import RUNNING as HELD_WHILE_RUNNING
+from .rows import SessionRow
+from .stages import Stages, within
+from .states import AT_REST, RUNNING, refused
+from .tasks import Tasks
+from .vault import Secrets, Vault
+
+logger = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Brings sandboxes to where the book says they should be, one thing at a time for each.
+
+    A start holds no turn, so that it can be ended; everything else does.
+    """
+
+    def __init__(
+        self,
+        settings: HubSettings,
+        store: Store,
+        *,
+        book: Book,
+        places: Directories,
+        spawners: Mapping[str, Spawner],
+        doors: Doors,
+    ) -> None:
+        self._doors = doors
+        self._settings = settings
+        self._store = store
+        self._book = book
+        self._spawners = dict(spawners)
+        self._starts = Tasks()
+        self._watches = Tasks()
+        self._endings: set[asyncio.Future[SessionRow]] = set()
+        self._lines: dict[SessionId, Inside] = {}
+        self.places = places
+        self.vault = Vault(places.secrets)
+        self.archives = Archives(
+            places.archives, max_bytes=settings.max_archive, lifetime=settings.archive_lifetime
+        )
+        self.turns: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.running: dict[SessionId, RunningSandbox] = {}
+        """What is known of each sandbox that runs."""
+        self.unusable: dict[str, BasculeError] = {}
+        """Spawners that cannot be used here, and why."""
+
+    async def open(self) -> None:
+        await asyncio.to_thread(self.places.open)
+        await asyncio.to_thread(self.vault.open)
+        for kind, spawner in self._spawners.items():
+            try:
+                await spawner.open()
+            except BasculeError as error:
+                logger.warning("sessions of kind %s cannot be had: %s", kind, error.message)
+                self.unusable[kind] = error
+
+    async def aclose(self) -> None:
+        await self._starts.aclose()
+        await self._watches.aclose()
+        await asyncio.gather(*self._endings, return_exceptions=True)
+        await self._doors.aclose()
+        for line in self._lines.values():
+            await line.aclose()
+        self._lines.clear()
+        for spawner in self._spawners.values():
+            await spawner.aclose()
+
+    # Asking ---------------------------------------------------------------------------------
+
+    def spawner(self, kind: str) -> Spawner:
+        """Raises `NotSupported`, or what keeps it from being used on this machine."""
+        if kind in self.unusable:
+            raise self.unusable[kind]
+        found = self._spawners.get(kind)
+        if found is None:
+            there = ", ".join(self._spawners) or "none"
+            raise NotSupported(f"This hub has no spawner {kind!r}; it has: {there}")
+        return found
+
+    @property
+    def default_spawner(self) -> str:
+        return next((kind for kind in self._spawners if kind not in self.unusable), "local")
+
+    def is_busy(self, session_id: SessionId) -> bool:
+        return session_id in self._starts or self.turns[session_id].locked()
+
+    async def all_running(self) -> tuple[dict[SessionId, RunningSandbox], set[str]]:
+        """Every sandbox there is, and the kinds of spawner that cannot tell at present."""
+        found: dict[SessionId, RunningSandbox] = {}
+        silent = set(self.unusable)
+        for kind, spawner in self._spawners.items():
+            if kind in silent:
+                continue
+            try:
+                found |= {each.session_id: each for each in await spawner.running()}
+            except BasculeError as error:
+                logger.warning("%s cannot tell what runs: %s", kind, error.message)
+                silent.add(kind)
+        return found, silent
+
+    async def line(self, session_id: SessionId) -> Inside:
+        if session_id not in self._lines:
+            key = (await self.secrets(session_id)).key
+            self._lines.setdefault(session_id, Inside(self.places.socket(session_id), key))
+        return self._lines[session_id]
+
+    async def secrets(self, session_id: SessionId) -> Secrets:
+        found = await asyncio.to_thread(self.vault.get, session_id)
+        if found is None:
+            raise SandboxStartFailed("the session's key is gone from the hub's state directory")
+        return found
+
+    # Starting -------------------------------------------------------------------------------
+
+    def start(self, row: SessionRow) -> None:
+        """Begin; the book says how it goes."""
+        self._starts.start(row.id, self._start(row))
+
+    async def _start(self, row: SessionRow) -> None:
+        """Stage by stage; when one fails or takes too long the session has failed, and says so."""
+        async with Stages(row.id, self._book) as stages:
+            try:
+                await self._start_in_stages(row, stages)
+            except Exception as error:
+                if isinstance(error, BasculeError):
+                    said = error.message
+                else:
+                    logger.exception("session %s did not start", row.id)
+                    said = f"{type(error).__name__}: {error}"
+                await stages.told()
+                await self.fail(row, f"{stages.stage}: {said}")
+
+    async def _start_in_stages(self, row: SessionRow, stages: Stages) -> None:
+        spawner, settings = self.spawner(row.spec.spawner), self._settings
+        stages.say("preparing")
+        own = await self.secrets(row.id)
+        plan = await asyncio.to_thread(self.places.plan, row, own)
+        await self._doors.open(row.id, row.owner, self.places.door(row.id))
+        stages.say("starting the sandbox")
+        async with within(settings.start_timeout, "start_timeout"):
+            self.running[row.id] = await spawner.start(plan, on_stage=stages.say)
+        await self._drop_line(row.id)
+        if not row.is_filled:
+            await self._fill(row, own, stages)
+        await stages.told()
+        await self._book.move(row.id, "ready")
+        await self.watch(row)
+
+    async def _fill(self, row: SessionRow, own: Secrets, stages: Stages) -> None:
+        """Asked again after a hub was killed, the sandbox says that it has been done."""
+        source, line = row.spec.workspace, await self.line(row.id)
+        if source.kind in ("git", "archive"):
+            stages.say("filling the workspace")
+            async with within(self._settings.fill_timeout, "fill_timeout"):
+                if (await line.workspace())["state"] == "ready":
+                    pass
+                elif source.kind == "git":
+                    time = self._settings.fill_timeout
+                    await line.clone(source.url, source.ref, own.credential, timeout=time)
+                else:
+                    await line.unpack(self.archives.read(source.archive))
+        await self._book.change(row.id, is_filled=True)
+        if source.archive:
+            await self.archives.remove(source.archive)
+        if own.credential is not None:
+            await asyncio.to_thread(self.vault.put, row.id, replace(own, credential=None))
+
+    async def adopt(self, row: SessionRow, running: RunningSandbox) -> None:
+        """Take up a sandbox that an earlier hub started, as it is."""
+        self.running[row.id] = running
+        if running.is_paused != (row.state == "paused"):
+            await self._book.move(row.id, "paused" if running.is_paused else "ready")
+        if row.id not in self._watches:
+            await self._doors.open(row.id, row.owner, self.places.door(row.id))
+            await self.watch(row)
+
+    # Watching -------------------------------------------------------------------------------
+
+    async def watch(self, row: SessionRow) -> None:
+        if row.id not in self._watches:
+            line = await self.line(row.id)
+            self._watches.start(row.id, self._watch(row, line))
+
+    async def _watch(self, row: SessionRow, line: Inside) -> None:
+        """Pass on what the sandbox tells, and notice its end."""
+        telling = asyncio.create_task(self._pass_on(row.id, line))
+        try:
+            how = await self.spawner(row.spec.spawner).ended(row.id)
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+        async with self.turns[row.id]:
+            now = self._book.find(row.id)
+            if now is not None and now.state in RUNNING and row.id not in self._starts:
+                await self.fail(row, f"its sandbox ended: {how}")
+
+    async def _pass_on(self, session_id: SessionId, line: Inside) -> None:
+        try:
+            async for name, data in line.events():
+                if name != "state":
+                    await self._book.tell(session_id, name, data)
+        except BasculeError as error:
+            logger.debug("session %s tells nothing more: %s", session_id, error.message)
+
+    # Pausing --------------------------------------------------------------------------------
+
+    async def pause(self, session_id: SessionId, who: Identity | None) -> SessionRow:
+        async with self.turns[session_id]:
+            row = self._book.get(session_id)
+            if row.state == "paused":
+                return row
+            if row.state != "ready":
+                raise refused(row.state, "be paused")
+            await self.spawner(row.spec.spawner).pause(session_id)
+            row = await self._book.move(session_id, "paused", verb="be paused")
+            await self._book.note(who, row, "pause")
+            return row
+
+    async def resume(self, session_id: SessionId, who: Identity | None) -> SessionRow:
+        """A paused one goes on at once; one at rest starts again. What runs already is left."""
+        async with self.turns[session_id]:
+            row = self._book.get(session_id)
+            match row.state:
+                case "ready" | "starting":
+                    return row
+                case "paused":
+                    await self.spawner(row.spec.spawner).resume(session_id)
+                    row = await self._book.move(session_id, "ready", verb="be resumed")
+                case "stopped" | "failed":
+                    await self._starts.finished(session_id)
+                    row = await self._book.move(session_id, "starting", verb="be resumed")
+                    self.start(row)
+                case "stopping":
+                    raise refused(row.state, "be resumed")
+            await self._book.note(who, row, "resume")
+            return row
+
+    # Ending ---------------------------------------------------------------------------------
+
+    async def fail(self, row: SessionRow, cause: str) -> None:
+        """It has no sandbox, and `cause` says why; nothing of it runs on."""
+        await self._let_go(row.id)
+        if row.spec.spawner in self._spawners and row.spec.spawner not in self.unusable:
+            await self.spawner(row.spec.spawner).stop(row.id, grace=0)
+        await self._store.release(row.id, HELD_WHILE_RUNNING)
+        failed = await self._book.move(row.id, "failed", cause=cause)
+        await self._book.note(None, failed, "fail", cause=cause)
+        logger.warning("session %s has failed: %s", row.id, failed.cause.partition("\n")[0])
+
+    async def stop(self, session_id: SessionId) -> SessionRow:
+        return await self._to_its_end(self._stop(session_id))
+
+    async def remove(self, session_id: SessionId) -> SessionRow:
+        return await self._to_its_end(self._remove(session_id))
+
+    async def end_stray(self, session_id: SessionId) -> None:
+        """End a sandbox that no session has a use for."""
+        for kind, spawner in self._spawners.items():
+            if kind not in self.unusable:
+                await spawner.stop(session_id)
+        if session_id not in self._book:
+            await asyncio.to_thread(self.places.remove_run, session_id)
+
+    async def _to_its_end(self, work: Awaitable[SessionRow]) -> SessionRow:
+        """Whoever asked may leave meanwhile."""
+        task = asyncio.ensure_future(work)
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
+        return await asyncio.shield(task)
+
+    async def _stop(self, session_id: SessionId) -> SessionRow:
+        await self._starts.cancel(session_id)
+        async with self.turns[session_id]:
+            row = self._book.get(session_id)
+            if row.state in AT_REST:
+                return row
+            await self._book.move(session_id, "stopping", verb="be stopped")
+            await self._end_sandbox(row)
+            return await self._book.move(session_id, "stopped")
+
+    async def _remove(self, session_id: SessionId) -> SessionRow:
+        await self._starts.cancel(session_id)
+        async with self.turns[session_id]:
+            row = await self._book.move(session_id, "stopping", verb="be removed")
+            await self._end_sandbox(row)
+            await asyncio.to_thread(self.places.remove, session_id)
+            await asyncio.to_thread(self.vault.remove, session_id)
+            if row.spec.workspace.archive:
+                await self.archives.remove(row.spec.workspace.archive)
+            await self._book.remove(session_id)
+        return row
+
+    async def _end_sandbox(self, row: SessionRow) -> None:
+        await self._let_go(row.id)
+        await self.spawner(row.spec.spawner).stop(row.id)
+        await self._store.release(row.id, HELD_WHILE_RUNNING)
+
+    async def _let_go(self, session_id: SessionId) -> None:
+        if not self._watches.is_current(session_id):
+            await self._watches.cancel(session_id)
+        await self._drop_line(session_id)
+        await self._doors.close(session_id)
+        self.running.pop(session_id, None)
+
+    async def _drop_line(self, session_id: SessionId) -> None:
+        line = self._lines.pop(session_id, None)
+        if line is not None:
+            await line.aclose()

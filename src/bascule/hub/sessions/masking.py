@@ -1,0 +1,34 @@
+"""Keeping secrets out of what is recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+MASK: Final = "***"
+_SHORTEST: Final = 4
+"""Characters below which a value is no secret: masking `1` would hide everything else."""
+
+
+class Mask:
+    """Replaces secret values wherever they occur in text, also as they stand in addresses."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        words = {form for value in secrets for form in (value, quote(value, safe=""))}
+        known = sorted((word for word in words if len(word) >= _SHORTEST), key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
+
+    def text(self, text: str) -> str:
+        return text if self._pattern is None else self._pattern.sub(MASK, text)
+
+    def value(self, value: Any) -> Any:
+        """The same for everything within a JSON value, names included."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.text(str(name)): self.value(each) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(each) for each in value]
+        return value

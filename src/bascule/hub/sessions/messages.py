@@ -1,0 +1,177 @@
+"""The bodies of the REST calls about sessions, checked here and nowhere else."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bascule.core.sessions import (
+    Egress,
+    EgressMode,
+    Limits,
+    RuntimeKind,
+    SessionSpec,
+    SessionState,
+    WorkspaceKind,
+    WorkspaceSource,
+)
+from bascule.hub.proxy import Addresses
+
+from .rows import AuditRow, SessionRow
+
+Text = Annotated[str, Field(max_length=4096)]
+Secret = Annotated[str, Field(max_length=65536)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class CredentialBody(_Body):
+    """For the clone: a name and password, or a key. Used once and kept nowhere."""
+
+    username: Text | None = None
+    password: Secret | None = None
+    private_key: Secret | None = None
+    known_hosts: Secret | None = None
+
+
+class WorkspaceBody(_Body):
+    kind: WorkspaceKind = "empty"
+    folder: Text = ""
+    url: Text = ""
+    ref: Text = ""
+    archive: Text = ""
+    credential: CredentialBody | None = None
+
+
+class LimitsBody(_Body):
+    """None: as much as there is."""
+
+    memory: Annotated[int | None, Field(ge=64 << 20)] = Limits().memory
+    cpus: Annotated[float | None, Field(gt=0)] = Limits().cpus
+    processes: Annotated[int | None, Field(ge=16)] = Limits().processes
+
+
+class EgressBody(_Body):
+    mode: EgressMode = "off"
+    domains: Annotated[list[Text], Field(max_length=1000)] = []
+
+
+class SessionBody(_Body):
+    """What a session is asked for with."""
+
+    name: Annotated[str, Field(max_length=200)] = ""
+    spawner: Text = ""
+    """Empty: the hub's first."""
+    runtime: RuntimeKind = "sandbox"
+    shells: Literal["pty", "tmux"] = "pty"
+    workspace: WorkspaceBody = WorkspaceBody()
+    environment: Annotated[dict[str, Secret], Field(max_length=1000)] = {}
+    secrets: Annotated[dict[str, Secret], Field(max_length=1000)] = {}
+    limits: LimitsBody = LimitsBody()
+    egress: EgressBody = EgressBody()
+    image: Text = ""
+
+    def spec(self, default_spawner: str) -> SessionSpec:
+        return SessionSpec(
+            name=self.name,
+            spawner=self.spawner or default_spawner,
+            runtime=self.runtime,
+            shells=self.shells,
+            workspace=WorkspaceSource(**self.workspace.model_dump(exclude={"credential"})),
+            environment=self.environment,
+            secrets=self.secrets,
+            limits=Limits(**self.limits.model_dump()),
+            egress=Egress(mode=self.egress.mode, domains=tuple(self.egress.domains)),
+            image=self.image,
+        )
+
+    def credential(self) -> dict[str, str] | None:
+        given = self.workspace.credential
+        return None if given is None else given.model_dump(exclude_none=True)
+
+
+class SessionAnswer(BaseModel):
+    """A session with all that is known of it. Of secrets, the names."""
+
+    id: str
+    name: str
+    owner: str
+    created_by: str
+    state: SessionState
+    stage: str
+    cause: str
+    created: str
+    updated: str
+    last_active: str
+    spawner: str
+    runtime: RuntimeKind
+    shells: str
+    workspace: dict[str, Any]
+    environment: dict[str, str]
+    secrets: list[str]
+    limits: dict[str, Any]
+    egress: dict[str, Any]
+    image: str
+    vscode_url: str
+    sandbox_url: str
+
+    @classmethod
+    def of(cls, row: SessionRow, spec: dict[str, Any], addresses: Addresses) -> SessionAnswer:
+        return cls(
+            **{name: spec[name] for name in spec if name != "secrets"},
+            secrets=sorted(spec["secrets"]),
+            id=row.id,
+            owner=row.owner,
+            created_by=row.created_by,
+            state=row.state,
+            stage=row.stage,
+            cause=row.cause,
+            created=_time(row.created),
+            updated=_time(row.updated),
+            last_active=_time(row.last_active),
+            vscode_url=addresses.vscode(row.id),
+            sandbox_url=addresses.hub(f"/sandbox/{row.id}"),
+        )
+
+
+class PortAnswer(BaseModel):
+    n: int
+    port: int
+    command: str
+    url: str
+
+
+class ArchiveAnswer(BaseModel):
+    archive: str
+
+
+class LogAnswer(BaseModel):
+    text: str
+
+
+class AuditAnswer(BaseModel):
+    time: str
+    who: str
+    owner: str
+    verb: str
+    session_id: str
+    detail: dict[str, Any]
+
+    @classmethod
+    def of(cls, row: AuditRow) -> AuditAnswer:
+        return cls(
+            time=_time(row.time),
+            who=row.who,
+            owner=row.owner,
+            verb=row.verb,
+            session_id=row.session_id,
+            detail=dict(row.detail),
+        )
+
+
+def _time(unix: float) -> str:
+    return datetime.fromtimestamp(unix, UTC).isoformat()

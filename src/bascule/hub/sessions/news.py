@@ -1,0 +1,81 @@
+"""What happens in sessions, told to whoever listens at the time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from typing import Final
+
+from bascule.core.sessions import SessionId
+
+from .rows import EventRow
+
+_MOST: Final = 1000
+"""Events a listener may lag behind before it is let go; it comes again and reads on."""
+
+
+class Listening:
+    """One listener. `None` in its queue is the end."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[EventRow | None] = asyncio.Queue(_MOST + 1)
+
+    def put(self, row: EventRow) -> bool:
+        """False: it lags too far behind, and its end is next."""
+        if self._queue.qsize() < _MOST:
+            self._queue.put_nowait(row)
+            return True
+        self.finish()
+        return False
+
+    def finish(self) -> None:
+        if not self._queue.full():
+            self._queue.put_nowait(None)
+
+    async def news(self, *, heartbeat: float) -> AsyncIterator[EventRow | None]:
+        """Each event as it comes, and None whenever nothing came for `heartbeat` seconds."""
+        while True:
+            try:
+                async with asyncio.timeout(heartbeat):
+                    row = await self._queue.get()
+            except TimeoutError:
+                yield None
+                continue
+            if row is None:
+                return
+            yield row
+
+
+class News:
+    """Hands events on to listeners; never waits for one."""
+
+    def __init__(self) -> None:
+        self._listening: defaultdict[SessionId, set[Listening]] = defaultdict(set)
+        self._is_closed = False
+
+    def listen(self, session_id: SessionId) -> Listening:
+        listening = Listening()
+        if self._is_closed:
+            listening.finish()
+        else:
+            self._listening[session_id].add(listening)
+        return listening
+
+    def leave(self, session_id: SessionId, listening: Listening) -> None:
+        self._listening[session_id].discard(listening)
+        if not self._listening[session_id]:
+            del self._listening[session_id]
+
+    def tell(self, row: EventRow) -> None:
+        for each in tuple(self._listening.get(row.session_id, ())):
+            if not each.put(row):
+                self._listening[row.session_id].discard(each)
+
+    def close(self, session_id: SessionId | None = None) -> None:
+        """No more will come: of one session, or of any."""
+        chosen = list(self._listening) if session_id is None else [session_id]
+        self._is_closed = self._is_closed or session_id is None
+        for each in chosen:
+            for listening in self._listening.get(each, ()):
+                listening.finish()

@@ -1,0 +1,110 @@
+"""Where on this machine a session's files and sockets are. Everything here blocks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bascule.core.errors import InvalidSetting, PathOutsideRoots
+from bascule.core.sessions import SandboxPlan, SessionId
+from bascule.hub.settings import HubSettings
+
+from .rows import SessionRow
+from .vault import Secrets
+
+_LONGEST_SOCKET: Final = 107
+_DOORS: Final = ".doors"
+_PARTS: Final = ("workspace", "home", "state")
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """Those of all sessions."""
+
+    sessions: Path
+    """`{id}/` with `workspace/`, `home/` and `state/` for each."""
+    run: Path
+    """`{id}/` with the sockets of each."""
+    secrets: Path
+    archives: Path
+
+    @classmethod
+    def of(cls, settings: HubSettings) -> Directories | None:
+        """None for a hub that keeps nothing: it has no sessions either."""
+        state = settings.state_dir
+        if state is None:
+            return None
+        run = settings.run_dir or state / "run"
+        return cls(state / "sessions", run, state / "secrets", state / "archives")
+
+    def open(self) -> None:
+        longest = self.run / ("x" * 25) / "sandbox.sock"
+        if len(os.fsencode(longest)) > _LONGEST_SOCKET:
+            raise InvalidSetting(
+                f"{self.run} is too long a name for a directory of sockets; the setting `run_dir` "
+                "can name a shorter one"
+            )
+        self.sessions.mkdir(mode=0o711, parents=True, exist_ok=True)
+        self.run.mkdir(mode=0o711, parents=True, exist_ok=True)
+        (self.run / _DOORS).mkdir(mode=0o711, exist_ok=True)
+        for each in (self.secrets, self.archives):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def plan(self, row: SessionRow, secrets: Secrets) -> SandboxPlan:
+        """What the spawner is told; the directories are made."""
+        directory, run_dir = self.sessions / row.id, self.run / row.id
+        for part in _PARTS:
+            (directory / part).mkdir(mode=0o700, parents=True, exist_ok=True)
+        run_dir.mkdir(mode=0o750, parents=True, exist_ok=True)
+        spec = row.spec
+        folder = Path(spec.workspace.folder) if spec.workspace.kind == "folder" else None
+        return SandboxPlan(
+            session_id=row.id,
+            directory=directory,
+            run_dir=run_dir,
+            folder=folder,
+            key=secrets.key,
+            environment={**spec.environment, **secrets.values},
+            shells=spec.shells,
+            limits=spec.limits,
+            egress=spec.egress,
+            image=spec.image,
+            hub_socket=self.door(row.id),
+        )
+
+    def door(self, session_id: SessionId) -> Path:
+        """The hub's own socket for the session, apart from those that are the sandbox's to make."""
+        return self.run / _DOORS / f"{session_id}.sock"
+
+    def socket(self, session_id: SessionId, name: str = "sandbox") -> Path:
+        return self.run / session_id / f"{name}.sock"
+
+    def remove(self, session_id: SessionId) -> None:
+        """All of a session's own; a folder of the host that was its workspace is not in there."""
+        self.remove_run(session_id)
+        if (self.sessions / session_id).exists():
+            shutil.rmtree(self.sessions / session_id)
+
+    def remove_run(self, session_id: SessionId) -> None:
+        """Its sockets and what lies beside them."""
+        self.door(session_id).unlink(missing_ok=True)
+        if (self.run / session_id).exists():
+            shutil.rmtree(self.run / session_id)
+
+
+def ensure_folder(folder: str, roots: tuple[Path, ...]) -> str:
+    """The folder as it really is. Raises `PathOutsideRoots` for one that may not be used."""
+    real = Path(folder).expanduser().resolve()
+    allowed = [root.expanduser().resolve() for root in roots]
+    if not any(real.is_relative_to(root) for root in allowed):
+        named = ", ".join(map(str, roots)) or "none"
+        raise PathOutsideRoots(
+            f"{folder} is below none of the folders that sessions may have; the setting "
+            f"`workspace_roots` names them: {named}"
+        )
+    if not real.is_dir():
+        raise PathOutsideRoots(f"{folder} is no directory of the hub's machine")
+    return str(real)

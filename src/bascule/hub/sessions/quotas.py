@@ -1,0 +1,66 @@
+"""How much of the machine sessions may take, and what is said when it is not enough."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bascule.core.errors import QuotaExceeded
+from bascule.core.sessions import SessionSpec
+from bascule.hub.settings import HubSettings
+
+from .rows import Claim, Quota
+
+RUNNING: Final = ("running", "memory")
+"""What a session holds only while it has a sandbox."""
+
+
+def claims_of(spec: SessionSpec, settings: HubSettings) -> tuple[Claim, ...]:
+    """What a session takes to be there at all, and to run."""
+    return (_being_there(settings), *running_claims(spec, settings))
+
+
+def running_claims(spec: SessionSpec, settings: HubSettings) -> tuple[Claim, ...]:
+    running = Claim(
+        "running",
+        1,
+        "running sessions",
+        _quotas(
+            ("max_running", settings.max_running, False),
+            ("max_running_per_owner", settings.max_running_per_owner, True),
+        ),
+    )
+    memory = Claim(
+        "memory",
+        spec.limits.memory or 0,
+        "bytes of memory",
+        _quotas(("max_memory", settings.max_memory, False)),
+    )
+    return running, memory
+
+
+def exceeded(claim: Claim, quota: Quota, taken: int, owner: str) -> QuotaExceeded:
+    whose = f"{owner} has" if quota.per_owner else "This hub has"
+    wanted = "" if claim.amount == 1 else f" and this one wants {claim.amount}"
+    return QuotaExceeded(
+        f"{whose} {taken} of {quota.limit} {claim.unit}{wanted}; "
+        f"the setting `{quota.setting}` allows more, or stop or remove one",
+        limit=quota.limit,
+        taken=taken,
+        setting=quota.setting,
+    )
+
+
+def _being_there(settings: HubSettings) -> Claim:
+    quotas = _quotas(
+        ("max_sessions", settings.max_sessions, False),
+        ("max_sessions_per_owner", settings.max_sessions_per_owner, True),
+    )
+    return Claim("session", 1, "sessions", quotas)
+
+
+def _quotas(*limits: tuple[str, int | None, bool]) -> tuple[Quota, ...]:
+    return tuple(
+        Quota(setting, limit, per_owner)
+        for setting, limit, per_owner in limits
+        if limit is not None
+    )

@@ -1,0 +1,51 @@
+"""What has to be done so that rows and sandboxes agree. A plain rule; the service does it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from bascule.core.sessions import RunningSandbox, SessionId
+
+from .rows import SessionRow
+
+Repair = Literal["remove", "start", "stop", "fail", "adopt", "end"]
+"""remove: go on removing it. start: go on starting it. stop: go on stopping it. fail: its sandbox
+is gone. adopt: its sandbox runs; watch it. end: a sandbox that no session has a use for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    session_id: SessionId
+    repair: Repair
+
+
+def repairs(
+    rows: Iterable[SessionRow],
+    running: Mapping[SessionId, RunningSandbox],
+    busy: Collection[SessionId],
+) -> list[Needed]:
+    """`busy`: sessions something is being done with; they are left alone."""
+    known = {row.id: row for row in rows}
+    needed = [
+        Needed(row.id, repair)
+        for row in known.values()
+        if row.id not in busy and (repair := _repair(row, row.id in running)) is not None
+    ]
+    strays = [each for each in running if each not in known and each not in busy]
+    return needed + [Needed(each, "end") for each in strays]
+
+
+def _repair(row: SessionRow, is_running: bool) -> Repair | None:
+    if row.is_doomed:
+        return "remove"
+    match row.state:
+        case "starting":
+            return "start"
+        case "stopping":
+            return "stop"
+        case "ready" | "paused":
+            return "adopt" if is_running else "fail"
+        case "stopped" | "failed":
+            return "end" if is_running else None

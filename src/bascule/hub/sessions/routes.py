@@ -1,0 +1,41 @@
+"""How the proxy finds its way into sessions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bascule.core.errors import BasculeError, TargetUnreachable
+from bascule.core.sessions import SessionId
+from bascule.hub.proxy.places import Place
+from bascule.hub.proxy.routes import Routes, Target, socket_path
+
+from .service import Sessions
+
+_VSCODE: Final = 60.0
+"""Seconds VS Code has to come up."""
+
+
+class SessionRoutes(Routes):
+    """A session's servers, at the sockets in its directory. A paused session is resumed."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def owner(self, place: Place) -> str | None:
+        return self._sessions.owner_of(SessionId(place.session_id))
+
+    async def target(self, place: Place) -> Target:
+        session_id = SessionId(place.session_id)
+        line, running = await self._sessions.enter(session_id)
+        path = socket_path(self._sessions.places.run, place)
+        headers: tuple[tuple[bytes, bytes], ...] = ()
+        if place.kind == "vscode":
+            try:
+                await line.start_vscode(timeout=_VSCODE)
+            except BasculeError as error:
+                what = f"VS Code did not start in this session: {error.message}"
+                raise TargetUnreachable(what) from error
+        elif place.kind == "sandbox":
+            key = await self._sessions.key_of(session_id)
+            headers = ((b"x-session-api-key", key.encode()),)
+        return Target(socket=path, uid=running.uid, headers=headers)

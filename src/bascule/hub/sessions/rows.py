@@ -1,0 +1,82 @@
+"""What is kept of sessions: themselves, what happened in them, and who did what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bascule.core.sessions import SessionId, SessionSpec, SessionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """A session as it is kept. Its key and the values of its secrets are not in it."""
+
+    id: SessionId
+    owner: str
+    created_by: str
+    """The name of the token that asked for it."""
+    spec: SessionSpec
+    """`secrets` has names alone."""
+    state: SessionState = "starting"
+    stage: str = ""
+    """What a start is busy with, for people."""
+    cause: str = ""
+    """Why it failed."""
+    created: float
+    """Unix time, as all times here."""
+    updated: float
+    last_active: float
+    request_key: str | None = None
+    """Given by whoever asked; the same from the same owner means the same session."""
+    request_hash: str = ""
+    """Of what was asked, to tell a repetition from another request under the same key."""
+    is_filled: bool = False
+    """Its workspace has what it was to begin with."""
+    is_doomed: bool = False
+    """It is being removed, and that goes on after a restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """Something that happened in a session; numbers grow."""
+
+    id: int
+    session_id: SessionId
+    time: float
+    kind: str
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """Somebody did something."""
+
+    time: float
+    who: str
+    """The name of the token; `hub` for what it did by itself."""
+    owner: str
+    verb: str
+    session_id: SessionId
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A limit, and the setting that raises it."""
+
+    setting: str
+    limit: int
+    per_owner: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a session takes of something there is a bounded amount of."""
+
+    kind: str
+    amount: int
+    unit: str
+    """For people: `sessions`, `bytes of memory`."""
+    quotas: tuple[Quota, ...] = ()

@@ -1,0 +1,301 @@
+"""The sessions of a hub, as people ask for them."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from bascule.core.actions import Action
+from bascule.core.contracts import Closable, Spawner
+from bascule.core.errors import InvalidRequest, NotSupported
+from bascule.core.observations import Observation
+from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, new_session_id
+from bascule.hub.identity import Identity
+from bascule.hub.settings import HubSettings
+from bascule.hub.store import Store
+from bascule.wire import encode_action
+
+from .archives import Archives
+from .book import Book
+from .doors import Doors, MakeDoor
+from .inside import Inside
+from .keeper import Keeper
+from .looking import Looking
+from .masking import Mask
+from .news import News
+from .places import Directories, ensure_folder
+from .quotas import claims_of, running_claims
+from .rows import EventRow, SessionRow
+from .specs import spec_to_json
+from .states import AT_REST, refused
+from .vault import Secrets
+from .wanted import Wanted, ensure_allowed
+
+_HEARTBEAT: Final = 15.0
+_TOUCH: Final = 10.0
+"""Seconds after which another action is noted as a sign of life."""
+_TEXT: Final = 500
+"""Characters of an action that are recorded."""
+
+
+class Sessions(Closable):
+    """Every session of the hub: what is kept of it, and its sandbox.
+
+    Closing ends none: sandboxes go on, and the next hub with the same state finds them. What was
+    under way then (a start, a stop, a removal) is gone on with.
+    """
+
+    def __init__(
+        self,
+        settings: HubSettings,
+        store: Store,
+        spawners: Mapping[str, Spawner],
+        *,
+        door: MakeDoor,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._news = News()
+        self._book = Book(store, self._news, clock)
+        self._all: Keeper | None = None
+        self._looking: Looking | None = None
+        places = Directories.of(settings)
+        if places is not None and spawners:
+            keeper = Keeper(
+                settings,
+                store,
+                book=self._book,
+                places=places,
+                spawners=spawners,
+                doors=Doors(door, settings),
+            )
+            self._all = keeper
+            self._looking = Looking(settings, store, book=self._book, keeper=keeper, clock=clock)
+
+    async def open(self) -> None:
+        """Find what runs, go on with what was under way, and look again every minute."""
+        if self._all is None or self._looking is None:
+            return
+        await self._all.open()
+        await self._book.open()
+        for row in self._book.all():
+            own = await asyncio.to_thread(self._all.vault.get, row.id)
+            if own is not None:
+                self._book.hide(row.id, _mask(own))
+        await self._looking.open()
+
+    def finish_streams(self) -> None:
+        """End what listens, so that a server that stops need not wait for it."""
+        self._news.close()
+
+    async def aclose(self) -> None:
+        self.finish_streams()
+        if self._looking is not None:
+            await self._looking.aclose()
+        if self._all is not None:
+            await self._all.aclose()
+
+    async def look(self) -> None:
+        """Have rows and sandboxes agree, and see to sessions that nobody uses."""
+        if self._looking is not None:
+            await self._looking.look()
+
+    # What people ask ------------------------------------------------------------------------
+
+    async def create(self, who: Identity, wanted: Wanted) -> SessionRow:
+        """A new session, which starts from now on; the same one for the same `request_key`."""
+        if (known := self._known(who, wanted)) is not None:
+            return known
+        spec = await self._checked(who, wanted.spec)
+        now = self._clock()
+        row = SessionRow(
+            id=new_session_id(),
+            owner=who.owner,
+            created_by=who.name,
+            spec=spec,
+            created=now,
+            updated=now,
+            last_active=now,
+            request_key=wanted.request_key,
+            request_hash=wanted.hash,
+        )
+        key = secrets.token_urlsafe(32)
+        own = Secrets(key=key, values=dict(spec.secrets), credential=wanted.credential)
+        await asyncio.to_thread(self._keeper.vault.put, row.id, own)
+        self._book.hide(row.id, _mask(own))
+        is_new = False
+        try:
+            kept, is_new = await self._book.add(row, claims_of(spec, self._settings))
+        finally:
+            if not is_new:
+                await asyncio.shield(asyncio.to_thread(self._keeper.vault.remove, row.id))
+        if not is_new:
+            return _ensure_same(kept, wanted)
+        self._keeper.start(kept)
+        await self._book.note(who, kept, "create", spec=spec_to_json(spec))
+        return kept
+
+    def list(self, who: Identity) -> Sequence[SessionRow]:
+        if who.scope == "session":
+            return [row for row in self._book.all() if row.id == who.session_id]
+        return [row for row in self._book.all() if who.may_see(row.owner)]
+
+    def get(self, who: Identity, session_id: SessionId) -> SessionRow:
+        """Raises `NoSuchSession`, also for somebody else's."""
+        return self._book.visible(who, session_id)
+
+    async def pause(self, who: Identity, session_id: SessionId) -> SessionRow:
+        self._book.visible(who, session_id)
+        return await self._keeper.pause(session_id, who)
+
+    async def resume(self, who: Identity, session_id: SessionId) -> SessionRow:
+        """A paused one goes on at once; one at rest starts again. What runs already is left."""
+        self._book.visible(who, session_id)
+        return await self._resume(session_id, who)
+
+    async def stop(self, who: Identity, session_id: SessionId) -> SessionRow:
+        """End its sandbox and keep its files."""
+        row = self._book.visible(who, session_id)
+        if row.state in AT_REST:
+            return row
+        await self._book.note(who, row, "stop")
+        return await self._keeper.stop(session_id)
+
+    async def remove(self, who: Identity, session_id: SessionId) -> None:
+        """End it and remove all that is its own."""
+        row = self._book.visible(who, session_id)
+        await self._book.note(who, row, "remove")
+        await self._book.change(session_id, is_doomed=True)
+        await self._keeper.remove(session_id)
+
+    async def act(self, who: Identity, session_id: SessionId, action: Action) -> Observation:
+        """Do one action in the session; a paused one is resumed for it."""
+        self._book.visible(who, session_id)
+        line, _ = await self.enter(session_id)
+        row = self._book.get(session_id)
+        event = encode_action(action)
+        kind, what = event["action"], self._described(session_id, event["args"])
+        await self._book.note(who, row, "act", action=kind, args=what)
+        observation = await line.runtime.act(action)
+        told = {"id": str(action.id), "action": kind, "who": who.name, "args": what}
+        outcome = type(observation).__name__
+        await self._book.tell(session_id, "action", {**told, "observation": outcome})
+        return observation
+
+    async def ports(self, who: Identity, session_id: SessionId) -> Sequence[Mapping[str, Any]]:
+        row = self._book.visible(who, session_id)
+        if row.state != "ready":
+            return []
+        return await (await self._keeper.line(session_id)).ports()
+
+    async def last_words(self, who: Identity, session_id: SessionId, *, lines: int) -> str:
+        """What the session's action server said last, secrets masked."""
+        row = self._book.visible(who, session_id)
+        spawner = self._keeper.spawner(row.spec.spawner)
+        return self._book.mask(session_id).text(await spawner.last_words(session_id, lines=lines))
+
+    async def events(
+        self, session_id: SessionId, *, after: int = 0
+    ) -> AsyncGenerator[EventRow | None, None]:
+        """What happened after the event of that number, then what happens; None: nothing yet."""
+        listening = self._news.listen(session_id)
+        try:
+            for row in await self._store.list_events(session_id, after=after):
+                after = row.id
+                yield row
+            async for news in listening.news(heartbeat=_HEARTBEAT):
+                if news is None or news.id == 0 or news.id > after:
+                    yield news
+        finally:
+            self._news.leave(session_id, listening)
+
+    # For the proxy --------------------------------------------------------------------------
+
+    def owner_of(self, session_id: SessionId) -> str | None:
+        row = self._book.find(session_id)
+        return None if row is None or row.is_doomed else row.owner
+
+    async def enter(self, session_id: SessionId) -> tuple[Inside, RunningSandbox]:
+        """The line into a session that somebody comes to, which counts as a sign of life."""
+        row = self._book.get(session_id)
+        if row.state == "paused":
+            row = await self._resume(session_id, None)
+        if row.state != "ready":
+            raise refused(row.state, "be entered")
+        if self._clock() - row.last_active > _TOUCH:
+            await self._book.change(session_id, last_active=self._clock())
+        line = await self._keeper.line(session_id)
+        return line, self._keeper.running.get(session_id, RunningSandbox(session_id=session_id))
+
+    async def key_of(self, session_id: SessionId) -> str:
+        return (await self._keeper.secrets(session_id)).key
+
+    @property
+    def places(self) -> Directories:
+        return self._keeper.places
+
+    @property
+    def archives(self) -> Archives:
+        return self._keeper.archives
+
+    @property
+    def default_spawner(self) -> str:
+        return self._keeper.default_spawner
+
+    # ----------------------------------------------------------------------------------------
+
+    @property
+    def _keeper(self) -> Keeper:
+        if self._all is None:
+            raise NotSupported("This hub has no sessions: it was given no spawner, or no state_dir")
+        return self._all
+
+    def _known(self, who: Identity, wanted: Wanted) -> SessionRow | None:
+        if wanted.request_key is None:
+            return None
+        for row in self._book.all():
+            if (row.owner, row.request_key) == (who.owner, wanted.request_key):
+                return _ensure_same(row, wanted)
+        return None
+
+    def _described(self, session_id: SessionId, args: Mapping[str, Any]) -> dict[str, str]:
+        """What was asked, briefly; masked before it is cut, lest half a secret is left."""
+        mask = self._book.mask(session_id)
+        return {name: mask.text(str(value))[:_TEXT] for name, value in args.items() if value}
+
+    async def _checked(self, who: Identity, spec: SessionSpec) -> SessionSpec:
+        ensure_allowed(who, spec)
+        self._keeper.spawner(spec.spawner)
+        source = spec.workspace
+        if source.kind == "folder":
+            roots = self._settings.workspace_roots
+            folder = await asyncio.to_thread(ensure_folder, source.folder, roots)
+            return replace(spec, workspace=replace(source, folder=folder))
+        if source.kind == "archive":
+            await self.archives.ensure_kept(source.archive)
+        return spec
+
+    async def _resume(self, session_id: SessionId, who: Identity | None) -> SessionRow:
+        row = self._book.get(session_id)
+        if row.state in AT_REST:
+            claims = running_claims(row.spec, self._settings)
+            await self._store.reserve(session_id, row.owner, claims)
+        return await self._keeper.resume(session_id, who)
+
+
+def _ensure_same(row: SessionRow, wanted: Wanted) -> SessionRow:
+    if row.request_hash != wanted.hash:
+        raise InvalidRequest(
+            f"The idempotency key {wanted.request_key!r} was used for another request"
+        )
+    return row
+
+
+def _mask(own: Secrets) -> Mask:
+    return Mask([own.key, *own.values.values(), *(own.credential or {}).values()])

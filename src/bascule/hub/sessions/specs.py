@@ -1,0 +1,29 @@
+"""A session's spec as JSON, for the store and for answers. Values of secrets stay out of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from bascule.core.sessions import SessionSpec
+
+
+def spec_to_json(spec: SessionSpec) -> dict[str, Any]:
+    """Of secrets, the names."""
+    value = asdict(spec)
+    value["secrets"] = dict.fromkeys(spec.secrets, "")
+    value["egress"]["domains"] = list(spec.egress.domains)
+    return value
+
+
+def spec_from_json(value: object) -> SessionSpec:
+    spec = _adapter().validate_python(value)
+    return replace(spec, egress=replace(spec.egress, domains=tuple(spec.egress.domains)))
+
+
+@cache
+def _adapter() -> TypeAdapter[SessionSpec]:
+    return TypeAdapter(SessionSpec)

@@ -1,0 +1,70 @@
+"""How far a start has come, told while it goes on, and how long it may take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
+
+from bascule.core.errors import SandboxStartFailed
+from bascule.core.sessions import SessionId
+
+from .book import Book
+
+
+class Stages:
+    """Takes stages from code that does not wait, and has them kept and told in their order."""
+
+    def __init__(self, session_id: SessionId, book: Book) -> None:
+        self.stage = ""
+        self._session_id = session_id
+        self._book = book
+        self._said: asyncio.Queue[str] = asyncio.Queue()
+        self._telling: asyncio.Task[None] | None = None
+
+    def say(self, stage: str) -> None:
+        self.stage = stage
+        self._said.put_nowait(stage)
+
+    async def told(self) -> None:
+        """Returns once all that was said is told."""
+        await self._said.join()
+
+    async def __aenter__(self) -> Self:
+        self._telling = asyncio.create_task(self._tell())
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._telling is not None
+        self._telling.cancel()
+        await asyncio.gather(self._telling, return_exceptions=True)
+
+    async def _tell(self) -> None:
+        while True:
+            stage = await self._said.get()
+            try:
+                await self._book.stage(self._session_id, stage)
+            finally:
+                self._said.task_done()
+
+
+@asynccontextmanager
+async def within(seconds: float, setting: str) -> AsyncIterator[None]:
+    """A deadline that is told with the setting that has it."""
+    deadline = asyncio.timeout(seconds)
+    try:
+        async with deadline:
+            yield
+    except TimeoutError as error:
+        if not deadline.expired():
+            raise
+        raise SandboxStartFailed(
+            f"took longer than {seconds:g} seconds (the setting `{setting}`)"
+        ) from error

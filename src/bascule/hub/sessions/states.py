@@ -1,0 +1,37 @@
+"""The life of a session: which state may follow which. The one place that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from bascule.core.errors import InvalidState
+from bascule.core.sessions import SessionState
+
+BEFORE: Final[Mapping[SessionState, frozenset[SessionState]]] = {
+    "starting": frozenset({"stopped", "failed"}),
+    "ready": frozenset({"starting", "paused"}),
+    "paused": frozenset({"ready"}),
+    "stopping": frozenset({"starting", "ready", "paused", "stopping", "stopped", "failed"}),
+    "stopped": frozenset({"stopping"}),
+    "failed": frozenset({"starting", "ready", "paused"}),
+}
+"""The states from which each is reached. `starting` is also where a session begins, and `stopping`
+is reached from everywhere, since a session that is removed goes through it."""
+
+RUNNING: Final[frozenset[SessionState]] = frozenset({"ready", "paused"})
+"""There is a sandbox."""
+AT_REST: Final[frozenset[SessionState]] = frozenset({"stopped", "failed"})
+
+
+def refused(state: SessionState, verb: str) -> InvalidState:
+    """What is said to somebody who wants what cannot be done now."""
+    hint = {
+        "starting": "wait until it is ready",
+        "stopping": "wait until it has stopped",
+        "paused": "resume it first",
+        "stopped": "resume it first",
+        "failed": "resume it to try again",
+        "ready": "it runs",
+    }[state]
+    return InvalidState(f"The session is {state}, so it cannot {verb}; {hint}", state=state)

@@ -1,0 +1,65 @@
+"""Work on sessions that goes on when whoever asked for it has left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+class Tasks:
+    """Owns tasks by a key, at most one each; closing cancels them and waits for their ends."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[Any, asyncio.Task[Any]] = {}
+        self._is_closed = False
+
+    def __contains__(self, key: object) -> bool:
+        task = self._tasks.get(key)
+        return task is not None and not task.done()
+
+    def is_current(self, key: object) -> bool:
+        """Whether the code that asks is run by it."""
+        return self._tasks.get(key) is asyncio.current_task()
+
+    def start(self, key: object, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        assert key not in self, f"{key} is busy"
+        if self._is_closed:
+            work.close()
+            raise asyncio.CancelledError
+        task = asyncio.create_task(work)
+        self._tasks[key] = task
+        task.add_done_callback(lambda _: self._ended(key, task))
+        return task
+
+    async def cancel(self, key: object) -> None:
+        """Returns once it has ended."""
+        task = self._tasks.get(key)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def finished(self, key: object) -> None:
+        """Wait for its end, as it comes."""
+        task = self._tasks.get(key)
+        if task is not None:
+            await asyncio.wait({task})
+
+    async def aclose(self) -> None:
+        self._is_closed = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _ended(self, key: object, task: asyncio.Task[Any]) -> None:
+        if self._tasks.get(key) is task:
+            del self._tasks[key]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.debug("%s ended with %r", key, error)

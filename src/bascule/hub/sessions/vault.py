@@ -1,0 +1,56 @@
+"""What only the hub and a session's sandbox may know, in files that only the hub can read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from bascule.core.sessions import SessionId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secrets:
+    """A session's own."""
+
+    key: str = field(repr=False)
+    """What its action server wants."""
+    values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of the secrets in its environment."""
+    credential: Mapping[str, str] | None = field(default=None, repr=False)
+    """For the clone of its workspace; gone once that is done."""
+
+
+class Vault:
+    """One file of mode 600 for each session. All methods block."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def open(self) -> None:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def put(self, session_id: SessionId, secrets: Secrets) -> None:
+        """Whole or not at all, whenever the process ends."""
+        path, beside = self._path(session_id), self._directory / f".{session_id}"
+        beside.unlink(missing_ok=True)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(asdict(secrets), file)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+
+    def get(self, session_id: SessionId) -> Secrets | None:
+        try:
+            return Secrets(**json.loads(self._path(session_id).read_text()))
+        except FileNotFoundError:
+            return None
+
+    def remove(self, session_id: SessionId) -> None:
+        self._path(session_id).unlink(missing_ok=True)
+
+    def _path(self, session_id: SessionId) -> Path:
+        return self._directory / f"{session_id}.json"

@@ -1,0 +1,49 @@
+"""A session somebody asks for: whether they may have it, and whether it is asked again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from bascule.core.errors import AccessDenied, InvalidRequest, NotSupported
+from bascule.core.sessions import SessionSpec
+from bascule.hub.identity import Identity
+
+from .specs import spec_to_json
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_URL: Final = re.compile(r"(https|ssh)://[^\s/]+/\S+|[\w.-]+@[\w.-]+:\S+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    spec: SessionSpec
+    credential: Mapping[str, str] | None = field(default=None, repr=False)
+    """For the clone of its workspace."""
+    request_key: str | None = None
+    """The same from the same owner means the same session."""
+
+    @property
+    def hash(self) -> str:
+        """Of everything but the values of secrets."""
+        text = json.dumps([spec_to_json(self.spec), sorted(self.credential or {})], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def ensure_allowed(who: Identity, spec: SessionSpec) -> None:
+    """Raises what is wrong with asking for it, as far as that can be told without looking."""
+    source = spec.workspace
+    if (source.kind == "folder" or spec.image) and not who.is_admin:
+        what = "a folder of the hub's machine" if source.kind == "folder" else "an image"
+        raise AccessDenied(f"Only a token of scope admin may name {what} for a session")
+    if source.kind == "git" and not _URL.fullmatch(source.url):
+        raise InvalidRequest(f"{source.url!r} cannot be cloned; it has to be an https or ssh URL")
+    if spec.runtime == "vscode":
+        raise NotSupported("Sessions that act in their own VS Code are not there yet")
+    for name in (*spec.environment, *spec.secrets):
+        if not _VARIABLE.fullmatch(name):
+            raise InvalidRequest(f"{name!r} cannot be the name of a variable")

@@ -1,0 +1,126 @@
+"""What a client asks a hub about sessions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from bascule.core.contracts import OnStage
+from bascule.core.errors import HubUnreachable, SandboxStartFailed
+from bascule.core.sessions import SessionId, SessionState
+from bascule.wire import from_json
+
+from .http import target
+from .hub_calls import HubCalls, value_of
+from .sse import EventReader
+
+_SLOW = 120.0
+"""Seconds for what waits for processes to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubSession:
+    """A session as its hub tells it."""
+
+    id: SessionId
+    name: str
+    state: SessionState
+    stage: str
+    cause: str
+    vscode_url: str
+    metadata: Mapping[str, Any] = field(repr=False)
+    """Everything, as it came."""
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        named = ("id", "name", "state", "stage", "cause", "vscode_url")
+        return cls(**{name: answer[name] for name in named}, metadata=answer)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEvent:
+    """Something that happened; `number` is where to go on from, 0 for what is not kept."""
+
+    number: int
+    name: str
+    data: Mapping[str, Any]
+
+
+class SessionCalls(HubCalls):
+    """Asks the hub at `url` with a token of scope agent or admin."""
+
+    async def create(self, body: Mapping[str, Any], *, key: str = "") -> HubSession:
+        """Begin one. With a `key` it may be sent again after a loss: it is the same session."""
+        headers = {"Idempotency-Key": key} if key else {}
+        return HubSession.of(await self._ask("POST", "/api/sessions", dict(body), headers=headers))
+
+    async def sessions(self) -> Sequence[HubSession]:
+        return [HubSession.of(each) for each in await self._ask("GET", "/api/sessions")]
+
+    async def session(self, session_id: str) -> HubSession:
+        """Raises `NoSuchSession`."""
+        return HubSession.of(await self._ask("GET", _one(session_id)))
+
+    async def pause(self, session_id: str) -> HubSession:
+        return HubSession.of(await self._ask("POST", _one(session_id, "pause")))
+
+    async def resume(self, session_id: str) -> HubSession:
+        return HubSession.of(await self._ask("POST", _one(session_id, "resume")))
+
+    async def stop(self, session_id: str) -> HubSession:
+        return HubSession.of(await self._ask("POST", _one(session_id, "stop"), timeout=_SLOW))
+
+    async def remove(self, session_id: str) -> None:
+        await self._ask("DELETE", _one(session_id), timeout=_SLOW)
+
+    async def ports(self, session_id: str) -> Sequence[Mapping[str, Any]]:
+        return list(await self._ask("GET", _one(session_id, "ports")))
+
+    async def logs(self, session_id: str, *, lines: int = 100) -> str:
+        answer = await self._ask("GET", f"{_one(session_id, 'logs')}?lines={lines}")
+        return str(answer["text"])
+
+    async def upload_archive(self, body: AsyncIterable[bytes]) -> str:
+        """Its id, for `workspace.archive` of a new session."""
+        headers = {"Content-Type": "application/octet-stream"}
+        reply = await self._http.request("POST", "/api/archives", body=body, headers=headers)
+        return str(value_of(reply.status, reply.body)["archive"])
+
+    async def events(self, session_id: str, *, after: int = 0) -> AsyncIterator[SessionEvent]:
+        """What happened after that number, then what happens; ends when the hub ends it."""
+        where = f"{_one(session_id, 'events')}?after={after}"
+        async with self._http.stream("GET", where) as reply:
+            if reply.status != 200:
+                value_of(reply.status, await reply.read())
+            reader = EventReader()
+            async for chunk in reply.chunks():
+                for event in reader.feed(chunk):
+                    yield SessionEvent(int(event.id or 0), event.name, from_json(event.data))
+
+    async def until_ready(self, session_id: str, *, on_stage: OnStage | None = None) -> HubSession:
+        """Follow a start to its end; raises `SandboxStartFailed` with its cause.
+
+        A hub that is restarted meanwhile is asked again: it goes on with the start.
+        """
+        after = 0
+        while True:
+            try:
+                async for event in self.events(session_id, after=after):
+                    after = event.number or after
+                    if event.name == "stage" and on_stage is not None:
+                        on_stage(event.data["stage"])
+                    elif event.name in ("state", "removed"):
+                        found = await self.session(session_id)
+                        if found.state == "failed":
+                            raise SandboxStartFailed(found.cause, session_id=session_id)
+                        if found.state != "starting":
+                            return found
+            except HubUnreachable as error:
+                if error.detail.get("sent") is False:
+                    raise
+            await self._http.wait_until_listening()
+
+
+def _one(session_id: str, verb: str = "") -> str:
+    return target(f"/api/sessions/{session_id}" + (f"/{verb}" if verb else ""))

@@ -1,0 +1,123 @@
+"""A session of a hub: a workspace, a sandbox and a VS Code somewhere else."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bascule.core.actions import Action
+from bascule.core.contracts import LogMatch, OnProgress, OnStage
+from bascule.core.errors import UsageError
+from bascule.core.observations import Observation
+from bascule.link.sessions import HubSession, SessionCalls
+
+from .remote import RemoteRuntime
+from .verbs import Verbs
+
+
+class CloudRuntime(Verbs):
+    """Does actions in a session of the hub at `url`: a new one, or the one of `session_id`.
+
+    `connect` waits until the session is ready; one that rests is resumed. Closing leaves it as it
+    is, to be attached to again, unless `remove` says that a new one is to go.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        session_id: str = "",
+        session: Mapping[str, Any] | None = None,
+        remove: bool = False,
+        on_stage: OnStage | None = None,
+        default_timeout: float | None = 120.0,
+    ) -> None:
+        """`session`: what a new one is to be, as `POST /api/sessions` takes it."""
+        self._calls = SessionCalls(url, token)
+        self._token = token
+        self._wanted = session_id
+        self._body = dict(session or {})
+        self._request_key = secrets.token_hex(16)
+        self._removes = remove and not session_id
+        self._on_stage = on_stage
+        self.default_timeout = default_timeout
+        self._session: HubSession | None = None
+        self._inner: RemoteRuntime | None = None
+
+    @property
+    def session_id(self) -> str:
+        return self._connected[0].id
+
+    @property
+    def session(self) -> HubSession:
+        """As it was when it was connected to."""
+        return self._connected[0]
+
+    @property
+    def vscode_url(self) -> str:
+        """Where a browser shows the session's VS Code."""
+        return self._connected[0].vscode_url
+
+    async def web_hosts(self) -> dict[str, int]:
+        """The addresses of the session's apps, and the ports they listen on inside."""
+        ports = await self._calls.ports(self.session_id)
+        return {each["url"]: each["port"] for each in ports}
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self._connected[1].capabilities
+
+    async def connect(self) -> None:
+        if self._inner is not None:
+            return
+        session = await self._begun()
+        session = await self._calls.until_ready(session.id, on_stage=self._on_stage)
+        url = f"{self._calls.url}/sandbox/{session.id}"
+        inner = RemoteRuntime(url, self._token, default_timeout=self.default_timeout)
+        try:
+            await inner.connect()
+        except BaseException:
+            await inner.aclose()
+            raise
+        self._session, self._inner = session, inner
+
+    async def aclose(self) -> None:
+        if self._inner is not None:
+            await self._inner.aclose()
+        if self._removes and self._wanted:
+            await self._calls.remove(self._wanted)
+            self._wanted = ""
+        await self._calls.aclose()
+
+    async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
+        return await self._connected[1].act(action, on_progress=on_progress)
+
+    async def upload(self, source: Path, destination: str) -> None:
+        await self._connected[1].upload(source, destination)
+
+    async def download(self, path: str, destination: Path) -> Path:
+        return await self._connected[1].download(path, destination)
+
+    async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
+        return await self._connected[1].read_log(shell, start=start, end=end)
+
+    async def search_log(
+        self, pattern: str, shell: str = "", *, start: int = 0, limit: int = 100
+    ) -> Sequence[LogMatch]:
+        return await self._connected[1].search_log(pattern, shell, start=start, limit=limit)
+
+    async def _begun(self) -> HubSession:
+        if not self._wanted:
+            session = await self._calls.create(self._body, key=self._request_key)
+            self._wanted = session.id
+            return session
+        return await self._calls.resume(self._wanted)
+
+    @property
+    def _connected(self) -> tuple[HubSession, RemoteRuntime]:
+        if self._session is None or self._inner is None:
+            raise UsageError("The runtime is not connected; use `async with` or `connect`")
+        return self._session, self._inner

@@ -1,0 +1,156 @@
+"""What a session has beside its sandbox, behind the same server: `/session/…`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from bascule.sandbox.executor import Sandbox
+from bascule.sandbox.server.listener import CONNECTION, Connection
+from bascule.sandbox.server.replies import Receive, Scope, Send
+from bascule.sandbox.server.requests import json_response
+from bascule.sandbox.server.sse import event as sse_event
+from bascule.sandbox.server.sse import start_events
+from bascule.wire import to_json
+
+from .activity import Activity
+from .bulletin import Bulletin
+from .launch import Launch
+from .ports import DECLARED, Ports
+from .processes import Processes
+from .workspace import Workspace
+from .workspace_routes import WorkspaceRoutes
+
+_HEARTBEAT: Final = 15.0
+_KEYSTROKE: Final = "keystroke"
+"""The file, in the state directory, that a VS Code window touches when somebody types."""
+
+
+class SessionAnnex:
+    """`prepare` before the sandbox is made, which needs its variables; then as an `Annex`."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._state_dir = Path(launch.state_dir)
+        self._bulletin = Bulletin()
+        self._processes = Processes(root=os.getpid(), is_isolated=launch.is_isolated)
+        self._ports = Ports(
+            Path(launch.run_dir),
+            self._state_dir,
+            processes=self._processes,
+            bulletin=self._bulletin,
+            is_isolated=launch.is_isolated,
+        )
+        self._workspace: Workspace
+        self._activity: Activity
+        self._sandbox: Sandbox
+
+    def prepare(self) -> Mapping[str, str]:
+        """Blocks. What programs of the session have in their environment besides `Launch`'s."""
+        self._state_dir.mkdir(parents=True, exist_ok=True)
+        variables = dict(self._ports.prepare())
+        if self._launch.session_id:
+            variables["BASCULE_SESSION_ID"] = self._launch.session_id
+            for place, n in enumerate(DECLARED, start=1):
+                variables[f"APP_BASE_PATH_{place}"] = self._path(n)
+        return variables
+
+    def open(
+        self, sandbox: Sandbox, last_action: Callable[[], float | None]
+    ) -> Sequence[BaseRoute]:
+        self._sandbox = sandbox
+        self._workspace = Workspace(
+            Path(self._launch.working_dir),
+            self._state_dir,
+            sandbox=sandbox,
+            bulletin=self._bulletin,
+        )
+        self._activity = Activity(
+            self._processes, editor=self._state_dir / _KEYSTROKE, last_action=last_action
+        )
+        return [
+            Route("/session/events", _Events(self), methods=["GET"]),
+            Route("/session/ports", self.list_ports, methods=["GET"]),
+            *WorkspaceRoutes(self._workspace, self._state_dir, sandbox).table(),
+            Route("/session/activity", self.activity, methods=["GET"]),
+        ]
+
+    def acted(self) -> None:
+        self._ports.nudge()
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self._workspace.prepare)
+        self._sandbox.shells.subscribe(lambda _: self._ports.nudge())
+        await self._ports.start()
+
+    def finish_streams(self) -> None:
+        self._bulletin.close()
+
+    async def aclose(self) -> None:
+        await self._workspace.aclose()
+        await self._ports.aclose()
+
+    async def list_ports(self, _: Request) -> Response:
+        apps = await self._ports.look()
+        return json_response({"ports": [self._described(asdict(app)) for app in apps]})
+
+    async def activity(self, _: Request) -> Response:
+        return json_response(await asyncio.to_thread(self._activity.read))
+
+    async def send_events(self, connection: Connection, send: Send) -> None:
+        listening = self._bulletin.listen()
+        connection.when_lost = listening.finish
+        try:
+            await start_events(send)
+            await _send(send, "state", await self._state())
+            async for news in listening.news(heartbeat=_HEARTBEAT):
+                if news is None:
+                    await _send_bytes(send, b": still here\n\n")
+                else:
+                    await _send(send, news.name, self._described(news.data))
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            connection.when_lost = None
+            listening.finish()
+
+    async def _state(self) -> dict[str, Any]:
+        apps = self._ports.known()
+        return {
+            "ports": [self._described(app) for app in apps],
+            "workspace": await self._workspace.standing(),
+        }
+
+    def _described(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """An app with its path, anything else as it is."""
+        if "socket" not in data or "n" not in data:
+            return dict(data)
+        return {**data, "path": self._path(data["n"]) if self._launch.session_id else ""}
+
+    def _path(self, n: int) -> str:
+        return f"/apps/{self._launch.session_id}-{n}/"
+
+
+class _Events:
+    """Given as an object, a route hands on ASGI as it is."""
+
+    def __init__(self, annex: SessionAnnex) -> None:
+        self._annex = annex
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        await self._annex.send_events(scope[CONNECTION], send)
+
+
+async def _send(send: Send, name: str, data: Mapping[str, Any]) -> None:
+    await _send_bytes(send, sse_event(name, to_json(data)))
+
+
+async def _send_bytes(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})

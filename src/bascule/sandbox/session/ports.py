@@ -1,0 +1,314 @@
+"""The web apps of a session: ports that its programs listen on, each with a number and a socket.
+
+Linux tells nobody that somebody listens, so the kernel's tables are read: soon after something
+happened in the session (an action, output, a connection that was refused), then less and less
+often. A look takes some 50 microseconds while nothing changed; a quiet session has one every ten
+seconds. That a process ended, and its ports with it, is an event (a pidfd) and not looked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from bascule.core.contracts import Closable
+
+from .bulletin import Bulletin
+from .listening import Listening, listening
+from .processes import Processes, command, holders
+from .tunnel import Forwarder, to_tcp
+
+logger = logging.getLogger(__name__)
+
+_SOONEST: Final = 0.1
+_SLOWEST: Final = 10.0
+_MOST: Final = 98
+"""Numbers given by detection, from 0 on; an address has two digits."""
+DECLARED: Final = (98, 99)
+"""Numbers of ports that are announced before anybody listens there: an app that has to know its
+path beforehand takes one of these (`APP_PORT_1`, `APP_BASE_PATH_1`, and 2)."""
+_USUAL: Final = (8011, 8012)
+_BROWSER: Final = "bascule.sandbox.browser.worker"
+_KERNEL: Final = "-m ipykernel_launcher"
+_RANDOM: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A port that is listened on."""
+
+    n: int
+    port: int
+    pid: int | None
+    """None: it cannot be told."""
+    command: str
+    socket: str
+    """Name of its socket, beside the sandbox's own."""
+
+
+class _Open(NamedTuple):
+    app: App
+    forwarder: Forwarder
+    hosts: frozenset[str]
+
+
+class Numbers:
+    """Which number a port has: by first detection, the same ever after. Kept in a file.
+
+    When all are taken, the port that has been silent for longest gives its number up.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._known: dict[int, int] = {}
+        """Numbers by port, the one that was seen last at the end."""
+
+    def load(self) -> None:
+        with suppress(FileNotFoundError, ValueError):
+            kept = json.loads(self._file.read_text())
+            self._known = {int(port): int(n) for port, n in kept}
+
+    def declare(self, port: int, n: int) -> None:
+        self._known = {p: m for p, m in self._known.items() if m != n and p != port}
+        self._known[port] = n
+        self._save()
+
+    def declared(self, n: int) -> int | None:
+        return next((port for port, number in self._known.items() if number == n), None)
+
+    def of(self, port: int, *, taken: Sequence[int]) -> int | None:
+        """`taken`: ports that are listened on. None: there is no number left."""
+        if port not in self._known:
+            n = self._free(taken)
+            if n is None:
+                return None
+            self._known[port] = n
+        else:
+            self._known[port] = self._known.pop(port)
+        self._save()
+        return self._known[port]
+
+    def _free(self, taken: Sequence[int]) -> int | None:
+        used = set(self._known.values())
+        n = next((n for n in range(_MOST) if n not in used), None)
+        if n is None:
+            silent = [p for p, m in self._known.items() if m < _MOST and p not in taken]
+            n = self._known.pop(silent[0]) if silent else None
+        return n
+
+    def _save(self) -> None:
+        fresh = self._file.with_suffix(".new")
+        fresh.write_text(json.dumps(list(self._known.items())))
+        fresh.replace(self._file)
+
+
+class Ports(Closable):
+    """Finds apps and makes each reachable on `app{n}.sock`, from `start` until `aclose`."""
+
+    def __init__(
+        self,
+        run_dir: Path,
+        state_dir: Path,
+        *,
+        processes: Processes,
+        bulletin: Bulletin,
+        is_isolated: bool,
+        slowest: Callable[[], float] = lambda: _SLOWEST,
+    ) -> None:
+        self._run_dir = run_dir
+        self._processes = processes
+        self._bulletin = bulletin
+        self._is_isolated = is_isolated
+        self._slowest = slowest
+        self._numbers = Numbers(state_dir / "ports.json")
+        self._state_dir = state_dir
+        self._ours: set[int] = set()
+        self._seen: frozenset[Listening] = frozenset()
+        self._apps: dict[int, _Open] = {}
+        self._watched: dict[int, int] = {}
+        self._delay = _SOONEST
+        self._turn = asyncio.Lock()
+        self._nudged = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
+
+    def prepare(self) -> Mapping[str, str]:
+        """Blocks. What programs of the session should have in their environment."""
+        self._state_dir.mkdir(parents=True, exist_ok=True)
+        for left in self._run_dir.glob("app*.sock"):
+            left.unlink()
+        self._numbers.load()
+        variables = {}
+        for place, (n, usual) in enumerate(zip(DECLARED, _USUAL, strict=True), start=1):
+            port = self._numbers.declared(n) or (usual if self._is_isolated else _any_free())
+            self._numbers.declare(port, n)
+            variables[f"APP_PORT_{place}"] = str(port)
+        return variables
+
+    async def start(self) -> None:
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    def leave_out(self, port: int) -> None:
+        """It is one of our own and no app."""
+        self._ours.add(port)
+
+    def nudge(self) -> None:
+        """Something happened, so somebody may listen soon."""
+        if self._delay > 2 * _SOONEST:
+            self._delay = _SOONEST
+            self._nudged.set()
+
+    async def look(self) -> list[App]:
+        """The apps there are now."""
+        async with self._turn:
+            found = await asyncio.to_thread(self._find)
+            if found is not None:
+                await self._change(found)
+        return [each.app for each in self._apps.values()]
+
+    def known(self) -> list[dict[str, Any]]:
+        """The apps as they were when somebody looked last."""
+        return [asdict(each.app) for each in self._apps.values()]
+
+    async def aclose(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+        for port in tuple(self._apps):
+            await self._close(port)
+        for descriptor in self._watched.values():
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)
+        self._watched.clear()
+
+    # Watching -----------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        while True:
+            self._nudged.clear()
+            try:
+                await self.look()
+            except OSError as error:
+                logger.warning("the ports of the session cannot be seen: %s", error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._delay):
+                    await self._nudged.wait()
+            self._delay = min(self._delay * 2, self._slowest())
+
+    def _find(self) -> Mapping[int, tuple[list[Listening], int | None]] | None:
+        """In a thread: whose every port is; None when nothing has changed."""
+        seen = listening()
+        if seen == self._seen:
+            return None
+        theirs = [each for each in seen if each.port not in self._ours]
+        processes = self._processes.look()
+        owners = holders({each.inode for each in theirs}, processes)
+        found: dict[int, tuple[list[Listening], int | None]] = {}
+        for each in theirs:
+            pid = owners.get(each.inode)
+            if pid is None and not self._is_isolated:
+                continue  # of somebody else on this machine
+            if pid is not None and self._is_service(pid, each, processes):
+                continue
+            found.setdefault(each.port, ([], pid))[0].append(each)
+        self._seen = seen
+        return found
+
+    def _is_service(self, pid: int, place: Listening, processes: Mapping[int, Any]) -> bool:
+        """What serves the session itself talks to itself on loopback. But VS Code may run an
+        extension that serves pages, and that one listens for others."""
+        if self._processes.is_hidden(pid, processes):
+            return not place.is_everywhere
+        if _KERNEL in command(pid):  # it has one for itself, and may serve pages for a cell
+            return not place.is_everywhere and _is_random(place.port)
+        while pid in processes:
+            if _BROWSER in command(pid):
+                return True
+            pid = processes[pid].parent
+        return False
+
+    async def _change(self, found: Mapping[int, tuple[list[Listening], int | None]]) -> None:
+        for port, each in tuple(self._apps.items()):
+            places, pid = found.get(port, ((), None))
+            if frozenset(place.host for place in places) != each.hosts or pid != each.app.pid:
+                await self._close(port)  # also when another program has taken the port since
+        for port in sorted(found.keys() - self._apps.keys()):
+            await self._open(port, *found[port])
+
+    async def _open(self, port: int, places: Sequence[Listening], pid: int | None) -> None:
+        n = await asyncio.to_thread(self._numbers.of, port, taken=tuple(self._apps))
+        if n is None:
+            logger.warning("port %d gets no address: %d are in use", port, _MOST)
+            return
+        text = await asyncio.to_thread(command, pid) if pid else ""
+        app = App(n, port, pid, text, f"app{n}.sock")
+        hosts = frozenset(place.host for place in places)
+        addresses = [(host, port) for host in sorted(hosts)]
+        listener = await asyncio.to_thread(unix_listener, self._run_dir / app.socket)
+        forwarder = Forwarder(listener, to_tcp(*addresses), on_refused=self._look_again)
+        await forwarder.start()
+        self._apps[port] = _Open(app, forwarder, hosts)
+        if pid is not None:
+            self._watch_process(pid)
+        self._bulletin.tell("port.opened", **asdict(app))
+
+    async def _close(self, port: int) -> None:
+        closed = self._apps.pop(port)
+        app = closed.app
+        await asyncio.to_thread((self._run_dir / app.socket).unlink, missing_ok=True)
+        await closed.forwarder.aclose()
+        self._bulletin.tell("port.closed", n=app.n, port=port)
+
+    def _look_again(self) -> None:
+        self._delay = _SOONEST
+        self._nudged.set()
+
+    def _watch_process(self, pid: int) -> None:
+        if pid in self._watched:
+            return
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError:  # it has ended, or this kernel cannot: the next look will tell
+            self._look_again()
+            return
+        self._watched[pid] = descriptor
+        loop = asyncio.get_running_loop()
+        loop.add_reader(descriptor, self._has_ended, pid, descriptor)
+
+    def _has_ended(self, pid: int, descriptor: int) -> None:
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
+        del self._watched[pid]
+        self._look_again()
+
+
+def unix_listener(path: Path) -> socket.socket:
+    """Blocks. A socket in place of one that was left there; its group may connect."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(str(path))
+        path.chmod(0o660)
+        listener.listen(256)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _is_random(port: int) -> bool:
+    """Whether the kernel gives such ports to those who do not care."""
+    first, last = map(int, _RANDOM.read_text().split())
+    return first <= port <= last
+
+
+def _any_free() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

@@ -1,0 +1,161 @@
+"""What a workspace begins with: a clone, or an archive that somebody uploaded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import BasculeError, CloneFailed, DirectoryNotEmpty, InternalError
+from bascule.sandbox.executor import Sandbox
+from bascule.sandbox.shell.settings import shell_environment
+
+from .bulletin import Bulletin
+from .clone import Repository, clone
+
+logger = logging.getLogger(__name__)
+
+State = Literal["empty", "filling", "ready", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How it stands with the workspace."""
+
+    state: State
+    stage: str = ""
+    """What is being done."""
+    percent: int | None = None
+    commit: str = ""
+    """That was checked out."""
+    cause: str = ""
+    """Why it failed; the workspace is empty again."""
+
+
+class Workspace(Closable):
+    """Is filled once, while it is empty, and all or nothing.
+
+    The work goes on when whoever asked has gone. One that was killed half-way leaves a mark, and
+    what it had made is removed when the next one starts.
+    """
+
+    def __init__(
+        self, directory: Path, state_dir: Path, *, sandbox: Sandbox, bulletin: Bulletin
+    ) -> None:
+        self._directory = directory
+        self._mark = state_dir / "workspace.filling"
+        self._sandbox = sandbox
+        self._bulletin = bulletin
+        self._filling: asyncio.Task[Standing] | None = None
+        self._standing: Standing | None = None
+
+    def prepare(self) -> None:
+        """Blocks."""
+        if self._mark.exists():
+            logger.warning("the workspace was being filled when its sandbox was killed")
+            _empty(self._directory)
+            self._mark.unlink()
+
+    async def standing(self) -> dict[str, Any]:
+        if self._standing is None:
+            is_empty = await asyncio.to_thread(_is_empty, self._directory)
+            return asdict(Standing("empty" if is_empty else "ready"))
+        return asdict(self._standing)
+
+    async def clone(self, repository: Repository, ref: str, *, timeout: float) -> dict[str, Any]:
+        async def work() -> Standing:
+            environment = shell_environment(self._sandbox.settings.shells)
+            try:
+                async with asyncio.timeout(timeout):
+                    commit = await clone(
+                        repository,
+                        ref,
+                        self._directory,
+                        environment=environment,
+                        on_progress=self._progress,
+                    )
+            except TimeoutError:
+                raise CloneFailed(f"The clone took longer than {timeout:g} seconds") from None
+            return Standing("ready", commit=commit)
+
+        return await self._fill(work)
+
+    async def unpack(self, archive: IO[bytes]) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        told = -1
+
+        def on_entry(done: int, of: int) -> None:
+            nonlocal told
+            percent = 100 * done // of
+            if percent != told:
+                told = percent
+                loop.call_soon_threadsafe(self._progress, "Unpacking", percent)
+
+        async def work() -> Standing:
+            where = str(self._directory)
+            archives = self._sandbox.archives
+            await self._sandbox.in_thread(archives.unpack, archive, where, "/", on_entry)
+            return Standing("ready")
+
+        return await self._fill(work)
+
+    async def ensure_empty(self) -> None:
+        """Raises `DirectoryNotEmpty`, also while it is being filled."""
+        self._ensure_alone()
+        if not await asyncio.to_thread(_is_empty, self._directory):
+            raise DirectoryNotEmpty("The workspace is not empty; only an empty one is filled")
+
+    def _ensure_alone(self) -> None:
+        if self._filling is not None and not self._filling.done():
+            raise DirectoryNotEmpty("The workspace is being filled already")
+
+    async def aclose(self) -> None:
+        if self._filling is not None:
+            self._filling.cancel()
+            await asyncio.wait([self._filling])
+
+    async def _fill(self, work: Callable[[], Awaitable[Standing]]) -> dict[str, Any]:
+        await self.ensure_empty()
+        self._ensure_alone()  # somebody else may have come while the directory was looked at
+        self._filling = asyncio.get_running_loop().create_task(self._begin(work))
+        return asdict(await asyncio.shield(self._filling))
+
+    async def _begin(self, work: Callable[[], Awaitable[Standing]]) -> Standing:
+        self._standing = Standing("filling")
+        await asyncio.to_thread(self._mark.touch)
+        try:
+            self._standing = await work()
+        except Exception as error:  # a cancelled one is the sandbox ending: the mark stays
+            await asyncio.to_thread(_empty, self._directory)
+            known = error if isinstance(error, BasculeError) else InternalError(str(error))
+            self._standing = Standing("failed", cause=known.message)
+            self._bulletin.tell("workspace.failed", cause=known.message)
+            await asyncio.to_thread(self._mark.unlink)
+            raise
+        await asyncio.to_thread(self._mark.unlink)
+        self._bulletin.tell("workspace.ready", commit=self._standing.commit)
+        return self._standing
+
+    def _progress(self, stage: str, percent: int) -> None:
+        self._standing = Standing("filling", stage=stage, percent=percent)
+        self._bulletin.tell("workspace.progress", stage=stage, percent=percent)
+
+
+def _is_empty(directory: Path) -> bool:
+    with os.scandir(directory) as entries:
+        return next(entries, None) is None
+
+
+def _empty(directory: Path) -> None:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                Path(entry.path).unlink()

@@ -1,0 +1,107 @@
+"""A hub with sessions in plain sandboxes, and what tests ask of it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from bascule.core.contracts import Spawner
+from bascule.core.sessions import SessionId
+from bascule.hub import Identity
+from bascule.link.sse import EventReader
+from bascule.runtime.spawn.plain import PlainSpawner
+from bascule.wire import from_json
+from tests.hub.serving import Client, Place
+
+
+class SessionPlace(Place):
+    """The hub, and everything of its sessions ended afterwards."""
+
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        self.directory = directory
+        super().__init__(directory, spawners=self._make, **settings)
+
+    @property
+    def identity(self) -> Identity:
+        """An admin of this hub."""
+        return Identity(name="admin", owner="admin", scope="admin")
+
+    @staticmethod
+    def session(text: str) -> SessionId:
+        return SessionId(text)
+
+    def _make(self) -> Mapping[str, Spawner]:
+        return {"plain": self.spawner()}
+
+    def spawner(self) -> PlainSpawner:
+        return PlainSpawner(self.directory / "run", allow_unisolated=True)
+
+
+@asynccontextmanager
+async def place(**settings: Any) -> AsyncIterator[SessionPlace]:
+    directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bsc-"))
+    made = SessionPlace(directory, **settings)
+    try:
+        async with made:
+            yield made
+    finally:
+        spawner = made.spawner()
+        await spawner.open()
+        for each in await spawner.running():
+            await spawner.stop(each.session_id, grace=0)
+        await asyncio.to_thread(shutil.rmtree, directory)
+
+
+class Asker(Client):
+    """Asks a hub about sessions, as whoever has the token."""
+
+    async def create(self, body: Mapping[str, Any] | None = None, *, key: str = "") -> Any:
+        headers = {"Idempotency-Key": key} if key else {}
+        return await self.must("POST", "/api/sessions", body or {}, headers=headers)
+
+    async def ready(self, body: Mapping[str, Any] | None = None) -> str:
+        """The id of a new session that is ready."""
+        session: str = (await self.create(body))["id"]
+        await self.reaches(session, "ready")
+        return session
+
+    async def must(self, method: str, where: str, value: object = None, **keywords: Any) -> Any:
+        status, answer = await self.ask(method, where, value, **keywords)
+        assert status == 200, (status, answer)
+        return answer
+
+    async def show(self, session: str) -> Any:
+        return await self.must("GET", f"/api/sessions/{session}")
+
+    async def run(self, session: str, command: str) -> str:
+        event = {"action": "run", "args": {"command": command}}
+        answer = await self.must("POST", f"/api/sessions/{session}/actions", event)
+        content: str = answer["content"]
+        return content
+
+    async def events(self, session: str, *, after: int = 0) -> AsyncIterator[tuple[str, Any]]:
+        where = f"/api/sessions/{session}/events?after={after}"
+        async with self.stream("GET", where) as reply:
+            assert reply.status == 200
+            reader = EventReader()
+            async for chunk in reply.chunks():
+                for event in reader.feed(chunk):
+                    yield event.name, from_json(event.data)
+
+    async def reaches(self, session: str, state: str) -> Any:
+        """Wait until it is in `state`; what it went through comes along."""
+        seen = []
+        async for name, data in self.events(session):
+            seen.append((name, data))
+            if name != "state" or data["state"] not in (state, "failed"):
+                continue
+            now = await self.show(session)
+            if now["state"] == state:  # and not only once was
+                return seen
+            assert now["state"] != "failed", now["cause"]
+        raise AssertionError(f"the session never became {state}: {seen}")

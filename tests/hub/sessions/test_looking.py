@@ -1,0 +1,148 @@
+"""The look at all sessions: idle ones are paused, then stopped; trouble with one is its own."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from bascule.core.actions import CmdRun
+from bascule.core.errors import MissingTool
+from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, SessionState
+from bascule.hub import HubSettings, Identity
+from bascule.hub.database.address import sqlite_address
+from bascule.hub.database.store import SqlStore
+from bascule.hub.replies import App, Receive, Scope, Send
+from bascule.hub.sessions.service import Sessions
+from bascule.hub.sessions.wanted import Wanted
+from bascule.runtime.spawn.plain import PlainSpawner
+
+pytestmark = pytest.mark.slow
+ADMIN = Identity(name="admin", owner="admin", scope="admin")
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Moody(PlainSpawner):
+    """Cannot always tell what runs, as an engine that is being restarted."""
+
+    is_silent = False
+
+    async def running(self) -> Sequence[RunningSandbox]:
+        if self.is_silent:
+            raise MissingTool("the engine does not answer")
+        return await super().running()
+
+
+def _nobody(_: Identity) -> App:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError("no window comes in these tests")
+
+    return app
+
+
+class Rig:
+    def __init__(self, directory: Path) -> None:
+        self.clock = Clock()
+        self.spawner = Moody(directory / "run", allow_unisolated=True)
+        self.store = SqlStore(sqlite_address(directory / "hub.sqlite"))
+        settings = HubSettings(
+            admin_token="t", state_dir=directory, idle_pause=100.0, idle_stop=1000.0
+        )
+        self.sessions = Sessions(
+            settings, self.store, {"plain": self.spawner}, door=_nobody, clock=self.clock
+        )
+
+    async def ready(self) -> SessionId:
+        made = await self.sessions.create(ADMIN, Wanted(spec=SessionSpec(spawner="plain")))
+        async for event in self.sessions.events(made.id):
+            assert event is None or event.data.get("state") != "failed", event
+            if event is not None and event.data.get("state") == "ready":
+                return made.id
+        raise AssertionError("it never became ready")
+
+    def state(self, session_id: SessionId) -> SessionState:
+        return self.sessions.get(ADMIN, session_id).state
+
+    async def run(self, session_id: SessionId, command: str) -> None:
+        await self.sessions.act(ADMIN, session_id, CmdRun(command))
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    directory = Path(tempfile.mkdtemp(prefix="bsc-"))
+    rig = Rig(directory)
+    await rig.store.open()
+    await rig.sessions.open()
+    yield rig
+    rig.spawner.is_silent = False
+    for row in rig.sessions.list(ADMIN):
+        await rig.sessions.remove(ADMIN, row.id)
+    await rig.sessions.aclose()
+    await rig.store.aclose()
+    await asyncio.to_thread(shutil.rmtree, directory)
+
+
+async def test_an_idle_session_is_paused_then_stopped_and_an_action_brings_it_back(
+    rig: Rig,
+) -> None:
+    session = await rig.ready()
+    await rig.sessions.look()
+    rig.clock.now += 99
+    await rig.sessions.look()
+    assert rig.state(session) == "ready"
+    rig.clock.now += 1
+    await rig.sessions.look()
+    assert rig.state(session) == "paused"
+    await rig.run(session, "true")
+    assert rig.state(session) == "ready"
+    rig.clock.now += 100
+    await rig.sessions.look()
+    rig.clock.now += 1000
+    await rig.sessions.look()
+    assert rig.state(session) == "stopped"
+    told = await rig.store.list_audit(session_id=session)
+    by_the_hub = [each.verb for each in told if each.who == "hub"]
+    assert by_the_hub == ["stop", "pause", "resume", "pause"]
+
+
+async def test_a_session_that_works_is_not_idle(rig: Rig) -> None:
+    session = await rig.ready()
+    await rig.run(session, "(setsid bash -c 'while :; do :; done' >/dev/null 2>&1 &)")
+    await rig.sessions.look()
+    await rig.run(session, "for ((i = 0; i < 300000; i++)); do :; done")
+    rig.clock.now += 8  # it has used far more than a fiftieth of that
+    await rig.sessions.look()
+    rig.clock.now += 95
+    await rig.sessions.look()
+    assert rig.state(session) == "ready"
+
+
+async def test_an_engine_that_cannot_tell_fails_no_session(rig: Rig) -> None:
+    session = await rig.ready()
+    rig.spawner.is_silent = True
+    await rig.sessions.look()
+    assert rig.state(session) == "ready"
+
+
+async def test_trouble_with_one_session_keeps_nobody_from_the_others(rig: Rig) -> None:
+    one, two = await rig.ready(), await rig.ready()
+    await asyncio.to_thread(rig.sessions._keeper.vault.remove, one)
+    await rig.sessions._keeper._drop_line(one)
+    await rig.sessions._keeper._watches.cancel(one)
+    await rig.sessions.look()
+    rig.clock.now += 100
+    await rig.sessions.look()
+    assert rig.state(two) == "paused"

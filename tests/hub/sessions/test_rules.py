@@ -1,0 +1,142 @@
+"""The rules about sessions that never wait: states, repairs, idleness, masking."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from bascule.core.sessions import RunningSandbox, SessionSpec, SessionState, new_session_id
+from bascule.hub.sessions.idle import Sample, due, last_active
+from bascule.hub.sessions.masking import Mask
+from bascule.hub.sessions.repairs import Needed, repairs
+from bascule.hub.sessions.rows import SessionRow
+from bascule.hub.sessions.states import BEFORE
+from bascule.hub.settings import HubSettings
+from tests.contracts.store import row
+
+STATES: tuple[SessionState, ...] = get_args(SessionState)
+SETTINGS = HubSettings(admin_token="t", idle_pause=100.0, idle_stop=1000.0)
+
+
+def running(session: SessionRow) -> dict[str, RunningSandbox]:
+    return {session.id: RunningSandbox(session_id=session.id)}
+
+
+# States -------------------------------------------------------------------------------------
+
+
+def test_every_state_is_reached_and_left() -> None:
+    assert set(BEFORE) == set(STATES)
+    assert set().union(*BEFORE.values()) == set(STATES)
+
+
+def test_a_session_at_rest_runs_again_only_by_starting() -> None:
+    for state in ("stopped", "failed"):
+        after = {to for to, before in BEFORE.items() if state in before}
+        assert after == {"starting", "stopping"}
+
+
+# Repairs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "is_running", "repair"),
+    [
+        ("starting", False, "start"),
+        ("starting", True, "start"),
+        ("ready", True, "adopt"),
+        ("ready", False, "fail"),
+        ("paused", True, "adopt"),
+        ("paused", False, "fail"),
+        ("stopping", True, "stop"),
+        ("stopping", False, "stop"),
+        ("stopped", True, "end"),
+        ("stopped", False, None),
+        ("failed", True, "end"),
+        ("failed", False, None),
+    ],
+)
+def test_a_row_and_its_sandbox_are_made_to_agree(
+    state: SessionState, is_running: bool, repair: str | None
+) -> None:
+    session = row(state=state)
+    found = repairs([session], running(session) if is_running else {}, ())  # type: ignore[arg-type]
+    assert [each.repair for each in found] == ([] if repair is None else [repair])
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_removal_that_was_begun_is_gone_on_with(state: SessionState) -> None:
+    session = row(state=state, is_doomed=True)
+    assert repairs([session], {}, ()) == [Needed(session.id, "remove")]
+
+
+def test_a_sandbox_without_a_row_is_ended() -> None:
+    stray = new_session_id()
+    assert repairs([], {stray: RunningSandbox(session_id=stray)}, ()) == [Needed(stray, "end")]
+
+
+def test_what_is_being_worked_on_is_left_alone() -> None:
+    stray, session = new_session_id(), row(state="starting")
+    busy = {stray, session.id}
+    assert repairs([session], {stray: RunningSandbox(session_id=stray)}, busy) == []
+
+
+# Idle ---------------------------------------------------------------------------------------
+
+
+def active(activity: dict[str, float | None], used: float, session: SessionRow) -> float:
+    before, now = Sample(940.0, 10.0), Sample(1000.0, 10.0 + used)
+    return last_active(session, activity, before, now, busy_from=0.02)
+
+
+def test_an_open_tab_and_a_server_that_waits_are_no_use() -> None:
+    session = row(last_active=500.0)
+    assert active({"last_action": None, "last_keystroke": 400.0}, 0.5, session) == 500.0
+
+
+def test_a_keystroke_an_action_or_work_is_use() -> None:
+    session = row(last_active=500.0)
+    assert active({"last_action": 700.0, "last_keystroke": None}, 0.0, session) == 700.0
+    assert active({"last_action": None, "last_keystroke": 800.0}, 0.0, session) == 800.0
+    assert active({"last_action": None, "last_keystroke": None}, 3.0, session) == 1000.0
+
+
+def test_a_clock_in_a_sandbox_that_runs_ahead_gains_no_time() -> None:
+    session = row(last_active=500.0)
+    assert active({"last_action": 9e9, "last_keystroke": None}, 0.0, session) == 1000.0
+
+
+def test_a_session_is_paused_and_then_stopped() -> None:
+    session = row(state="ready", last_active=500.0, updated=500.0)
+    assert due(session, 599.0, SETTINGS) is None
+    assert due(session, 600.0, SETTINGS) == "pause"
+    paused = replace(session, state="paused", updated=600.0)
+    assert due(paused, 1599.0, SETTINGS) is None
+    assert due(paused, 1600.0, SETTINGS) == "stop"
+    assert due(replace(session, state="stopped"), 9e9, SETTINGS) is None
+
+
+def test_without_the_settings_nothing_is_due() -> None:
+    never = replace(SETTINGS, idle_pause=None, idle_stop=None)
+    assert due(row(state="ready"), 9e9, never) is None
+    assert due(row(state="paused"), 9e9, never) is None
+
+
+# Masking ------------------------------------------------------------------------------------
+
+
+def test_secrets_are_masked_wherever_they_occur() -> None:
+    mask = Mask(["hush/hush", "hush/hush-more", "", "ab"])
+    assert mask.text("a hush/hush-more, hush/hush, https://x:hush%2Fhush@y ab") == (
+        "a ***, ***, https://x:***@y ab"
+    )
+    assert mask.value({"hush/hush": ["hush/hush", {"n": 1, "x": None}]}) == {
+        "***": ["***", {"n": 1, "x": None}]
+    }
+
+
+def test_without_secrets_nothing_is_masked() -> None:
+    assert Mask([]).text("as it is") == "as it is"
+    assert SessionSpec(secrets={"A": "very secret"}).__repr__().find("very secret") == -1

@@ -1,0 +1,418 @@
+"""Sessions of a hub on a real socket, in real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import signal
+import tarfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bascule.link.http import HttpClient
+from tests.contracts.runtime import gone
+from tests.contracts.spawner import server_of
+from tests.hub.postgres import postgres
+from tests.hub.sessions.serving import Asker, SessionPlace, place
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[SessionPlace]:
+    async with place() as made:
+        yield made
+
+
+@pytest.fixture
+async def admin(hub: SessionPlace) -> AsyncIterator[Asker]:
+    async with Asker(hub.url) as asker:
+        yield asker
+
+
+async def left_of(hub: SessionPlace) -> list[str]:
+    """Files and directories of sessions; nothing once all are removed."""
+    places = ("sessions", "run", "secrets", "archives")
+    found = [each for name in places for each in (hub.directory / name).rglob("*")]
+    return [str(each) for each in found if each.name != ".doors"]
+
+
+def kill(hub: SessionPlace, session: str) -> int:
+    """End a session's server as a crash would."""
+
+    class Plan:
+        run_dir = hub.directory / "run" / session
+
+    pid = server_of(Plan)  # type: ignore[arg-type]
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+# From create to remove ----------------------------------------------------------------------
+
+
+async def test_a_session_comes_up_by_itself_and_leaves_nothing(
+    hub: SessionPlace, admin: Asker
+) -> None:
+    made = await admin.create({"name": "mine", "environment": {"WORD": "hello"}})
+    assert made["state"] == "starting"
+    seen = await admin.reaches(made["id"], "ready")
+    stages = [data["stage"] for name, data in seen if name == "stage"]
+    assert stages[0] == "preparing"
+    assert len(stages) > 2
+    assert await admin.run(made["id"], "echo $WORD > f; cat f") == "hello\n"
+    assert (hub.directory / "sessions" / made["id"] / "workspace" / "f").read_text() == "hello\n"
+    await admin.must("DELETE", f"/api/sessions/{made['id']}")
+    assert await admin.must("GET", "/api/sessions") == []
+    assert (await admin.ask("GET", f"/api/sessions/{made['id']}"))[0] == 404
+    assert await left_of(hub) == []
+    assert await hub.spawner().running() == []
+
+
+async def test_two_sessions_have_nothing_to_do_with_each_other(
+    hub: SessionPlace, admin: Asker
+) -> None:
+    one, two = await asyncio.gather(admin.ready(), admin.ready())
+    await admin.run(one, "echo one > f; word=one")
+    assert await admin.run(two, "ls; echo $word") == "\n"
+    await admin.must("DELETE", f"/api/sessions/{one}")
+    assert await admin.run(two, "echo up") == "up\n"
+
+
+async def test_a_paused_session_runs_nothing_and_is_resumed_by_an_action(
+    hub: SessionPlace, admin: Asker
+) -> None:
+    session = await admin.ready()
+    await admin.run(session, "word=kept")
+    assert (await admin.must("POST", f"/api/sessions/{session}/pause"))["state"] == "paused"
+    (running,) = await hub.spawner().running()
+    assert running.is_paused
+    assert await admin.run(session, "echo $word") == "kept\n"
+    assert (await admin.show(session))["state"] == "ready"
+
+
+async def test_a_stopped_session_keeps_its_files_and_starts_again(
+    hub: SessionPlace, admin: Asker
+) -> None:
+    session = await admin.ready()
+    await admin.run(session, "echo kept > f")
+    assert (await admin.must("POST", f"/api/sessions/{session}/stop"))["state"] == "stopped"
+    assert await hub.spawner().running() == []
+    event = {"action": "run", "args": {"command": "true"}}
+    status, refused = await admin.ask("POST", f"/api/sessions/{session}/actions", event)
+    assert (status, refused["code"]) == (409, "session.state")
+    assert "resume it first" in refused["message"]
+    await admin.must("POST", f"/api/sessions/{session}/resume")
+    await admin.reaches(session, "ready")
+    assert await admin.run(session, "cat f") == "kept\n"
+
+
+async def test_a_session_can_be_removed_while_it_starts(hub: SessionPlace, admin: Asker) -> None:
+    made = await admin.create()
+    await admin.must("DELETE", f"/api/sessions/{made['id']}")
+    assert await left_of(hub) == []
+    assert await hub.spawner().running() == []
+
+
+async def test_the_same_request_makes_one_session(hub: SessionPlace, admin: Asker) -> None:
+    made = await asyncio.gather(*(admin.create({"name": "x"}, key="k") for _ in range(4)))
+    assert len({each["id"] for each in made}) == 1
+    assert len(os.listdir(hub.directory / "secrets")) == 1
+    status, refused = await admin.ask(
+        "POST", "/api/sessions", {"name": "y"}, headers={"Idempotency-Key": "k"}
+    )
+    assert (status, refused["code"]) == (400, "request.invalid")
+    await admin.reaches(made[0]["id"], "ready")
+
+
+async def test_events_go_on_where_a_listener_left(hub: SessionPlace, admin: Asker) -> None:
+    session = await admin.ready()
+    first = [each async for each in _until(admin, session, after=0)]
+    again = [each async for each in _until(admin, session, after=2)]
+    assert again == first[2:]
+
+
+async def _until(admin: Asker, session: str, *, after: int) -> AsyncIterator[Any]:
+    async for event in admin.events(session, after=after):
+        yield event
+        if event[1].get("state") == "ready":
+            return
+
+
+async def test_an_app_that_listens_gets_its_address(hub: SessionPlace, admin: Asker) -> None:
+    session = await admin.ready()
+    code = "import http.server as h; h.HTTPServer(('127.0.0.1', 0), None).serve_forever()"
+    await admin.run(session, f'(setsid python3 -c "{code}" >/dev/null 2>&1 &)')
+    told = (data async for name, data in admin.events(session) if name == "port.opened")
+    data = await anext(told)
+    await told.aclose()
+    assert data["url"] == f"{hub.url}/apps/{session}-{data['n']}/"
+    (port,) = await admin.must("GET", f"/api/sessions/{session}/ports")
+    assert port["url"] == data["url"]
+
+
+async def test_a_sessions_own_window_is_known_by_the_socket_it_comes_through(
+    hub: SessionPlace, admin: Asker
+) -> None:
+    session = await admin.ready()
+
+    async def asked() -> list[int]:
+        path = hub.directory / "run/.doors" / f"{session}.sock"
+        door = HttpClient("http://localhost", socket_path=path)
+        calls = (
+            ("GET", "/health"),
+            ("GET", "/api/sessions"),
+            ("GET", "/api/tokens"),
+            ("GET", "/api/vscode/instances"),
+            ("POST", "/api/vscode/register"),
+        )
+        found = [(await door.request(method, where)).status for method, where in calls]
+        await door.aclose()
+        return found
+
+    # What its window needs is let on, here as far as to say that a body is missing.
+    assert await asked() == [200, 403, 403, 403, 422]
+    await hub.stop()
+    await hub.start()
+    assert await asked() == [200, 403, 403, 403, 422]
+
+
+# Workspaces ---------------------------------------------------------------------------------
+
+
+async def test_an_uploaded_archive_is_the_workspace(hub: SessionPlace, admin: Asker) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        member = tarfile.TarInfo("src/code.py")
+        member.size = 3
+        tar.addfile(member, io.BytesIO(b"1+1"))
+    reply = await admin.request(
+        "POST",
+        "/api/archives",
+        body=packed.getvalue(),
+        headers={"Content-Type": "application/octet-stream"},
+    )
+    archive = reply.body.split(b'"')[3].decode()
+    session = await admin.ready({"workspace": {"kind": "archive", "archive": archive}})
+    assert await admin.run(session, "cat src/code.py") == "1+1"
+    assert os.listdir(hub.directory / "archives") == []
+
+
+async def test_an_archive_that_is_not_there_is_refused(admin: Asker) -> None:
+    for name in ("0" * 32, "../hub.sqlite"):
+        body = {"workspace": {"kind": "archive", "archive": name}}
+        status, refused = await admin.ask("POST", "/api/sessions", body)
+        assert (status, refused["code"]) == (400, "request.invalid")
+
+
+async def test_a_clone_that_fails_says_why_and_leaves_no_process(
+    hub: SessionPlace, admin: Asker
+) -> None:
+    source = {
+        "kind": "git",
+        "url": "https://127.0.0.1:1/x.git",
+        "credential": {"password": "hushhush"},
+    }
+    made = await admin.create({"workspace": source})
+    await admin.reaches(made["id"], "failed")
+    shown = await admin.show(made["id"])
+    assert shown["cause"].startswith("filling the workspace: ")
+    assert "127.0.0.1" in shown["cause"]
+    assert await hub.spawner().running() == []
+
+
+@pytest.mark.parametrize("url", ["file:///etc", "/etc", "ext::sh -c id", "http://x/y"])
+async def test_only_https_and_ssh_are_cloned(admin: Asker, url: str) -> None:
+    body = {"workspace": {"kind": "git", "url": url}}
+    status, refused = await admin.ask("POST", "/api/sessions", body)
+    assert (status, refused["code"]) == (400, "request.invalid")
+
+
+async def test_a_folder_is_for_admins_and_below_the_roots(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for each in (root / "project", outside):
+        each.mkdir(parents=True)
+    (root / "project" / "f").write_text("mine")
+    (root / "link").symlink_to(outside)
+    async with (
+        place(workspace_roots=(root,)) as hub,
+        Asker(hub.url) as admin,
+        Asker(hub.url, token=hub.agent) as agent,
+    ):
+        asked = {"workspace": {"kind": "folder", "folder": str(root / "project")}}
+        assert (await agent.ask("POST", "/api/sessions", asked))[1]["code"] == "access.denied"
+        for folder in (outside, root / "link", root / "project/../../outside", root / "none"):
+            wrong = {"workspace": {"kind": "folder", "folder": str(folder)}}
+            refused = (await admin.ask("POST", "/api/sessions", wrong))[1]
+            assert refused["code"] == "path.outside_roots"
+        session = await admin.ready(asked)
+        assert await admin.run(session, "cat f; echo more > g") == "mine"
+        await admin.must("DELETE", f"/api/sessions/{session}")
+        assert (root / "project" / "g").read_text() == "more\n"
+
+
+# Who may ------------------------------------------------------------------------------------
+
+
+async def test_another_owner_sees_nothing_of_a_session(hub: SessionPlace, admin: Asker) -> None:
+    ada = Asker(hub.url, token=await hub.token("ada", "agent", owner="ada"))
+    bob = Asker(hub.url, token=await hub.token("bob", "agent", owner="bob"))
+    session = await ada.ready()
+    one = f"/api/sessions/{session}"
+    event = {"action": "run", "args": {"command": "true"}}
+    for method, where, body in (
+        ("GET", one, None),
+        ("DELETE", one, None),
+        ("POST", f"{one}/pause", None),
+        ("POST", f"{one}/resume", None),
+        ("POST", f"{one}/stop", None),
+        ("GET", f"{one}/ports", None),
+        ("GET", f"{one}/events", None),
+        ("GET", f"{one}/logs", None),
+        ("POST", f"{one}/actions", event),
+    ):
+        status, refused = await bob.ask(method, where, body)
+        assert (status, refused["code"]) == (404, "session.not_found"), where
+    assert await bob.must("GET", "/api/sessions") == []
+    assert [each["id"] for each in await admin.must("GET", "/api/sessions")] == [session]
+    assert (await bob.ask("GET", "/api/audit"))[0] == 403
+    await ada.aclose()
+    await bob.aclose()
+
+
+async def test_a_token_of_a_session_is_good_for_that_one(hub: SessionPlace, admin: Asker) -> None:
+    mine, other = await asyncio.gather(admin.ready(), admin.ready())
+    token = await hub.token("inside", "session", session_id=mine)
+    async with Asker(hub.url, token=token) as inside:
+        assert await inside.run(mine, "echo in") == "in\n"
+        assert [each["id"] for each in await inside.must("GET", "/api/sessions")] == [mine]
+        assert (await inside.ask("GET", f"/api/sessions/{other}"))[0] == 404
+        assert (await inside.ask("POST", "/api/sessions", {}))[0] == 403
+        assert (await inside.ask("DELETE", f"/api/sessions/{mine}"))[0] == 403
+        await admin.must("DELETE", f"/api/sessions/{mine}")
+        assert (await inside.ask("GET", "/api/sessions"))[0] == 401
+
+
+async def test_who_did_what_is_known_and_secrets_are_not(hub: SessionPlace, admin: Asker) -> None:
+    agent = Asker(hub.url, token=hub.agent)
+    session = await agent.ready({"secrets": {"KEY": "hush-hush"}})
+    assert await agent.run(session, "echo $KEY; : hush-hush") == "hush-hush\n"
+    await admin.must("POST", f"/api/sessions/{session}/stop")
+    told = await admin.must("GET", f"/api/audit?session_id={session}")
+    assert [(each["who"], each["verb"]) for each in told] == [
+        ("admin", "stop"),
+        ("agent", "act"),
+        ("agent", "create"),
+    ]
+    assert "***" in str(told)
+    shown = await admin.show(session)
+    assert shown["secrets"] == ["KEY"]
+    held = b"".join(path.read_bytes() for path in hub.directory.glob("hub.sqlite*"))
+    assert b"hush-hush" not in held
+    assert "hush-hush" not in str(told) + str(shown)
+    await agent.aclose()
+
+
+async def test_a_limit_is_told_with_its_setting() -> None:
+    async with place(max_running=1, max_sessions_per_owner=2) as hub, Asker(hub.url) as admin:
+        session = await admin.ready()
+        status, refused = await admin.ask("POST", "/api/sessions", {})
+        assert (status, refused["code"]) == (429, "quota.exceeded")
+        assert refused["detail"]["setting"] == "max_running"
+        await admin.must("POST", f"/api/sessions/{session}/stop")
+        second = await admin.ready()
+        resumed = await admin.ask("POST", f"/api/sessions/{session}/resume")
+        assert resumed[1]["detail"]["setting"] == "max_running"
+        await admin.must("POST", f"/api/sessions/{second}/stop")
+        status, refused = await admin.ask("POST", "/api/sessions", {})
+        assert refused["detail"]["setting"] == "max_sessions_per_owner"
+        assert len(os.listdir(hub.directory / "secrets")) == 2
+
+
+async def test_what_cannot_be_had_is_said_at_once(admin: Asker) -> None:
+    for body, code in (
+        ({"spawner": "moon"}, "capability.missing"),
+        ({"environment": {"a-b": "c"}}, "request.invalid"),
+        ({"limits": {"memory": 1}}, "request.invalid"),
+        ({"unknown": 1}, "request.invalid"),
+    ):
+        assert (await admin.ask("POST", "/api/sessions", body))[1]["code"] == code
+
+
+async def test_a_hub_on_postgresql_keeps_sessions_there() -> None:
+    with postgres() as database:
+        async with place(database_url=database) as hub, Asker(hub.url) as admin:
+            session = await admin.ready()
+            await hub.stop()
+            await hub.start()
+            async with Asker(hub.url) as again:
+                assert await again.run(session, "echo up") == "up\n"
+                await again.must("DELETE", f"/api/sessions/{session}")
+            assert not (hub.directory / "hub.sqlite").exists()
+
+
+# Crashes ------------------------------------------------------------------------------------
+
+
+async def test_a_sandbox_that_dies_fails_its_session_and_it_starts_again(
+    hub: SessionPlace, admin: Asker
+) -> None:
+    session = await admin.ready()
+    await admin.run(session, "echo kept > f")
+    kill(hub, session)
+    await admin.reaches(session, "failed")
+    assert "signal 9" in (await admin.show(session))["cause"]
+    await admin.must("POST", f"/api/sessions/{session}/resume")
+    await admin.reaches(session, "ready")
+    assert await admin.run(session, "cat f") == "kept\n"
+
+
+async def test_sessions_outlive_the_hub_and_are_found_again(
+    hub: SessionPlace, admin: Asker
+) -> None:
+    one, two = await asyncio.gather(admin.ready(), admin.ready())
+    await admin.run(one, "word=kept")
+    await admin.must("POST", f"/api/sessions/{two}/pause")
+    await hub.stop()
+    assert len(await hub.spawner().running()) == 2
+    await hub.start()
+    async with Asker(hub.url) as again:
+        assert await again.run(one, "echo $word") == "kept\n"
+        assert (await again.show(two))["state"] == "paused"
+        assert await again.run(two, "echo up") == "up\n"
+
+
+async def test_a_sandbox_that_died_while_no_hub_looked_is_noticed(
+    hub: SessionPlace, admin: Asker
+) -> None:
+    session = await admin.ready()
+    await hub.stop()
+    await gone(kill(hub, session))
+    await hub.start()
+    async with Asker(hub.url) as again:
+        shown = await again.show(session)
+        assert shown["state"] == "failed"
+        assert "gone" in shown["cause"]
+
+
+async def test_a_start_that_a_hub_left_is_gone_on_with(hub: SessionPlace, admin: Asker) -> None:
+    made = await admin.create()
+    await hub.stop()
+    await hub.start()
+    async with Asker(hub.url) as again:
+        await again.reaches(made["id"], "ready")
+        assert await again.run(made["id"], "echo up") == "up\n"
+
+
+async def test_a_sandbox_without_a_session_is_ended(hub: SessionPlace, admin: Asker) -> None:
+    session = await admin.ready()
+    await hub.stop()
+    for name in ("hub.sqlite", "hub.sqlite-wal", "hub.sqlite-shm"):
+        (hub.directory / name).unlink(missing_ok=True)
+    await hub.start()
+    assert await hub.spawner().running() == []
+    assert (hub.directory / "sessions" / session / "workspace").is_dir()

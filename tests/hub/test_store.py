@@ -1,0 +1,197 @@
+"""The store on SQLite and on a real PostgreSQL, and databases that earlier versions left."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, inspect, text
+
+from bascule.core.errors import InvalidSetting, StorageFailed
+from bascule.hub.database.address import database_address, sqlite_address, with_driver
+from bascule.hub.database.engine import make_engine
+from bascule.hub.database.migrate import HEAD, KNOWN, alembic_config, upgrade
+from bascule.hub.database.store import SqlStore
+from bascule.hub.database.tables import metadata
+from tests.contracts.store import MakeStore, StoreSuite
+from tests.hub.postgres import postgres
+
+EARLIEST = """
+CREATE TABLE tokens (
+    hash TEXT PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    owner TEXT NOT NULL,
+    scope TEXT NOT NULL CHECK (scope IN ('admin', 'agent', 'window', 'session')),
+    session_id TEXT,
+    expires REAL
+) STRICT;
+CREATE TABLE windows (id TEXT PRIMARY KEY, key_hash TEXT NOT NULL, owner TEXT NOT NULL) STRICT;
+INSERT INTO tokens VALUES ('h', 'kept', 'ada', 'agent', NULL, 12.5);
+INSERT INTO windows VALUES ('w', 'k', 'ada');
+"""
+"""What the version before migrations made."""
+
+
+class TestSqlite(StoreSuite):
+    @pytest.fixture
+    def make(self, tmp_path: Path) -> MakeStore:
+        return lambda: SqlStore(sqlite_address(tmp_path / "hub.sqlite"))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with postgres() as address:
+        yield with_driver(address)
+
+
+@pytest.fixture
+async def emptied(server: str) -> str:
+    """The server's database with nothing in it."""
+    await run(server, lambda connection: connection.execute(text(EMPTY)))
+    return server
+
+
+EMPTY = """
+DO $$ DECLARE each record; BEGIN
+  FOR each IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP
+    EXECUTE 'DROP TABLE ' || quote_ident(each.tablename);
+  END LOOP;
+END $$
+"""
+
+
+async def run(address: str, work: Callable[[Connection], Any]) -> Any:
+    engine = make_engine(address)
+    try:
+        async with engine.begin() as connection:
+            return await connection.run_sync(work)
+    finally:
+        await engine.dispose()
+
+
+@pytest.mark.slow
+class TestPostgres(StoreSuite):
+    @pytest.fixture
+    def make(self, emptied: str) -> MakeStore:
+        return lambda: SqlStore(emptied)
+
+
+async def test_without_a_place_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    async with SqlStore(database_address("", None)) as store:
+        await store.open()
+        assert await store.list_sessions() == []
+        assert list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == []
+
+
+# Earlier and later versions -----------------------------------------------------------------
+
+
+async def test_a_file_of_the_earliest_version_is_brought_along(tmp_path: Path) -> None:
+    path = tmp_path / "hub.sqlite"
+    with sqlite3.connect(path) as old:
+        old.executescript(EARLIEST)
+    old.close()
+    async with SqlStore(sqlite_address(path)) as store:
+        await store.open()
+        (token,) = await store.list_tokens()
+        assert (token.name, token.expires) == ("kept", 12.5)
+        assert await store.list_sessions() == []
+    async with SqlStore(sqlite_address(path)) as store:
+        await store.open()
+        assert len(await store.list_tokens()) == 1
+
+
+async def test_two_who_bring_it_along_at_once_do_it_one_after_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "hub.sqlite"
+    with sqlite3.connect(path) as old:
+        old.executescript(EARLIEST)
+    old.close()
+    stores = [SqlStore(sqlite_address(path)) for _ in range(3)]
+    await asyncio.gather(*(store.open() for store in stores))
+    for store in stores:
+        assert len(await store.list_tokens()) == 1
+        await store.aclose()
+
+
+async def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    address = sqlite_address(tmp_path / "hub.sqlite")
+    async with SqlStore(address) as store:
+        await store.open()
+    newer = text("UPDATE alembic_version SET version_num = '9999'")
+    await run(address, lambda connection: connection.execute(newer))
+    async with SqlStore(address) as store:
+        with pytest.raises(StorageFailed, match=r"newer version.*9999"):
+            await store.open()
+
+
+def shape(connection: Connection) -> dict[str, Any]:
+    """Columns, keys and indexes of every table, as the database tells them."""
+    look: Any = inspect(connection)
+    return {
+        table: (
+            [
+                (each["name"], str(each["type"]), each["nullable"])
+                for each in look.get_columns(table)
+            ],
+            look.get_pk_constraint(table)["constrained_columns"],
+            sorted(
+                (each["name"] or "", tuple(each["column_names"]))
+                for each in (*look.get_indexes(table), *look.get_unique_constraints(table))
+            ),
+        )
+        for table in metadata.tables
+    }
+
+
+async def test_migrations_and_tables_say_the_same_on_sqlite(tmp_path: Path) -> None:
+    await same_shape(sqlite_address(tmp_path / "a"), sqlite_address(tmp_path / "b"))
+
+
+@pytest.mark.slow
+async def test_migrations_and_tables_say_the_same_on_postgresql(emptied: str) -> None:
+    await run(emptied, metadata.create_all)
+    made = await run(emptied, shape)
+    await run(emptied, lambda connection: connection.execute(text(EMPTY)))
+    await run(emptied, upgrade)
+    assert await run(emptied, shape) == made
+
+
+async def same_shape(first: str, second: str) -> None:
+    await run(first, metadata.create_all)
+    await run(second, upgrade)
+    assert await run(first, shape) == await run(second, shape)
+
+
+def test_every_migration_is_known_in_its_order() -> None:
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory.from_config(alembic_config())
+    assert scripts.get_current_head() == HEAD
+    assert [each.revision for each in scripts.walk_revisions()][::-1] == list(KNOWN[1:])
+
+
+# Where it is --------------------------------------------------------------------------------
+
+
+def test_an_address_is_written_as_people_know_it(tmp_path: Path) -> None:
+    assert with_driver("postgresql://u:p@h/n") == "postgresql+asyncpg://u:p@h/n"
+    assert database_address("", tmp_path) == f"sqlite+aiosqlite:///{tmp_path}/hub.sqlite"
+    with pytest.raises(InvalidSetting, match="'mysql'"):
+        with_driver("mysql://h/n")
+
+
+@pytest.mark.slow
+async def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+    store = SqlStore(with_driver("postgresql://hub:pass-word@127.0.0.1:1/hub"))
+    with pytest.raises(StorageFailed, match=r"postgresql at 127\.0\.0\.1, hub") as error:
+        await store.open()
+    assert "pass-word" not in error.value.message
+    await store.aclose()

@@ -1,0 +1,142 @@
+"""What counts as activity in a session, and what does not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bascule.sandbox.session.activity import Activity
+from bascule.sandbox.session.processes import Processes, command, holders
+
+from .running import launch_in, running
+
+BUSY = "import time\nwhile time.process_time() < 0.4: pass"
+
+
+def activity(tmp_path: Path, processes: Processes) -> Activity:
+    return Activity(processes, editor=tmp_path / "keystroke", last_action=lambda: None)
+
+
+def test_what_a_process_started_belongs_to_it() -> None:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        found = Processes(root=os.getpid(), is_isolated=False).look()
+        child.kill()
+
+    assert {os.getpid(), child.pid} <= found.keys()
+    assert found[child.pid].parent == os.getpid()
+    assert 1 not in found
+
+
+def test_alone_in_its_namespaces_all_there_is_belongs_to_a_session() -> None:
+    assert 1 in Processes(root=os.getpid(), is_isolated=True).look()
+
+
+def test_what_serves_the_session_is_hidden_but_not_what_it_runs_for_others(tmp_path: Path) -> None:
+    """As VS Code is, whose terminals are people's own."""
+    processes = Processes(root=os.getpid(), is_isolated=False)
+    script = "import subprocess; subprocess.run(['sleep', '60'])"
+    with subprocess.Popen([sys.executable, "-c", script]) as server:
+        while not (below := [p for p in processes.look().values() if p.parent == server.pid]):
+            pass
+        while "sleep" not in command(below[0].pid):
+            pass
+        show = processes.hide(server.pid, below=os.path.dirname(os.path.realpath(sys.executable)))
+        found = processes.look()
+        hidden = processes.is_hidden(server.pid, found), processes.is_hidden(below[0].pid, found)
+        show()
+        shown = processes.is_hidden(server.pid, found)
+        os.kill(below[0].pid, 9)
+        server.kill()
+
+    assert (hidden, shown) == ((True, False), False)
+
+
+def test_who_has_a_socket_open_is_found() -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        inode = os.fstat(server.fileno()).st_ino
+
+        assert holders({inode, 1}, {os.getpid()}) == {inode: os.getpid()}
+
+
+@pytest.mark.slow
+def test_processor_time_only_grows(tmp_path: Path) -> None:
+    """Also when the process that used it has ended."""
+    processes = Processes(root=os.getpid(), is_isolated=False)
+    asked = activity(tmp_path, processes)
+    before = asked.read()["cpu_seconds"]
+    burn = "import time\nwhile time.process_time() < 0.3: pass\nprint('done', flush=True)\ninput()"
+    with subprocess.Popen(
+        [sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        during = asked.read()["cpu_seconds"]
+    after = asked.read()["cpu_seconds"]
+
+    assert 0.25 < during - before < 2
+    assert during <= after < during + 0.25
+
+
+def test_a_keystroke_in_the_editor_is_when_its_file_was_touched(tmp_path: Path) -> None:
+    asked = activity(tmp_path, Processes(root=-1, is_isolated=False))
+    silent = asked.read()["last_keystroke"]
+    (tmp_path / "keystroke").touch()
+    os.utime(tmp_path / "keystroke", (5000.0, 5000.0))
+
+    assert silent is None
+    assert asked.read()["last_keystroke"] == 5000.0
+
+
+@pytest.mark.slow
+async def test_actions_are_activity_and_questions_about_the_session_are_not(
+    tmp_path: Path,
+) -> None:
+    async with running(launch_in(tmp_path)) as session:
+        never = await session.get("/session/activity")
+        began = time.time()
+        await session.act("sleep 600 & echo started")
+        ended = time.time()
+        for _ in range(3):
+            await session.get("/session/ports")
+            await session.get("/alive")
+        told = await session.get("/session/activity")
+
+    assert never["last_action"] is None
+    assert began <= told["last_action"] <= ended + 1  # noted once it is answered
+    assert told["processes"] >= 2  # bash and what it runs in the background
+
+
+@pytest.mark.slow
+async def test_a_program_at_work_uses_processor_time_and_one_that_waits_does_not(
+    tmp_path: Path,
+) -> None:
+    async with running(launch_in(tmp_path)) as session:
+        await session.act("python3 -m http.server --bind 127.0.0.1 0 >/dev/null 2>&1 &")
+        await session.get("/session/activity")
+        await asyncio.sleep(1)  # it starts; then it waits
+        before = (await session.get("/session/activity"))["cpu_seconds"]
+        await asyncio.sleep(1)
+        waiting = (await session.get("/session/activity"))["cpu_seconds"]
+        await session.act(f"python3 -c '{BUSY}'")
+        working = (await session.get("/session/activity"))["cpu_seconds"]
+
+    assert waiting - before < 0.05
+    assert working - waiting > 0.3
+
+
+@pytest.mark.slow
+async def test_what_is_typed_into_a_terminal_of_the_session_is_a_keystroke(tmp_path: Path) -> None:
+    async with running(launch_in(tmp_path)) as session:
+        await session.act("read -r line; echo got $line", timeout=0.3, blocking=True)
+        await session.act("hello", is_input=True)
+        typed = (await session.get("/session/activity"))["last_keystroke"]
+
+    assert time.time() - typed < 20
