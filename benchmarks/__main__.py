@@ -30,6 +30,7 @@ from benchmarks.cases.nets import Nets
 from benchmarks.cases.output import LARGE, MEDIUM, Output
 from benchmarks.cases.proxy import Proxy
 from benchmarks.cases.server import ServerStart
+from benchmarks.cases.sessions import Sessions
 from benchmarks.cases.startup import Startup
 from benchmarks.cases.window import Window
 from benchmarks.entrants import ENTRANTS, NOT_IN_A_HURRY, Entrant
@@ -41,7 +42,7 @@ CASES: tuple[Case, ...] = (
     *(Startup(), Latency(), LatencyOneCore()),
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
-    *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy()),
+    *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy(), Sessions()),
 )
 
 

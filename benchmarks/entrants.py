@@ -102,6 +102,12 @@ PM4PY = Entrant(
     only="nets",
 )
 
+BASCULE_SESSIONS = Entrant(
+    "bascule-sessions",
+    "sandboxes of sessions, by the spawner of kind `local`",
+    "local_sessions",
+    only="sessions",
+)
 BASCULE_PROXY = Entrant(
     "bascule-proxy", "Bascule's hub before a server", "proxied", ("bascule",), only="proxy"
 )
@@ -123,6 +129,7 @@ ENTRANTS: tuple[Entrant, ...] = (
     *(BASCULE_BRIDGE, BASCULE_WINDOW),
     *(BASCULE_NETS, SNAKES, PM4PY),
     *PROXIES,
+    BASCULE_SESSIONS,
 )
 NOT_IN_A_HURRY: frozenset[Entrant] = frozenset({OPENHANDS_PTY, OPENHANDS_SERVER})
 """Slow to load and without a goal of ours: a quick run leaves them out."""

@@ -11,6 +11,7 @@ from benchmarks.entrants import (
     BASCULE_HTTP,
     BASCULE_NETS,
     BASCULE_PROXY,
+    BASCULE_SESSIONS,
     BASCULE_TMUX,
     BASCULE_WINDOW,
     CHP,
@@ -179,6 +180,7 @@ def goals(endurance: int) -> Sequence[Goal]:
         *window_goals(),
         *net_goals(),
         *proxy_goals(),
+        *session_goals(),
     )
 
 
@@ -227,6 +229,20 @@ def window_goals() -> Sequence[Goal]:
             is_floor=True,
         ),
     )
+
+
+def session_goals() -> Sequence[Goal]:
+    """From the order of a session until its first command is done."""
+    names = {"cold": ("nothing loaded", 600), "warm": ("forked from what is loaded", 150)}
+    return [
+        Goal(
+            f"a session's first command, {how}",
+            median("sessions", BASCULE_SESSIONS, name, 1000),
+            limit,
+            " ms",
+        )
+        for name, (how, limit) in names.items()
+    ]
 
 
 def proxy_goals() -> Sequence[Goal]:

@@ -17,6 +17,7 @@ from benchmarks.entrants import (
     BASCULE_HTTP,
     BASCULE_NETS,
     BASCULE_PROXY,
+    BASCULE_SESSIONS,
     BASCULE_WINDOW,
     ENTRANTS,
     OPENHANDS_TMUX,
@@ -207,6 +208,7 @@ def test_every_case_of_a_whole_run_has_at_least_seven_rounds_for_ours() -> None:
         "bridge": BASCULE_BRIDGE,
         "nets": BASCULE_NETS,
         "proxy": BASCULE_PROXY,
+        "sessions": BASCULE_SESSIONS,
     }
     counts = {case.name: case.rounds(others.get(case.name, BASCULE), Effort()) for case in CASES}
 

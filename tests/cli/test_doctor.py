@@ -59,6 +59,7 @@ def test_this_machine_is_examined_for_real(capsys: pytest.CaptureFixture[str]) -
     names = [finding["name"] for finding in json.loads(capsys.readouterr().out)["findings"]]
     assert names == [
         *("Python", "bash", "terminals", "loopback port", "temporary files"),
-        *("git", "ripgrep", "tmux", "Node", "VS Code", "Chromium", "Docker engine"),
+        *("git", "ripgrep", "tmux", "bubblewrap", "slirp4netns"),
+        *("Node", "VS Code", "Chromium", "Docker engine"),
         *("disk", "locale", "limits", "namespaces", "cgroups"),
     ]

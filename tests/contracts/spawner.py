@@ -372,6 +372,20 @@ class SpawnerSuite:
         with pytest.raises(NoSuchSandbox, match=session_id):
             await getattr(spawner, verb)(session_id)
 
+    async def test_the_files_of_a_stopped_sandbox_can_be_removed(
+        self, spawner: Spawner, plan: SandboxPlan, place: Path
+    ) -> None:
+        kept = place / "kept"
+        kept.mkdir()
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            await runtime.run(f"mkdir -p a/b; touch a/b/c ~/d; ln -s {kept} a/link")
+        await spawner.stop(plan.session_id)
+        await spawner.remove(plan.directory)
+        await spawner.remove(plan.directory)
+        assert not plan.directory.exists()
+        assert kept.is_dir()
+
     # Ends of its own ----------------------------------------------------------------------
 
     async def test_a_killed_server_ends_its_sandbox_and_somebody_who_waits_is_told(

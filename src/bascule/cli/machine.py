@@ -17,6 +17,8 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Literal
 
+from bascule.runtime.spawn.local.cgroups import find_cgroups
+
 from . import editor
 
 _GIB = 1 << 30
@@ -104,6 +106,15 @@ def tmux() -> Finding:
     return _program("tmux", "shells that people can attach to need it")
 
 
+def bubblewrap() -> Finding:
+    purpose = "keeping sessions apart on this machine needs it"
+    return _program("bwrap", purpose, package="bubblewrap", name="bubblewrap")
+
+
+def slirp4netns() -> Finding:
+    return _program("slirp4netns", "sessions whose egress is open need it")
+
+
 def node() -> Finding:
     return _program(
         "node", "installing VS Code for the browser needs it", package="nodejs npm", name="Node"
@@ -177,7 +188,7 @@ def limits() -> Finding:
 
 
 def namespaces() -> Finding:
-    advice = "isolating local sandboxes will need them: sysctl user.max_user_namespaces"
+    advice = "keeping sessions apart without root needs them: sysctl user.max_user_namespaces"
     if shutil.which("unshare") is None:
         return Finding("namespaces", "limited", "unshare not found", _apt("util-linux"))
     command = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"]
@@ -189,22 +200,17 @@ def namespaces() -> Finding:
 
 
 def cgroups() -> Finding:
-    advice = "limits on a sandbox's memory will need cgroup v2, and the right to use it"
-    root = Path("/sys/fs/cgroup")
-    if not (root / "cgroup.controllers").exists():
-        return Finding("cgroups", "limited", "no cgroup v2 at /sys/fs/cgroup", advice)
-    group = root / f"bascule-doctor-{os.getpid()}"
-    try:
-        group.mkdir()
-        group.rmdir()
-    except OSError as error:
-        return Finding("cgroups", "limited", f"cannot make a group: {error.strerror}", advice)
-    return Finding("cgroups", "ok", "cgroup v2, groups can be made")
+    advice = "limits on a session's memory, CPU and processes need the right to make groups"
+    found, why = find_cgroups(f"bascule-doctor-{os.getpid()}")
+    if found is None:
+        return Finding("cgroups", "limited", why, advice)
+    found.remove_all()
+    return Finding("cgroups", "ok", f"{found.version}, groups can be made")
 
 
 _REQUIRED: Sequence[Callable[[], Finding]] = (python, bash, terminals, loopback, temporary_files)
 _USEFUL: Sequence[Callable[[], Finding]] = (
-    *(git, ripgrep, tmux, node, vscode, chromium, docker),
+    *(git, ripgrep, tmux, bubblewrap, slirp4netns, node, vscode, chromium, docker),
     *(disk, utf8, limits, namespaces, cgroups),
 )
 

@@ -277,6 +277,13 @@ class Spawner(Closable):
     async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
         """What its action server said last, running or not; empty when nothing is known."""
 
+    @abstractmethod
+    async def remove(self, directory: Path) -> None:
+        """Remove a session's own directory with all in it, which may be other users' than ours.
+
+        No sandbox may run in it. Done already when it is not there.
+        """
+
 
 BridgeListener = Callable[[str, Mapping[str, Any]], None]
 """Called with the name and the body of an event that a window sent."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import secrets
+import shutil
 import signal
 import sys
 from collections import defaultdict
@@ -118,6 +119,10 @@ class PlainSpawner(Spawner):
     async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
         record = await asyncio.to_thread(self._read, session_id)
         return "" if record is None else await asyncio.to_thread(_tail, Path(record.log), lines)
+
+    async def remove(self, directory: Path) -> None:
+        with suppress(FileNotFoundError):
+            await asyncio.to_thread(shutil.rmtree, directory)
 
     # Starting -----------------------------------------------------------------------------
 

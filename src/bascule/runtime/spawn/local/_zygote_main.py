@@ -1,7 +1,7 @@
 """The zygote: a process that has everything a sandbox needs loaded, and forks one in milliseconds.
 
-`python -P -m bascule.runtime.spawn.local._zygote_main FD`. Over the socket FD it gets orders, one
-message each, with descriptors; for each it forks. The fork joins the session's cgroups, has
+`python -P -m bascule.runtime.spawn.local._zygote_main FD PARENT`. Over the socket FD come orders,
+one message each, with descriptors; for each it forks. The fork joins the session's cgroups, has
 bubblewrap make the namespaces and all that is seen in them, enters these and forks once more: that
 is the session's server, which shares with all others the memory of what was loaded here.
 
@@ -10,7 +10,8 @@ by us until there is a server, then by the server alone, and with `cat` the kern
 namespace: nothing in it can outlive the server, and no moment exists in which a `kill -9` of any
 process leaves something behind.
 
-What ends below us is told: `{"pid", "status"}`. When the socket closes we leave; servers stay.
+What ends below us is told: `{"pid", "status"}`. When the warden ends so do we, at once: an order
+that nobody waits for is not carried out. Servers stay.
 """
 
 from __future__ import annotations
@@ -28,13 +29,22 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final, NoReturn
 
-from bascule.sandbox.session import __main__ as session
-
-from .namespaces import adopt_orphans, be_called, become, enter, owner_of_network
+from .namespaces import adopt_orphans, be_called, become, die_with, enter, owner_of_network
 from .records import claim
 
+SERVER: Final = "bascule.sandbox.session.__main__"
+LOADED: Final = (
+    SERVER,
+    # What a server imports only when it starts.
+    "encodings.idna",
+    "importlib.metadata",
+    "uvicorn.lifespan.off",
+    "uvicorn.protocols.websockets.websockets_sansio_impl",
+)
+"""Here it is imported once, not once for each sandbox."""
 MOST_BYTES: Final = 1 << 18
 MOST_DESCRIPTORS: Final = 16
 _ECHO: Final = b"."
@@ -62,7 +72,9 @@ class Order:
     given: Mapping[str, int]
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, parent: int) -> None:
+    if not die_with(parent):
+        return
     adopt_orphans()
     be_called("zygote")
     link = socket.socket(fileno=descriptor)
@@ -71,6 +83,8 @@ def main(descriptor: int) -> None:
     signal.set_wakeup_fd(dies, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in LOADED:
+        import_module(name)
     gc.collect()
     gc.freeze()  # a collector that never looks at these never has them copied
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -89,8 +103,10 @@ def _obey(link: socket.socket) -> bool:
         return False
     data = json.loads(message)
     data["given"] = dict(zip(data["given"], descriptors, strict=True))
-    pid = os.fork()
+    zygote, pid = os.getpid(), os.fork()
     if pid == 0:
+        if not die_with(zygote):
+            os._exit(1)
         link.close()
         _become_sandbox(Order(**data))
     for each in descriptors:
@@ -119,6 +135,7 @@ def _become_sandbox(order: Order) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         os.dup2(order.given["log"], 1)
         os.dup2(order.given["log"], 2)
+        _tell(order, {"fork": os.getpid()})
         for procs in order.cgroups:
             with open(procs, "w") as file:  # noqa: PTH123
                 file.write("0")
@@ -126,7 +143,7 @@ def _become_sandbox(order: Order) -> NoReturn:
         server = os.fork()
         if server == 0:
             _serve(order, holds)
-        _tell(order, {"pid": server})
+        _tell(order, {"server": server})
     except BaseException:  # noqa: BLE001  # the edge of a process; the log has it
         traceback.print_exc()
         sys.stderr.flush()
@@ -161,6 +178,7 @@ def _isolate(order: Order) -> list[int]:
     os.close(answers)
     inside = int(json.loads(os.read(told, 4096))["child-pid"])
     os.close(told)
+    _tell(order, {"first": inside})
     holds = [life]
     if order.network:
         holds.append(_connect(order, inside))
@@ -221,7 +239,7 @@ def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
     be_called("sandbox")
     status = 1
     try:
-        session.main(on_started=lambda _: _tell(order, {"ready": True}, last=True))
+        import_module(SERVER).main(on_started=lambda _: _be_ready(order))
         status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else 1
@@ -232,12 +250,20 @@ def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
         os._exit(status)
 
 
-def _tell(order: Order, what: Mapping[str, Any], *, last: bool = False) -> None:
-    """Nobody may be listening any more; a server goes on all the same."""
-    with contextlib.suppress(BrokenPipeError):
-        os.write(order.given["result"], json.dumps(what).encode() + b"\n")
-    if last:
-        os.close(order.given["result"])
+def _be_ready(order: Order) -> None:
+    """Say that we answer; or end, if whoever ordered us has gone, or wants us no more."""
+    with socket.socket(fileno=order.given["result"]) as link:
+        try:
+            link.recv(1, socket.MSG_DONTWAIT)
+        except BlockingIOError:  # it is open, and nothing was said: that is the way it should be
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                _tell(order, {"ready": True})
+                return
+    os._exit(0)
+
+
+def _tell(order: Order, what: Mapping[str, Any]) -> None:
+    os.write(order.given["result"], json.dumps(what).encode() + b"\n")
 
 
 def _in_memory(text: str) -> int:
@@ -254,4 +280,4 @@ def _with_numbers(word: str, given: Mapping[str, int]) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -26,6 +26,9 @@ _V2: Final = ("memory", "cpu", "pids")
 class Cgroups(ABC):
     """A group for every session, by its id. Asking for one that is not there answers with zeros."""
 
+    version: str
+    """For people."""
+
     @abstractmethod
     def make(self, name: str, limits: Limits) -> Sequence[Path]:
         """The group with its limits; returns the files into which a process writes 0 to join."""
@@ -72,6 +75,8 @@ class Cgroups(ABC):
 
 
 class CgroupsV1(Cgroups):
+    version = "cgroup v1"
+
     def __init__(self, name: str, mounted: Path = MOUNTED) -> None:
         """Raises `OSError` when groups cannot be made here."""
         self._bases = {kind: mounted / kind / name for kind in _V1}
@@ -127,6 +132,8 @@ class CgroupsV1(Cgroups):
 
 
 class CgroupsV2(Cgroups):
+    version = "cgroup v2"
+
     def __init__(self, name: str, mounted: Path = MOUNTED) -> None:
         """Raises `OSError` when groups cannot be made here."""
         self._base = mounted / name

@@ -94,8 +94,8 @@ class WardenClient(Closable):
             try:
                 return await asyncio.shield(answer)
             except asyncio.CancelledError:
-                self._send({"id": number, "do": "cancel"})
                 with contextlib.suppress(Exception):  # whatever it is, nobody waits for it
+                    self._send({"id": number, "do": "cancel"})
                     await answer
                 raise
         finally:

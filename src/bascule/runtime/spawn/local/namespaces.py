@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
+import signal
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,7 @@ _PR_SET_NO_NEW_PRIVS: Final = 38
 _PR_CAP_AMBIENT: Final = 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _PR_SET_DUMPABLE: Final = 4
+_PR_SET_PDEATHSIG: Final = 1
 _CAPABILITY_VERSION_3: Final = 0x20080522
 _MORE_CAPABILITIES_THAN_THERE_ARE: Final = 64
 
@@ -81,6 +83,12 @@ def drop_capabilities_for_good() -> None:
 def adopt_orphans() -> None:
     """Have processes below us come to us when their parent ends."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with(parent: int) -> bool:
+    """End when our parent does, from now on; whether it is still there."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
 
 
 def be_called(name: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -70,15 +69,30 @@ def hand_over(directory: int, uid: int, gid: int, may_take: Callable[[int], bool
 
 def clear(directory: int) -> None:
     """Remove all that is in it. No process that could change it meanwhile may be left."""
-    for root, folders, files, opened in os.fwalk(
-        ".", topdown=False, dir_fd=directory, follow_symlinks=False
-    ):
-        del root
-        for name in files:
-            os.unlink(name, dir_fd=opened)
-        for name in folders:
-            is_link = stat.S_ISLNK(os.stat(name, dir_fd=opened, follow_symlinks=False).st_mode)
-            os.unlink(name, dir_fd=opened) if is_link else os.rmdir(name, dir_fd=opened)
+    with os.scandir(directory) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_dir in found:
+        if not is_dir:
+            os.unlink(name, dir_fd=directory)
+            continue
+        below = _open_anyhow(name, directory)
+        try:
+            clear(below)
+        finally:
+            os.close(below)
+        os.rmdir(name, dir_fd=directory)
+
+
+def _open_anyhow(name: str, parent: int) -> int:
+    """Its owner may have forbidden it to themselves, and we may be the owner."""
+    try:
+        descriptor = os.open(name, _DIRECTORY, dir_fd=parent)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=parent)
+        return os.open(name, _DIRECTORY, dir_fd=parent)
+    if os.geteuid() == os.fstat(descriptor).st_uid:
+        os.fchmod(descriptor, 0o700)
+    return descriptor
 
 
 def _refused(path: Path, error: OSError) -> UsageError:

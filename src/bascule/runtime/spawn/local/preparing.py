@@ -7,9 +7,10 @@ after a sandbox that has ended removes the rest.
 from __future__ import annotations
 
 import os
+import pwd
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,6 +52,13 @@ class Preparing:
     records: Records
     leases: Leases
     logs: Path
+    system: Sequence[str] = field(init=False)
+    readable: Sequence[Path] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.system = view.system()
+        given = {*view.python_paths(), *self.settings.visible}
+        self.readable = view.outermost(path for path in given if os.access(path, os.R_OK))
 
     def prepare(self, plan: SandboxPlan) -> Prepared | None:
         """None: a sandbox of that session runs, or is being started. Raises what cannot be had."""
@@ -130,7 +138,6 @@ class Preparing:
         return uid, uid
 
     def _hand_over(self, opened: Mapping[str, int], uid: int, gid: int) -> None:
-        group = self.settings.socket_gid
         if not self.machine.is_root:
             os.fchmod(opened["dir:run"], 0o700)
             return
@@ -140,7 +147,7 @@ class Preparing:
                 places.hand_over(
                     opened[name], uid, gid, lambda owner: owner in ours or owner in self.leases
                 )
-        os.fchown(opened["dir:run"], uid, os.getegid() if group is None else group)
+        os.fchown(opened["dir:run"], uid, _socket_gid(self.settings))
         os.fchmod(opened["dir:run"], 0o2770)
 
     def _launch(self, plan: SandboxPlan) -> Launch:
@@ -162,6 +169,8 @@ class Preparing:
             },
             shells=plan.shells,
             hub_socket=inside_hub,
+            session_id=plan.session_id,
+            is_isolated=isolated,
             egress_socket=""
             if not proxied
             else str(Path(view.EGRESS_DIR if isolated else egress, EGRESS_SOCKET)),
@@ -212,12 +221,13 @@ class Preparing:
         def source(name: str, path: Path) -> str:
             return f"@dir:{name}" if by_number else str(path)
 
-        read_only = {str(path): str(path) for path in self._readable()}
+        read_only = {str(path): str(path) for path in self.readable}
         if plan.egress.mode == "proxy":
             read_only[view.EGRESS_DIR] = str(egress_dir(self.settings.run_dir, plan.session_id))
         if plan.hub_socket is not None:
             read_only |= _hub_view(self.settings.run_dir, plan.hub_socket, plan.session_id)
         return view.View(
+            system=self.system,
             workspace=source("workspace", plan.folder or own / "workspace"),
             home=source("home", own / "home"),
             run_dir=source("run", plan.run_dir),
@@ -229,14 +239,21 @@ class Preparing:
             resolver=_SLIRP_RESOLVER if is_open else "",
         )
 
-    def _readable(self) -> list[Path]:
-        given = {*view.python_paths(), *self.settings.visible}
-        return list(view.outermost(path for path in given if path.exists()))
-
 
 def ensure_id(session_id: str) -> None:
     if not _ID.fullmatch(session_id):
         raise InvalidRequest(f"{session_id!r} is no id of a session")
+
+
+def _socket_gid(settings: LocalSettings) -> int:
+    if settings.socket_gid is not None:
+        return settings.socket_gid
+    if settings.hub_uid is None:
+        return os.getegid()
+    try:
+        return pwd.getpwuid(settings.hub_uid).pw_gid
+    except KeyError:
+        return settings.hub_uid
 
 
 def _hub_view(run_dir: Path, hub_socket: Path, session_id: SessionId) -> dict[str, str]:

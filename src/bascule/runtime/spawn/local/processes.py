@@ -7,7 +7,7 @@ import contextlib
 import os
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -69,16 +69,16 @@ def namespace_of(pid: int) -> int:
         return 0
 
 
-def first_in(namespace: int) -> int | None:
-    """The process whose end is the end of all in that PID namespace."""
-    return next((pid for pid in members(namespace) if _is_first(pid)), None)
+def firsts() -> Mapping[int, int]:
+    """By PID namespace, as far as we may look, the process whose end is the end of all in it."""
+    found = {namespace_of(pid): pid for pid in _all() if _is_first(pid)}
+    found.pop(0, None)
+    return found
 
 
 def members(namespace: int) -> Iterator[int]:
     """Every process in that PID namespace, as far as we may look."""
-    for entry in os.scandir(_PROC):
-        if entry.name.isdigit() and namespace and namespace_of(int(entry.name)) == namespace:
-            yield int(entry.name)
+    return (pid for pid in _all() if namespace and namespace_of(pid) == namespace)
 
 
 def is_stopped(pid: int) -> bool:
@@ -97,6 +97,10 @@ def usage_of(pids: Iterator[int]) -> Usage:
         pages += _own_pages(pid)
         count += 1
     return Usage(cpu_seconds=seconds, memory_bytes=pages * _PAGE, processes=count)
+
+
+def _all() -> Iterator[int]:
+    return (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit())
 
 
 def _own_pages(pid: int) -> int:

@@ -33,6 +33,8 @@ class Record:
     run_dir: str
     is_isolated: bool
     egress: Egress
+    namespace: int = 0
+    """The PID namespace it has; 0: none, or it is not known yet."""
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -62,11 +64,15 @@ class Records:
 
     def take(self, record: Record) -> int | None:
         """A descriptor that holds the lock, for a server to inherit. None: it is running."""
-        descriptor = self._lock(record.session_id, os.O_CREAT)
+        descriptor = _lock_file(self._directory / record.session_id, os.O_CREAT)
         if descriptor is not None:
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, record.to_json(), 0)
+            self.write(record, descriptor)
         return descriptor
+
+    def write(self, record: Record, descriptor: int) -> None:
+        """What is newly known; it never gets shorter, so there is no moment without a record."""
+        os.pwrite(descriptor, record.to_json(), 0)
 
     def held(self, session_id: SessionId) -> Held | None:
         """None: no sandbox of that session lives, whether or not there is a record."""
@@ -84,7 +90,7 @@ class Records:
 
     def stale(self, session_id: SessionId) -> tuple[int, Record | None] | None:
         """A record whose sandbox is gone, and the lock on it, under which to clear up."""
-        descriptor = self._lock(session_id, 0)
+        descriptor = _lock_file(self._directory / session_id, 0)
         if descriptor is None:
             return None
         text = os.pread(descriptor, 1 << 16, 0)
@@ -95,20 +101,6 @@ class Records:
         (self._directory / session_id).unlink(missing_ok=True)
         os.close(descriptor)
 
-    def _lock(self, session_id: SessionId, flags: int) -> int | None:
-        path = self._directory / session_id
-        while True:
-            try:
-                descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
-            except FileNotFoundError:
-                return None
-            if not _try_lock(descriptor):
-                os.close(descriptor)
-                return None
-            if _is_still(path, descriptor):
-                return descriptor
-            os.close(descriptor)  # it was removed between the two; there is another now, or none
-
 
 class Leases:
     """Lends numbers of a range, each to one holder at a time, on this whole machine."""
@@ -116,28 +108,52 @@ class Leases:
     def __init__(self, directory: Path, first: int, count: int) -> None:
         self._directory = directory
         self._range = range(first, first + count)
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def __contains__(self, number: int) -> bool:
         return number in self._range
 
     def take(self, wanted: Sequence[int]) -> tuple[int, int] | None:
         """The first of `wanted` that is free, else any: the number, and what holds it."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         start = next(iter(wanted), self._range.start) - self._range.start
         others = (self._range[(start + n) % len(self._range)] for n in range(len(self._range)))
         for number in (*(n for n in wanted if n in self._range), *others):
-            descriptor = os.open(
-                self._directory / str(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-            )
-            if _try_lock(descriptor):
+            descriptor = _lock_file(self._directory / str(number), os.O_CREAT)
+            if descriptor is not None:
                 return number, descriptor
-            os.close(descriptor)
         return None
+
+    def tidy(self, number: int) -> None:
+        """Leave no file of a number that nobody has any more, nor a directory without files."""
+        path = self._directory / str(number)
+        if number in self and (descriptor := _lock_file(path, 0)) is not None:
+            path.unlink()
+            os.close(descriptor)
+            with contextlib.suppress(OSError):
+                self._directory.rmdir()
 
 
 def claim(descriptor: int) -> None:
     """Called by the server itself: let the kernel tell our PID to whoever finds the lock."""
     fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _lock_file(path: Path, flags: int) -> int | None:
+    """None: somebody has it, or, without `O_CREAT`, it is not there."""
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
+        except FileNotFoundError:
+            if flags and not path.parent.exists():  # just removed, by one who found it empty
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                continue
+            return None
+        if not _try_lock(descriptor):
+            os.close(descriptor)
+            return None
+        if _is_still(path, descriptor):
+            return descriptor
+        os.close(descriptor)  # it was removed between the two; there is another now, or none
 
 
 def _holder(descriptor: int) -> int | None:

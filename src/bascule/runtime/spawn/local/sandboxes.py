@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import json
 import logging
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -26,7 +25,7 @@ from .preparing import Prepared, Preparing, ensure_id
 from .processes import Process
 from .records import Leases, Record, Records
 from .settings import LocalSettings
-from .zygote import Zygote
+from .zygote import Birth, Zygote
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +53,7 @@ class Sandboxes(Closable):
         self._settings = settings
         self._zygote = Zygote()
         self._records = Records(settings.state_dir / "sandboxes")
+        self._leases = Leases(settings.leases_dir, settings.first_uid, settings.uid_count)
         self._logs = settings.state_dir / "logs"
         self._machine: Machine | None = None
         self._preparing: Preparing | None = None
@@ -65,11 +65,8 @@ class Sandboxes(Closable):
     async def open(self) -> None:
         """Look at the machine, find what runs, clear up what does not any more."""
         self._machine = await asyncio.to_thread(self._make_ready)
-        leases = Leases(
-            self._settings.state_dir / "uids", self._settings.first_uid, self._settings.uid_count
-        )
-        self._preparing = Preparing(
-            self._settings, self._machine, self._records, leases, self._logs
+        self._preparing = await asyncio.to_thread(
+            Preparing, self._settings, self._machine, self._records, self._leases, self._logs
         )
         await self._zygote.warm()
         await self.find()
@@ -97,6 +94,8 @@ class Sandboxes(Closable):
                     await self._fork(prepared)
                 finally:
                     prepared.close()
+                    if plan.session_id not in self._lives:
+                        self._leases.tidy(prepared.record.uid)
             return self._shown(self._lives[plan.session_id])
 
     async def running(self) -> Sequence[RunningSandbox]:
@@ -160,12 +159,15 @@ class Sandboxes(Closable):
         known = set(self._records.ids())
         if self.machine.cgroups is not None:
             known |= {SessionId(name) for name in self.machine.cgroups.names()}
-        for session_id in known - set(self._lives):
+        if not (unknown := known - set(self._lives)):
+            return
+        firsts = await asyncio.to_thread(processes.firsts)
+        for session_id in unknown:
             turn = self._turns[session_id]
             if turn.locked():
                 continue
             async with turn:
-                await self._adopt(session_id)
+                await self._adopt(session_id, firsts)
                 if session_id not in self._lives:
                     await self._clear(session_id)
 
@@ -207,58 +209,64 @@ class Sandboxes(Closable):
 
     async def _fork(self, prepared: Prepared) -> None:
         session_id = prepared.record.session_id
-        made: list[int] = []
+        birth, theirs = await Birth.expected()
+        known: dict[str, int] = {}
         try:
-            async with (
-                asyncio.timeout(self._settings.start_timeout),
-                self._zygote.fork(prepared.order, prepared.given) as told,
-            ):
-                while line := await told.readline():
-                    news = json.loads(line)
-                    if news.get("ready"):
-                        self._watch(prepared.record, made[-1])
-                        return
-                    made.append(news["pid"])
-            raise SandboxStartFailed(
-                f"The sandbox did not start: {await self.last_words(session_id, _CAUSE)}"
-            )
+            with theirs:
+                given = {**prepared.given, "result": theirs.fileno()}
+                await self._zygote.order(prepared.order, given)
+            async with asyncio.timeout(self._settings.start_timeout):
+                while not {"server", "ready"} <= known.keys():
+                    if (news := await birth.news()) is None:
+                        raise ProcessLookupError
+                    known |= news
+            first = known.get("first", 0)
+            self._watch(self._completed(prepared, first), known["server"], first)
         except (TimeoutError, ProcessLookupError) as error:
             said = await self.last_words(session_id, _CAUSE)
-            raise SandboxStartFailed(
-                f"The sandbox did not answer in {self._settings.start_timeout:g} seconds: {said}"
-            ) from error
+            how = f"did not answer in {self._settings.start_timeout:g} seconds"
+            if isinstance(error, ProcessLookupError):
+                how = "ended before it answered"
+            raise SandboxStartFailed(f"The sandbox {how}: {said}") from error
         finally:
             if session_id not in self._lives:
-                await asyncio.shield(self._undo(prepared, made))
+                await asyncio.shield(self._undo(prepared, birth, known))
+            birth.close()
 
-    async def _undo(self, prepared: Prepared, made: Sequence[int]) -> None:
+    def _completed(self, prepared: Prepared, first: int) -> Record:
+        record = replace(prepared.record, namespace=processes.namespace_of(first))
+        self._records.write(record, prepared.given["lock"])
+        return record
+
+    async def _undo(self, prepared: Prepared, birth: Birth, known: Mapping[str, int]) -> None:
         """End what was forked, from the outermost in; then nothing holds what is further in."""
-        for pid in made:
-            with contextlib.suppress(ProcessLookupError):
-                process = Process(pid)
-                process.signal(signal.SIGKILL)
-                await process.ended()
-                process.close()
-        session_id = prepared.record.session_id
+        birth.abort()
+        news: Mapping[str, int] | None = known
+        while news is not None:
+            for name in ("fork", "server"):
+                if name in news:
+                    await _end(news[name])
+            news = await birth.news()
         # The lock is ours still, by the descriptor that the server would have inherited.
         await self._clear_places(prepared.record)
-        self._records.forget(session_id, os.dup(prepared.given["lock"]))
+        self._records.forget(prepared.record.session_id, os.dup(prepared.given["lock"]))
 
     # Watching --------------------------------------------------------------------------
 
-    async def _adopt(self, session_id: SessionId) -> None:
-        """Watch it if it runs."""
+    async def _adopt(self, session_id: SessionId, firsts: Mapping[int, int] | None = None) -> None:
+        """Watch it if it runs. `firsts` is looked up once by whoever adopts many."""
         ensure_id(session_id)
         if session_id in self._lives:
             return
         held = await asyncio.to_thread(self._records.held, session_id)
         if held is not None and held.pid is not None:
+            if firsts is None:
+                firsts = await asyncio.to_thread(processes.firsts)
             with contextlib.suppress(ProcessLookupError):  # it has ended between the two
-                self._watch(held.record, held.pid)
+                self._watch(held.record, held.pid, firsts.get(held.record.namespace, 0))
 
-    def _watch(self, record: Record, pid: int) -> None:
+    def _watch(self, record: Record, pid: int, first: int) -> None:
         server = Process(pid)
-        first = processes.first_in(processes.namespace_of(pid)) if record.is_isolated else None
         watching = asyncio.create_task(self._until_ended(record.session_id))
         self._watchers.add(watching)
         watching.add_done_callback(self._watchers.discard)
@@ -315,6 +323,8 @@ class Sandboxes(Closable):
             await self._clear_places(record)
         await self._clear_group(session_id)
         self._records.forget(session_id, descriptor)
+        if record is not None and self.machine.is_root:
+            self._leases.tidy(record.uid)
 
     async def _clear_places(self, record: Record) -> None:
         await self._clear_group(record.session_id)
@@ -367,7 +377,8 @@ class Sandboxes(Closable):
         """Of a machine without cgroups."""
         pid = life.server.pid
         if life.record.is_isolated:
-            return processes.members(processes.namespace_of(pid))
+            # The server keeps to itself which namespace it is in, from all but root.
+            return iter({pid, *processes.members(life.record.namespace)})
         with contextlib.suppress(psutil.NoSuchProcess):
             below = psutil.Process(pid).children(recursive=True)
             return iter([pid, *(child.pid for child in below)])
@@ -387,6 +398,14 @@ class Sandboxes(Closable):
         if machine.is_root:
             mounts.forbid_links(settings.run_dir)
         return machine
+
+
+async def _end(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process = Process(pid)
+        process.signal(signal.SIGKILL)
+        await process.ended()
+        process.close()
 
 
 def _close(life: Life) -> None:

@@ -28,10 +28,13 @@ class LocalSettings:
     first_uid: int = 70_000
     uid_count: int = 20_000
     """The UIDs that sessions are lent, one each, where the warden is root. Nobody else's."""
+    leases_dir: Path = Path("/run/bascule-uids")
+    """Which of them are lent: one place for all hubs of a machine."""
     hub_uid: int | None = None
     """Who may ask a warden on a socket; None: whoever it runs as."""
     socket_gid: int | None = None
-    """The group that may connect to a session's sockets, the hub's and nginx's; None: our own."""
+    """The group that may connect to a session's sockets; None: the hub's own. nginx's worker has
+    to be in it."""
     cgroup: str = "bascule"
     """Limits are kept in cgroups whose names begin so."""
     allow_root: bool = False
@@ -49,8 +52,9 @@ class LocalSettings:
         try:
             given: Mapping[str, Any] = json.loads(line)
             known = {each.name: given[each.name] for each in fields(cls) if each.name in given}
-            for name in ("sessions_dir", "run_dir", "state_dir"):
-                known[name] = Path(known[name])
+            for name in ("sessions_dir", "run_dir", "state_dir", "leases_dir"):
+                if name in known:
+                    known[name] = Path(known[name])
             for name in ("workspace_roots", "visible"):
                 known[name] = tuple(map(Path, known.get(name, ())))
             return cls(**known)

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from bascule.core.contracts import OnStage, Spawner
-from bascule.core.errors import SandboxUnreachable
+from bascule.core.errors import SandboxStartFailed, SandboxUnreachable
 from bascule.core.sessions import Egress, RunningSandbox, SandboxPlan, SessionId, Usage
 
 from .client import WardenClient, warden_child
@@ -69,9 +69,11 @@ class LocalSpawner(Spawner):
             await self._open_proxy(plan.session_id, plan.egress)
         try:
             answer = await self._ask("start", on_stage=on_stage, plan=plan_to_wire(plan))
-        except BaseException:
+        except BaseException as error:
             if opened:
-                await self._close_proxy(plan.session_id)
+                await self._close_proxy(plan.session_id, for_good=True)
+            if isinstance(error, SandboxUnreachable):
+                raise SandboxStartFailed(f"The sandbox did not start: {error}") from error
             raise
         return running_from_wire(answer)
 
@@ -79,7 +81,7 @@ class LocalSpawner(Spawner):
         answer = await self._ask("running")
         running = [running_from_wire(each) for each in answer["running"]]
         for session_id in set(self._proxies) - {each.session_id for each in running}:
-            await self._close_proxy(session_id)
+            await self._close_proxy(session_id, for_good=True)
         return running
 
     async def pause(self, session_id: SessionId) -> None:
@@ -90,7 +92,7 @@ class LocalSpawner(Spawner):
 
     async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
         await self._ask("stop", session_id=session_id, grace=grace)
-        await self._close_proxy(session_id)
+        await self._close_proxy(session_id, for_good=True)
 
     async def ended(self, session_id: SessionId) -> str:
         while True:
@@ -110,7 +112,7 @@ class LocalSpawner(Spawner):
     async def aclose(self) -> None:
         self._closed = True
         for session_id in tuple(self._proxies):
-            await self._close_proxy(session_id)
+            await self._close_proxy(session_id, for_good=False)
         await self._client.aclose()
         if self._child is not None:
             await self._child.wait()
@@ -118,10 +120,21 @@ class LocalSpawner(Spawner):
     # The warden ------------------------------------------------------------------------
 
     async def _ask(self, do: str, *, on_stage: OnStage | None = None, **given: Any) -> Any:
+        """Once more if the warden dies of, or during, the question; but nothing is started twice:
+        what it had begun undoes itself."""
+        client = await self._connected()
+        try:
+            return await client.ask(do, on_stage=on_stage, **given)
+        except SandboxUnreachable:
+            if do == "start":
+                raise
+        return await (await self._connected()).ask(do, on_stage=on_stage, **given)
+
+    async def _connected(self) -> WardenClient:
         async with self._connecting:
             if not self._client.is_open:
                 await self._connect()
-        return await self._client.ask(do, on_stage=on_stage, **given)
+            return self._client
 
     async def _connect(self) -> None:
         self._ensure_open()
@@ -159,9 +172,11 @@ class LocalSpawner(Spawner):
         proxy = self._proxies[session_id] = EgressProxy(path, rules, self._resolve)
         await proxy.open()
 
-    async def _close_proxy(self, session_id: SessionId) -> None:
+    async def _close_proxy(self, session_id: SessionId, *, for_good: bool) -> None:
+        """Its directory stays for the next hub while a sandbox has it in view."""
         if (proxy := self._proxies.pop(session_id, None)) is not None:
             await proxy.aclose()
+        if for_good:
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(egress_dir(self.settings.run_dir, session_id).rmdir)
 

@@ -40,6 +40,8 @@ _ETC: Final = (
 class View:
     """The directories of one session on the host, each named as bubblewrap is to name it."""
 
+    system: Sequence[str]
+    """What `system` says, the same for all sessions."""
     workspace: str
     home: str
     run_dir: str
@@ -61,7 +63,7 @@ class View:
             *(["--unshare-net"] if self.own_network else []),
             *(["--unshare-user"] if self.own_user else []),
             *("--cap-drop", "ALL"),
-            *_system(),
+            *self.system,
             *_scratch(),
             *_shown("--ro-bind", self.read_only),
             *_shown("--bind", self._own()),
@@ -95,8 +97,13 @@ def python_paths() -> Sequence[Path]:
     """Where this very Python and what it has loaded, or may yet load, come from."""
     found = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix)}
     found.add(Path(os.path.realpath(sys.executable)).parent.parent)
-    found.update(Path(entry) for entry in sys.path if entry and Path(entry).is_dir())
-    return outermost(path for path in found if not path.is_relative_to("/usr"))
+    found.update(Path(entry) for entry in sys.path if entry)
+    return outermost(path for path in found if not path.is_relative_to("/usr") and _is_dir(path))
+
+
+def _is_dir(path: Path) -> bool:
+    """Also where we may not look, and it might as well not be there."""
+    return os.path.isdir(path)  # noqa: PTH112  # which answers, where `Path` raises
 
 
 def outermost(paths: Iterable[Path]) -> Sequence[Path]:
@@ -105,7 +112,8 @@ def outermost(paths: Iterable[Path]) -> Sequence[Path]:
     return sorted(path for path in given if not given.intersection(path.parents))
 
 
-def _system() -> list[str]:
+def system() -> Sequence[str]:
+    """Arguments that show what is installed here. Looks at some fifty files."""
     words, shown = [], {"/usr": "/usr"}
     for name in _TOP:
         top = Path("/", name)

@@ -207,12 +207,16 @@ def _ensure_may_ask(peer: socket.socket, settings: LocalSettings) -> None:
 
 
 def _listening(path: Path, settings: LocalSettings) -> socket.socket:
-    path.unlink(missing_ok=True)
+    """Takes connections from the moment there is something at `path`."""
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
     place = socket.socket(socket.AF_UNIX)
-    place.bind(str(path))
+    place.bind(str(new))
     if settings.hub_uid is not None:
-        os.chown(path, settings.hub_uid, -1)
-    path.chmod(0o600)
+        os.chown(new, settings.hub_uid, -1)
+    new.chmod(0o600)
+    place.listen()
+    new.rename(path)
     return place
 
 

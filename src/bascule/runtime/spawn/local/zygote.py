@@ -9,9 +9,8 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import SandboxStartFailed
@@ -24,6 +23,34 @@ _STATUS = 1.0
 """Seconds in which the zygote tells the status of a process that has ended, if it still can."""
 
 
+class Birth:
+    """A sandbox on its way: what was done is told, and it can be told to stop."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def expected(cls) -> tuple[Self, socket.socket]:
+        """Also the other end, for those who are to tell; to be closed once they have it."""
+        ours, theirs = socket.socketpair()
+        return cls(*await asyncio.open_connection(sock=ours)), theirs
+
+    async def news(self) -> Mapping[str, int] | None:
+        """The next thing that was done; None: nobody is left who could tell."""
+        line = await self._reader.readline()
+        news: Mapping[str, int] | None = json.loads(line) if line else None
+        return news
+
+    def abort(self) -> None:
+        """Have it end itself before it answers; `news` goes on until it has, or says `ready`."""
+        if self._writer.can_write_eof() and not self._writer.is_closing():
+            self._writer.write_eof()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
 class Zygote(Closable):
     """Starts its process with the first order, and again when that has died.
 
@@ -34,36 +61,29 @@ class Zygote(Closable):
         self._link: socket.socket | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
+        self._sending = asyncio.Lock()
+        self._start_up: asyncio.Task[None] | None = None
         self._statuses: dict[int, asyncio.Future[int]] = {}
 
     async def warm(self) -> None:
         """Have it loaded, or about to be."""
         async with self._starting:
             if self._link is None:
-                await self._start()
+                # To the end, also when we are cancelled: a process without a link would be left.
+                self._start_up = asyncio.create_task(self._start())
+                await asyncio.shield(self._start_up)
 
-    @asynccontextmanager
-    async def fork(
-        self, order: Mapping[str, Any], given: Mapping[str, int]
-    ) -> AsyncIterator[asyncio.StreamReader]:
-        """Order a sandbox; what is yielded has a line of JSON for each thing that was done.
-
-        It ends early when something failed. `given` stays the caller's to close.
-        """
-        reading, writing = os.pipe2(os.O_CLOEXEC)
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader()
-        transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", 0)
-        )
-        try:
+    async def order(self, order: Mapping[str, Any], given: Mapping[str, int]) -> None:
+        """Have a sandbox made. `given` stays the caller's to close. Cancelled, nothing was sent."""
+        message = json.dumps({**order, "given": list(given)}).encode()
+        for _ in range(2):
+            await self.warm()
+            assert self._link is not None
             try:
-                await self._send(order, {**given, "result": writing})
-            finally:
-                os.close(writing)
-            yield reader
-        finally:
-            transport.close()
+                return await self._send(self._link, message, list(given.values()))
+            except (BrokenPipeError, ConnectionResetError):
+                self._drop_link()
+        raise SandboxStartFailed("The process that makes sandboxes dies as soon as it is started")
 
     async def status(self, process: Process) -> int | None:
         """Wait until it has ended. None: it was not forked by this zygote, or nobody can tell."""
@@ -82,26 +102,22 @@ class Zygote(Closable):
         if self._process is not None:
             await self._process.wait()
 
-    async def _send(self, order: Mapping[str, Any], given: Mapping[str, int]) -> None:
-        message = json.dumps({**order, "given": list(given)}).encode()
-        for _ in range(2):
-            await self.warm()
-            assert self._link is not None
-            try:
-                await asyncio.to_thread(
-                    socket.send_fds, self._link, [message], list(given.values())
-                )
-            except (BrokenPipeError, ConnectionResetError):
-                self._drop_link()
-            else:
-                return
-        raise SandboxStartFailed("The process that makes sandboxes dies as soon as it is started")
+    async def _send(self, link: socket.socket, message: bytes, given: list[int]) -> None:
+        async with self._sending:
+            while True:
+                try:
+                    socket.send_fds(link, [message], given, socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    await _room(link)
+                else:
+                    return
 
     async def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", f"{__package__}._zygote_main", str(theirs.fileno())),
+                *(sys.executable, "-P", "-m", f"{__package__}._zygote_main"),
+                *(str(theirs.fileno()), str(os.getpid())),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
@@ -129,6 +145,17 @@ class Zygote(Closable):
             asyncio.get_running_loop().remove_reader(self._link.fileno())
             self._link.close()
             self._link = None
+
+
+async def _room(link: socket.socket) -> None:
+    """Wait until it takes a message."""
+    loop, descriptor = asyncio.get_running_loop(), link.fileno()
+    room = asyncio.Event()
+    loop.add_writer(descriptor, room.set)
+    try:
+        await room.wait()
+    finally:
+        loop.remove_writer(descriptor)
 
 
 def _environment() -> dict[str, str]:

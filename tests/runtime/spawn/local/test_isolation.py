@@ -1,0 +1,455 @@
+"""What a session can do to another, to the hub and to the machine: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bascule.core.errors import AccessDenied, CannotIsolate, InvalidRequest
+from bascule.core.sessions import Egress, Limits, SandboxPlan, SessionId, new_session_id
+from bascule.runtime.remote import RemoteRuntime
+from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
+from tests.contracts.spawner import client, processes_with
+
+from .wardens import SOMEBODY, settings_in, warden_of
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="makes things for other users"),
+    pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap"),
+]
+
+Session = tuple[SandboxPlan, RemoteRuntime]
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="bsc-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(params=["root", "somebody"])
+async def spawner(place: Path, request: pytest.FixtureRequest) -> AsyncIterator[LocalSpawner]:
+    """As both kinds of warden: with the rights of root, and with none."""
+    settings = settings_in(place)
+    if request.param == "root":
+        async with opened(LocalSpawner(settings)) as spawner:
+            yield spawner
+    else:
+        os.chown(place, SOMEBODY, SOMEBODY)
+        async with (
+            warden_of(SOMEBODY, settings, place / "warden.sock") as path,
+            opened(LocalSpawner(settings, warden=path)) as spawner,
+        ):
+            yield spawner
+
+
+class opened:  # noqa: N801  # used as a function is
+    def __init__(self, spawner: LocalSpawner) -> None:
+        self._spawner = spawner
+
+    async def __aenter__(self) -> LocalSpawner:
+        await self._spawner.open()
+        return self._spawner
+
+    async def __aexit__(self, *_: object) -> None:
+        for each in await self._spawner.running():
+            await self._spawner.stop(each.session_id, grace=1)
+        await self._spawner.aclose()
+
+
+@pytest.fixture
+def new_plan(place: Path) -> Callable[[], SandboxPlan]:
+    def new_plan() -> SandboxPlan:
+        owner = place.stat().st_uid
+        session_id = new_session_id()
+        made = [place / "sessions", place / "run"]
+        made += [made[0] / session_id]
+        for each in made:
+            each.mkdir(exist_ok=True)
+            os.chown(each, owner, owner)
+        return SandboxPlan(
+            session_id=session_id,
+            directory=made[2],
+            run_dir=place / "run" / session_id,
+            key=secrets.token_urlsafe(16),
+        )
+
+    return new_plan
+
+
+@pytest.fixture
+async def two(
+    spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
+) -> AsyncIterator[tuple[Session, Session]]:
+    plans = new_plan(), new_plan()
+    await asyncio.gather(*map(spawner.start, plans))
+    async with client(plans[0]) as first, client(plans[1]) as second:
+        yield (plans[0], first), (plans[1], second)
+
+
+@pytest.fixture
+async def one(two: tuple[Session, Session]) -> Session:
+    return two[0]
+
+
+# Between sessions -------------------------------------------------------------------------
+
+
+async def test_a_session_sees_its_own_processes_alone(two: tuple[Session, Session]) -> None:
+    (_, first), (_, second) = two
+    word = secrets.token_hex(8)
+    await first.run(f"(setsid bash -c 'sleep 1000; :' {word} &)")
+    (pid,) = processes_with(word)
+    seen = await second.run(
+        f"cat /proc/[0-9]*/cmdline | tr '\\0' ' '; kill -9 {pid}; ls /proc/{pid}"
+    )
+    assert word not in seen.content.replace(f"kill -9 {pid}", "")
+    assert processes_with(word) == [pid]
+    assert "zygote" not in (await second.run("cat /proc/[0-9]*/environ")).content
+
+
+async def test_a_session_sees_no_file_of_another_or_of_the_hub(
+    two: tuple[Session, Session], place: Path
+) -> None:
+    (plan, first), (_, second) = two
+    await first.run("echo secret > mine; chmod 666 mine; chmod 777 .")
+    mine = plan.directory / "workspace" / "mine"
+    for path in (mine, plan.directory, place, place / "warden", "/root", "/etc/shadow", "/home"):
+        assert "secret" not in (await second.run(f"cat {path} 2>&1; ls -R {path} 2>&1")).content
+    assert (await second.run(f"ls {place} 2>&1")).exit_code != 0
+    assert (await second.run("ls -A /home /run /var/lib")).content.split() == [
+        *("/home:", "bascule", "/run:", "bascule", "/var/lib:", "bascule")
+    ]
+
+
+async def test_a_descriptor_of_a_neighbouring_process_leads_nowhere_outside(
+    one: Session, place: Path
+) -> None:
+    """Of all that can be opened through `/proc`, nothing goes up to the machine's own root."""
+    _, runtime = one
+    walk = (
+        "for fd in /proc/[0-9]*/fd/* /proc/[0-9]*/cwd /proc/[0-9]*/root; do "
+        "for up in . .. ../.. ../../.. ../../../.. ../../../../..; do "
+        f"[ -e $fd/$up{place} ] && echo ESCAPED $fd/$up; done; done 2>/dev/null; echo done"
+    )
+    assert (await runtime.run(walk)).content == "done\n"
+
+
+async def test_ports_of_one_session_are_unknown_to_another_and_to_the_host(
+    two: tuple[Session, Session],
+) -> None:
+    (_, first), (_, second) = two
+    serve = "python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 & "
+    wait = "until (: </dev/tcp/127.0.0.1/8123) 2>/dev/null; do :; done; echo up"
+    assert "up" in (await first.run(serve + wait)).content
+    seen = await second.run("(: </dev/tcp/127.0.0.1/8123) && echo REACHED")
+    assert "REACHED" not in seen.content
+    with socket.socket() as sock:
+        assert sock.connect_ex(("127.0.0.1", 8123)) != 0
+
+
+async def test_services_of_the_host_cannot_be_reached(one: Session) -> None:
+    _, runtime = one
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        seen = await runtime.run(f"(: </dev/tcp/127.0.0.1/{port}) && echo REACHED")
+    assert "REACHED" not in seen.content
+    assert (await runtime.run("tail -n +2 /proc/net/route")).content == ""
+
+
+async def test_abstract_sockets_and_shared_memory_are_its_own(one: Session) -> None:
+    _, runtime = one
+    name = secrets.token_hex(8)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"\0{name}")
+        server.listen()
+        script = f"import socket; socket.socket(socket.AF_UNIX).connect('\\x00{name}')"
+        seen = await runtime.run(f'python3 -c "{script}"')
+    assert "refused" in seen.content.lower()
+    shared = Path("/dev/shm", name)
+    shared.touch()
+    try:
+        assert name not in (await runtime.run("ls /dev/shm /tmp /var/tmp")).content
+    finally:
+        shared.unlink()
+
+
+async def test_nothing_of_the_machine_can_be_written(one: Session) -> None:
+    _, runtime = one
+    for path in ("/x", "/usr/x", "/etc/x", "/opt/x", "/run/x", "/proc/sys/kernel/hostname"):
+        assert (await runtime.run(f"echo 1 > {path}")).exit_code != 0, path
+    for path in ("/tmp/x", "/var/tmp/x", "/dev/shm/x", "~/x", "/workspace/x"):
+        assert (await runtime.run(f"echo 1 > {path}")).exit_code == 0, path
+    venv = Path(os.__file__).parent
+    assert (await runtime.run(f"touch {venv}/x")).exit_code != 0
+
+
+async def test_nobody_in_it_has_any_capability_or_can_get_one(one: Session) -> None:
+    _, runtime = one
+    seen = await runtime.run(
+        "grep -hE 'CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs' /proc/self/status; "
+        "mount -t tmpfs none /workspace; chroot / true; mknod /tmp/d b 8 0"
+    )
+    lines = dict(line.split(":\t") for line in seen.content.splitlines() if ":\t" in line)
+    assert lines.pop("NoNewPrivs") == "1"
+    assert {int(value, 16) for value in lines.values()} == {0}
+    assert seen.content.lower().count("permi") + seen.content.lower().count("must be") >= 3
+
+
+async def test_the_key_cannot_be_read_from_the_server(one: Session) -> None:
+    plan, runtime = one
+    await runtime.run("true")
+    script = (
+        "import os, glob\n"
+        "found = []\n"
+        "for each in glob.glob('/proc/[0-9]*'):\n"
+        "    try:\n"
+        "        if open(each + '/comm').read().strip() != 'sandbox': continue\n"
+        "        open(each + '/mem', 'rb'); found.append(each)\n"
+        "    except OSError as error: print(type(error).__name__)\n"
+        "print(found)\n"
+    )
+    (await runtime.write("look.py", script))
+    assert (await runtime.run("python3 look.py")).content == "PermissionError\n[]\n"
+    seen = await runtime.run("cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null")
+    assert plan.key not in seen.content
+
+
+# Users, directories and links ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("spawner", ["root"], indirect=True)
+async def test_no_two_sessions_are_one_user_and_files_are_their_own(
+    two: tuple[Session, Session], spawner: LocalSpawner
+) -> None:
+    users = {each.session_id: each.uid for each in await spawner.running()}
+    assert len(set(users.values())) == 2
+    for plan, runtime in two:
+        uid = users[plan.session_id]
+        assert (await runtime.run("touch mine; id -u; whoami")).content == f"{uid}\nbascule\n"
+        assert (plan.directory / "workspace" / "mine").stat().st_uid == uid
+        assert uid is not None
+        assert uid in range(spawner.settings.first_uid, 90_000)
+
+
+@pytest.mark.parametrize("spawner", ["root"], indirect=True)
+async def test_a_session_is_the_same_user_when_it_starts_again(
+    spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
+) -> None:
+    plan = new_plan()
+    first = await spawner.start(plan)
+    await spawner.stop(plan.session_id)
+    assert (await spawner.start(plan)).uid == first.uid
+
+
+@pytest.mark.parametrize("spawner", ["root"], indirect=True)
+async def test_a_link_planted_among_the_sockets_is_not_followed(
+    two: tuple[Session, Session],
+) -> None:
+    (mine, first), (other, _) = two
+    await first.run(
+        f"rm /run/bascule/sandbox.sock; ln -s ../{other.session_id}/sandbox.sock "
+        "/run/bascule/sandbox.sock; ln -s /etc/passwd /run/bascule/vscode.sock"
+    )
+    assert (mine.run_dir / "sandbox.sock").is_symlink()
+    with socket.socket(socket.AF_UNIX) as sock, pytest.raises(OSError, match="symbolic links"):
+        sock.connect(str(mine.run_dir / "sandbox.sock"))
+    with pytest.raises(OSError, match="symbolic links"):
+        (mine.run_dir / "vscode.sock").read_text()
+
+
+@pytest.mark.parametrize("spawner", ["root"], indirect=True)
+async def test_directories_elsewhere_are_not_given_to_a_session(
+    spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan], place: Path
+) -> None:
+    plan = new_plan()
+    outside = place / "outside"
+    outside.mkdir()
+    (place / "sessions" / "link").symlink_to(outside)
+    for directory in (outside, place / "sessions" / "link", plan.directory / ".." / ".."):
+        with pytest.raises(AccessDenied):
+            await spawner.start(replace(plan, directory=directory))
+    with pytest.raises(AccessDenied, match="workspace_roots"):
+        await spawner.start(replace(plan, folder=Path("/usr/share")))
+    with pytest.raises(AccessDenied, match="allow_root"):
+        await spawner.start(replace(plan, folder=outside))
+    with pytest.raises(AccessDenied):
+        await spawner.start(replace(plan, run_dir=outside))
+    with pytest.raises(AccessDenied):
+        await spawner.start(replace(plan, hub_socket=outside / "hub.sock"))
+    with pytest.raises(InvalidRequest):
+        await spawner.start(replace(plan, session_id=SessionId("../../etc")))
+    assert list(outside.iterdir()) == []
+    assert await spawner.running() == []
+
+
+@pytest.mark.parametrize("spawner", ["root"], indirect=True)
+async def test_the_files_of_a_session_are_removed_whoever_owns_them(
+    spawner: LocalSpawner, one: Session, place: Path
+) -> None:
+    plan, runtime = one
+    kept = place / "kept"
+    kept.write_text("kept")
+    await runtime.run(f"mkdir -p a/b; touch a/b/c; chmod 000 a/b; ln -s {kept} a/link; ln -s / a/r")
+    await spawner.stop(plan.session_id)
+    await spawner.remove(plan.directory)
+    assert not plan.directory.exists()
+    assert kept.read_text() == "kept"
+    with pytest.raises(AccessDenied):
+        await spawner.remove(place)
+
+
+# Ways in and out -------------------------------------------------------------------------
+
+
+async def test_the_hubs_socket_of_a_session_is_seen_also_when_a_new_hub_makes_it_anew(
+    spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan], place: Path
+) -> None:
+    plan = new_plan()
+    path = place / "run" / "hub" / plan.session_id / "hub.sock"
+    for parent in (path.parent.parent, path.parent):
+        parent.mkdir(mode=0o755)
+        os.chown(parent, place.stat().st_uid, -1)
+    await spawner.start(replace(plan, hub_socket=path))
+    for _ in range(2):
+        with socket.socket(socket.AF_UNIX) as hub:
+            hub.bind(str(path))
+            path.chmod(0o666)
+            hub.listen()
+            script = "import socket; socket.socket(socket.AF_UNIX).connect('/run/hub/hub.sock')"
+            async with client(plan) as runtime:
+                assert (await runtime.run(f'python3 -c "{script}"')).content == ""
+                assert (await runtime.run("rm /run/hub/hub.sock")).exit_code != 0
+        path.unlink()
+
+
+@pytest.mark.skipif(shutil.which("slirp4netns") is None, reason="needs slirp4netns")
+async def test_an_open_session_reaches_the_machines_address_and_not_its_loopback(
+    spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
+) -> None:
+    """By an address that others reach too, since there may be no Internet here."""
+    plan = replace(new_plan(), egress=Egress(mode="open"))
+    others = set(processes_with("slirp4netns"))
+    await spawner.start(plan)
+    ours = set(processes_with("slirp4netns")) - others
+    assert ours
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))
+        address = probe.getsockname()[0]
+    public, own = socket.create_server((address, 0)), socket.create_server(("127.0.0.1", 0))
+    with public, own:
+        port = own.getsockname()[1]
+        async with client(plan) as runtime:
+            seen = await runtime.run(
+                f"(: </dev/tcp/{address}/{public.getsockname()[1]}) && echo out; "
+                f"(: </dev/tcp/10.0.2.2/{port}) && echo LOOPBACK; "
+                f"(: </dev/tcp/127.0.0.1/{port}) && echo LOOPBACK; cat /etc/resolv.conf"
+            )
+    assert "out\n" in seen.content
+    assert "LOOPBACK" not in seen.content
+    assert seen.content.endswith("nameserver 10.0.2.3\n")
+    await spawner.stop(plan.session_id)
+    assert not ours.intersection(processes_with("slirp4netns"))
+
+
+# Limits ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spawner", ["root"], indirect=True)
+async def test_memory_past_the_limit_ends_what_took_it(
+    spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
+) -> None:
+    plan = replace(new_plan(), limits=Limits(memory=96 << 20))
+    await spawner.start(plan)
+    async with client(plan) as runtime:
+        seen = await runtime.run("python3 -c 'x = bytearray(300 << 20); print(len(x))'")
+        assert seen.exit_code == 137
+        assert (await runtime.run("echo still here")).content == "still here\n"
+
+
+async def test_no_more_processes_than_the_limit_can_be_forked(
+    spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
+) -> None:
+    plan = replace(new_plan(), limits=Limits(processes=40))
+    await spawner.start(plan)
+    async with client(plan) as runtime:
+        await runtime.run("true")
+        bomb = "import os, signal\nfor _ in range(100): os.fork() or signal.pause()\n"
+        await runtime.write("bomb.py", bomb)
+        seen = await runtime.run("python3 bomb.py")
+        assert "temporarily unavailable" in seen.content
+        assert (await spawner.usage(plan.session_id)).processes <= 40
+
+
+@pytest.mark.parametrize("spawner", ["somebody"], indirect=True)
+async def test_without_cgroups_a_process_alone_cannot_pass_the_limit_of_memory(
+    spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
+) -> None:
+    plan = replace(new_plan(), limits=Limits(memory=256 << 20))
+    await spawner.start(plan)
+    async with client(plan) as runtime:
+        seen = await runtime.run("python3 -c 'bytearray(400 << 20)'")
+    assert "MemoryError" in seen.content
+    assert any("limits" in notice for notice in spawner.notices)
+    assert any("one user" in notice for notice in spawner.notices)
+
+
+@pytest.mark.parametrize("spawner", ["root"], indirect=True)
+async def test_cpu_time_is_held_to_the_limit(
+    spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
+) -> None:
+    plan = replace(new_plan(), limits=Limits(cpus=0.2))
+    await spawner.start(plan)
+    async with client(plan) as runtime:
+        await runtime.run("true")
+        before, began = await spawner.usage(plan.session_id), asyncio.get_running_loop().time()
+        await runtime.run("timeout 2 bash -c 'while :; do :; done'")
+        used = (await spawner.usage(plan.session_id)).cpu_seconds - before.cpu_seconds
+        took = asyncio.get_running_loop().time() - began
+    assert used / took < 0.26
+
+
+# Machines that cannot -------------------------------------------------------------------
+
+
+async def test_a_machine_without_bubblewrap_is_refused_with_the_way_out(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = place / "bin"
+    bare.mkdir()
+    monkeypatch.setenv("PATH", str(bare))
+    spawner = LocalSpawner(settings_in(place))
+    with pytest.raises(CannotIsolate, match=r"apt-get install bubblewrap.*allow_unisolated"):
+        await spawner.open()
+    await spawner.aclose()
+
+
+async def test_without_isolation_sandboxes_run_when_that_is_meant_and_it_is_said_loudly(
+    place: Path, new_plan: Callable[[], SandboxPlan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = place / "bin"
+    bare.mkdir()
+    monkeypatch.setenv("PATH", str(bare))
+    settings: LocalSettings = settings_in(place, allow_unisolated=True)
+    async with opened(LocalSpawner(settings)) as spawner:
+        assert any("NOT ISOLATED" in notice for notice in spawner.notices)
+        plan = new_plan()
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            seen = await runtime.run("pwd; echo $HOME")
+        assert seen.content.split() == [
+            str(plan.directory / "workspace"),
+            str(plan.directory / "home"),
+        ]
