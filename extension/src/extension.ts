@@ -6,14 +6,16 @@ import { buildBridge } from "./bridge";
 import { buildBrowser, buildExecutor, buildKernels, buildShells } from "./build";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
+import type { WindowIdentity } from "./hub/contract";
 import { Courier } from "./hub/courier";
-import { identify } from "./hub/identity";
+import { identify, readIdentity } from "./hub/identity";
 import { Journal } from "./hub/journal";
 import { Command, Stored, View } from "./manifest";
 import { Session } from "./session";
 import { setting, watchSettings } from "./settings";
 import { endProcesses } from "./terminal/processes";
 import { Activity } from "./views/activity";
+import { noteKeystrokes } from "./views/keystrokes";
 import { Spotlight } from "./views/spotlight";
 import { Status } from "./views/status";
 
@@ -37,17 +39,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
 async function start(context: vscode.ExtensionContext, log: Log): Promise<void> {
   const { subscriptions } = context;
   subscriptions.push(watchSettings());
-  const identity = await identify(
-    {
-      get: (name) => Promise.resolve(context.workspaceState.get(name)),
-      set: async (name, value) => context.workspaceState.update(name, value),
-    },
-    {
-      get: async (name) => context.secrets.get(name),
-      set: async (name, value) => context.secrets.store(name, value),
-    },
-    { id: Stored.windowId, key: Stored.windowKey },
-  );
+  const keystrokes = setting("keystrokeFile");
+  if (keystrokes) subscriptions.push(noteKeystrokes(keystrokes, log));
+  const identity = await whoWeAre(context);
   const key = `${identity.window_id}.${identity.host_id}.${process.pid}`;
   const swept = endProcesses((value) => isLeftBehind(value, identity.window_id));
   if (swept) log.info(`ended ${swept} processes that an earlier host of this window left behind`);
@@ -132,6 +126,23 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   void browser.then((worker) => worker && subscriptions.push(worker));
   await session.connectBySettings();
   if (await executor.settle()) session.ableToMore();
+}
+
+/** As the settings say, or as VS Code has kept it. */
+async function whoWeAre(context: vscode.ExtensionContext): Promise<WindowIdentity> {
+  const file = setting("identityFile");
+  if (file) return readIdentity(file);
+  return identify(
+    {
+      get: (name) => Promise.resolve(context.workspaceState.get(name)),
+      set: async (name, value) => context.workspaceState.update(name, value),
+    },
+    {
+      get: async (name) => context.secrets.get(name),
+      set: async (name, value) => context.secrets.store(name, value),
+    },
+    { id: Stored.windowId, key: Stored.windowKey },
+  );
 }
 
 function showTexts(texts: Texts): vscode.Disposable {

@@ -19,6 +19,8 @@ export interface Settings {
   hub: string;
   autoConnect: boolean;
   tokenFile: string;
+  identityFile: string;
+  keystrokeFile: string;
   consent: Partial<Record<string, "allow" | "ask" | "deny">>;
   allowOutside: string[];
   allowedCommands: string[];
@@ -37,6 +39,8 @@ export const SettingNames: readonly (keyof Settings)[] = [
   "hub",
   "autoConnect",
   "tokenFile",
+  "identityFile",
+  "keystrokeFile",
   "consent",
   "allowOutside",
   "allowedCommands",

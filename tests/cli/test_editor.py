@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.cli.editor import extension
+from bascule.cli.editor import extension, shared
 
 from .processes import bascule, environment
 
@@ -14,7 +14,7 @@ def test_where_it_is_not_it_says_how_to_get_it(tmp_path: Path) -> None:
     ran = bascule("editor", "where", env=environment(XDG_CACHE_HOME=str(tmp_path)))
 
     assert ran.returncode == 1
-    assert "`bascule editor install`" in ran.stderr
+    assert "`bascule install vscode`" in ran.stderr
 
 
 @pytest.mark.slow
@@ -31,3 +31,13 @@ def test_where_it_is_installed_its_directory_is_printed() -> None:
 @pytest.mark.editor
 def test_the_extension_of_a_clone_is_the_one_that_was_built(project: Path) -> None:
     assert extension() == project / "extension/dist/bascule.vsix"
+
+
+@pytest.mark.slow
+@pytest.mark.editor
+def test_it_is_installed_with_the_extensions_that_sessions_share() -> None:
+    installed = bascule("install", "vscode")
+    home, extensions = shared()
+
+    assert installed.stdout == f"{home}\n"
+    assert (extensions / "bascule-vscode/package.json").exists()

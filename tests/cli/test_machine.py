@@ -124,4 +124,4 @@ def test_without_vs_code_for_the_browser_it_says_how_to_get_it(
     finding = machine.vscode()
 
     assert (finding.state, finding.found) == ("limited", "not installed")
-    assert "bascule editor install" in finding.advice
+    assert "bascule install vscode" in finding.advice

@@ -60,7 +60,7 @@ def test_without_vs_code_it_says_how_to_get_it_and_goes_on(
 ) -> None:
     nothing = {**env, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     with up(tmp_path, nothing) as terminal:
-        assert "`bascule editor install`" in fact(terminal, "VS Code")
+        assert "`bascule install vscode`" in fact(terminal, "VS Code")
         assert "pair" in terminal.seen
         assert "demo" not in terminal.seen
         assert run(terminal, "echo go''ing on").startswith("going on")

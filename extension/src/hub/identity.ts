@@ -1,5 +1,6 @@
 /** Who a window is: an id and a key it keeps, and a host that is new after each reload. */
 import { randomBytes, randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import type { WindowIdentity } from "./contract";
 
 export interface Kept {
@@ -16,6 +17,17 @@ export async function identify(
   const window_id = await keep(workspace, names.id, randomUUID);
   const key = () => randomBytes(32).toString("base64url");
   const window_key = await keep(secrets, `${names.key}.${window_id}`, key);
+  return { window_id, window_key, host_id: randomUUID() };
+}
+
+/** The same, for a window that was given both in a file: it is one in all browsers that show it. */
+export async function readIdentity(file: string): Promise<WindowIdentity> {
+  const { window_id, window_key } = JSON.parse(await readFile(file, "utf8")) as Record<
+    string,
+    unknown
+  >;
+  if (typeof window_id !== "string" || typeof window_key !== "string")
+    throw new Error(`${file} holds no window_id and window_key`);
   return { window_id, window_key, host_id: randomUUID() };
 }
 

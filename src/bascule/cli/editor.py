@@ -29,14 +29,14 @@ def editor(
         Verb, typer.Argument(help="install: fetch it, once. where: print its directory.")
     ],
 ) -> int:
-    """Install the VS Code that `bascule up` opens in a browser, or say where it is.
+    """Say where the VS Code is that `bascule up` opens in a browser; `install` is as
+    `bascule install vscode`.
 
-    It is code-server with a Node of its own, each package exactly as locked, in the user's cache;
-    it needs npm, no compiler and no root. Prints the directory; `where` exits 1 if there is none.
+    Prints the directory; `where` exits 1 if there is none.
     """
     installation = find()
-    if verb is Verb.INSTALL and not installation.is_complete:
-        _install(installation)
+    if verb is Verb.INSTALL:
+        fetch(installation)
     installation.ensure_complete()
     typer.echo(str(installation.home))
     return 0
@@ -57,7 +57,19 @@ def extension() -> Path:
     return package
 
 
-def _install(installation: Installation) -> None:
+def shared() -> tuple[Path, Path]:
+    """The installation, and the extensions that all sessions on this machine share, made when
+    they are not there. Raises `MissingTool`."""
+    from bascule.sandbox.vscode.shared import shared_extensions
+
+    installation = find()
+    return installation.home, shared_extensions(installation, extension())
+
+
+def fetch(installation: Installation) -> None:
+    """Install it unless it is there; a person sees how far it is."""
+    if installation.is_complete:
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -117,14 +117,14 @@ def slirp4netns() -> Finding:
 
 def node() -> Finding:
     return _program(
-        "node", "installing VS Code for the browser needs it", package="nodejs npm", name="Node"
+        "node", "building the VS Code extension needs it", package="nodejs npm", name="Node"
     )
 
 
 def vscode() -> Finding:
     installation = editor.find()
     if not installation.is_complete:
-        advice = "`bascule up` opens it in a browser; to get it: bascule editor install"
+        advice = "`bascule up` opens it in a browser; to get it: bascule install vscode"
         return Finding("VS Code", "limited", "not installed", advice)
     return Finding("VS Code", "ok", str(installation.home))
 

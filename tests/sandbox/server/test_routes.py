@@ -15,18 +15,18 @@ from bascule.sandbox.server.inflight import InFlight
 from bascule.sandbox.server.replies import status_of
 from bascule.sandbox.server.routes import Routes
 from bascule.sandbox.session.annex import SessionAnnex
-from bascule.sandbox.session.launch import Launch
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
+from tests.sandbox.session.running import launch_in
 
 SECTION = (Path(__file__).parents[3] / "docs/protocol.md").read_text().partition("## Endpoints")[2]
 DOCUMENTED = re.findall(r"^\| `([A-Z]+ /[^`]*)` \|", SECTION, re.MULTILINE)
 STATUSES = {int(status) for status in re.findall(r"^\| (\d{3}) \|", SECTION, re.MULTILINE)}
-LAUNCH = Launch(key="k", working_dir="/w", run_dir="/r", state_dir="/s", environment={})
 
 
-async def test_the_page_has_every_endpoint_once_and_no_other() -> None:
+async def test_the_page_has_every_endpoint_once_and_no_other(tmp_path: Path) -> None:
     async with await asyncio.to_thread(Sandbox, SandboxSettings()) as sandbox:
-        annex = SessionAnnex(LAUNCH)
+        annex = SessionAnnex(launch_in(tmp_path))
+        await asyncio.to_thread(annex.prepare)
         settings = ServerSettings(key="k")
         routes = await asyncio.to_thread(Routes, sandbox, InFlight(), settings, annex)
         there = []
@@ -36,6 +36,7 @@ async def test_the_page_has_every_endpoint_once_and_no_other() -> None:
             elif isinstance(route, Route):
                 methods = (route.methods or set()) - {"HEAD"}
                 there += [f"{method} {route.path}" for method in methods]
+        await annex.aclose()
         assert sorted(there) == sorted(DOCUMENTED)
 
 

@@ -135,8 +135,13 @@ async def test_a_program_at_work_uses_processor_time_and_one_that_waits_does_not
 @pytest.mark.slow
 async def test_what_is_typed_into_a_terminal_of_the_session_is_a_keystroke(tmp_path: Path) -> None:
     async with running(launch_in(tmp_path)) as session:
+        terminal = (await session.act("tty"))["content"].strip()
+        fresh = (await session.get("/session/activity"))["last_keystroke"]
         await session.act("read -r line; echo got $line", timeout=0.3, blocking=True)
+        os.utime(terminal, (0, 0))  # the kernel notes no second keystroke within 8 seconds
+        await asyncio.sleep(1.1)  # it notes seconds
         await session.act("hello", is_input=True)
         typed = (await session.get("/session/activity"))["last_keystroke"]
 
+    assert fresh is None
     assert time.time() - typed < 20

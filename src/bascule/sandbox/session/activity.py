@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +34,7 @@ class Activity:
         self._count(theirs)
         return {
             "last_action": self._last_action(),
-            "last_keystroke": max(self._keystrokes(found.values()), default=None),
+            "last_keystroke": max(self._keystrokes(theirs), default=None),
             "cpu_seconds": round(self._seconds, 2),
             "processes": len(theirs),
         }
@@ -45,17 +46,21 @@ class Activity:
         self._seconds += max(0.0, now - self._before)
         self._before = now
 
-    def _keystrokes(self, processes: Any) -> list[float]:
-        """The kernel notes when somebody's typing was last read from a terminal (to 8 seconds)."""
-        terminals = {each.terminal for each in processes} - {-1}
-        places = [*(_TERMINALS / str(number) for number in terminals)]
-        times = [found for place in places if (found := _time(place, of="st_atime")) is not None]
-        edited = _time(self._editor, of="st_mtime")
-        return times if edited is None else [*times, edited]
+    def _keystrokes(self, processes: Sequence[Process]) -> Iterator[float]:
+        for terminal in {each.terminal for each in processes} - {-1}:
+            if (typed := _typed_at(_TERMINALS / str(terminal))) is not None:
+                yield typed
+        with suppress(FileNotFoundError):
+            yield self._editor.stat().st_mtime
 
 
-def _time(file: Path, *, of: str) -> float | None:
+def _typed_at(terminal: Path) -> float | None:
+    """When somebody's typing was last read from it, to 8 seconds, which the kernel notes.
+
+    A terminal that was made has that time too, and has it as the time of its last change as well.
+    """
     try:
-        return float(getattr(file.stat(), of))
+        found = terminal.stat()
     except OSError:
         return None
+    return found.st_atime if found.st_atime > found.st_ctime else None

@@ -19,6 +19,7 @@ from bascule.sandbox.server.replies import Receive, Scope, Send
 from bascule.sandbox.server.requests import json_response
 from bascule.sandbox.server.sse import event as sse_event
 from bascule.sandbox.server.sse import start_events
+from bascule.sandbox.shell.settings import shell_environment
 from bascule.wire import to_json
 
 from .activity import Activity
@@ -26,10 +27,17 @@ from .bulletin import Bulletin
 from .launch import Launch
 from .ports import DECLARED, Ports
 from .processes import Processes
+from .tunnel import Loopback
+from .vscode import SessionVSCode
+from .vscode_routes import VSCodeRoutes
 from .workspace import Workspace
 from .workspace_routes import WorkspaceRoutes
 
 _HEARTBEAT: Final = 15.0
+_WATCHED: Final = 2.0
+_QUIET: Final = 10.0
+"""Seconds between two looks for ports at most, with VS Code, whose terminals are not seen, and
+without."""
 _KEYSTROKE: Final = "keystroke"
 """The file, in the state directory, that a VS Code window touches when somebody types."""
 
@@ -48,7 +56,10 @@ class SessionAnnex:
             processes=self._processes,
             bulletin=self._bulletin,
             is_isolated=launch.is_isolated,
+            slowest=lambda: _WATCHED if self._vscode.is_running else _QUIET,
         )
+        self._doors: tuple[Loopback, Loopback]
+        self._vscode: SessionVSCode
         self._workspace: Workspace
         self._activity: Activity
         self._sandbox: Sandbox
@@ -57,11 +68,21 @@ class SessionAnnex:
         """Blocks. What programs of the session have in their environment besides `Launch`'s."""
         self._state_dir.mkdir(parents=True, exist_ok=True)
         variables = dict(self._ports.prepare())
+        memories = (self._state_dir / name for name in ("hub.port", "window.port"))
+        first, second = map(Loopback, memories)
+        self._doors = first, second
+        for door in self._doors:
+            self._ports.leave_out(door.port)
         if self._launch.session_id:
             variables["BASCULE_SESSION_ID"] = self._launch.session_id
             for place, n in enumerate(DECLARED, start=1):
                 variables[f"APP_BASE_PATH_{place}"] = self._path(n)
         return variables
+
+    @property
+    def refused(self) -> tuple[tuple[str, int], ...]:
+        """Addresses of ours that pages have no business with; known once prepared."""
+        return tuple(("127.0.0.1", door.port) for door in self._doors)
 
     def open(
         self, sandbox: Sandbox, last_action: Callable[[], float | None]
@@ -76,9 +97,18 @@ class SessionAnnex:
         self._activity = Activity(
             self._processes, editor=self._state_dir / _KEYSTROKE, last_action=last_action
         )
+        self._vscode = SessionVSCode(
+            self._launch,
+            environment=shell_environment(sandbox.settings.shells),
+            keystrokes=self._state_dir / _KEYSTROKE,
+            doors=self._doors,
+            processes=self._processes,
+            bulletin=self._bulletin,
+        )
         return [
             Route("/session/events", _Events(self), methods=["GET"]),
             Route("/session/ports", self.list_ports, methods=["GET"]),
+            *VSCodeRoutes(self._vscode).table(),
             *WorkspaceRoutes(self._workspace, self._state_dir, sandbox).table(),
             Route("/session/activity", self.activity, methods=["GET"]),
         ]
@@ -95,7 +125,10 @@ class SessionAnnex:
         self._bulletin.close()
 
     async def aclose(self) -> None:
+        await self._vscode.aclose()
         await self._workspace.aclose()
+        for door in self._doors:
+            door.close()
         await self._ports.aclose()
 
     async def list_ports(self, _: Request) -> Response:
@@ -126,6 +159,7 @@ class SessionAnnex:
         return {
             "ports": [self._described(app) for app in apps],
             "workspace": await self._workspace.standing(),
+            "vscode": await self._vscode.standing(),
         }
 
     def _described(self, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,10 @@ class Launch:
     """Where a proxy to the network answers; empty: there is none."""
     session_id: str = ""
     """For the addresses of its apps; empty: they are not known."""
+    vscode: str = ""
+    """Where VS Code is installed; empty: there is none."""
+    vscode_extensions: str = ""
+    """The extensions all sessions share (`sandbox/vscode/shared.py`), ours among them."""
     is_isolated: bool = False
     """It has a PID and a network namespace to itself, so all that is there is the session's. If
     not, the session is what this process started."""

@@ -29,7 +29,6 @@ from .tunnel import Forwarder, to_tcp
 logger = logging.getLogger(__name__)
 
 _SOONEST: Final = 0.1
-_SLOWEST: Final = 10.0
 _MOST: Final = 98
 """Numbers given by detection, from 0 on; an address has two digits."""
 DECLARED: Final = (98, 99)
@@ -121,8 +120,9 @@ class Ports(Closable):
         processes: Processes,
         bulletin: Bulletin,
         is_isolated: bool,
-        slowest: Callable[[], float] = lambda: _SLOWEST,
+        slowest: Callable[[], float],
     ) -> None:
+        """`slowest`: seconds between two looks when nothing has happened for long."""
         self._run_dir = run_dir
         self._processes = processes
         self._bulletin = bulletin

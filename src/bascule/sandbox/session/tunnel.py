@@ -47,6 +47,50 @@ def to_tcp(*addresses: tuple[str, int]) -> Connect:
     return connect
 
 
+class Loopback:
+    """A loopback port that is known, and nobody else's, before anything listens on it.
+
+    So it can be kept from the pages of an agent's browser, which has to be told at its start. It is
+    the same the next time, if it can be: a browser keeps what it knows of a place by its address.
+    """
+
+    def __init__(self, memory: Path) -> None:
+        """Blocks. `memory`: the file that has the port. Raises `OSError` without loopback."""
+        self._held = _bound_again(memory)
+        self.port: int = self._held.getsockname()[1]
+        memory.write_text(str(self.port))
+
+    def listen(self) -> socket.socket:
+        """Blocks. Each is closed before the next."""
+        listening = _bound(self.port)
+        listening.listen(256)
+        return listening
+
+    def close(self) -> None:
+        self._held.close()
+
+
+def _bound_again(memory: Path) -> socket.socket:
+    with suppress(OSError, ValueError, OverflowError):
+        port = int(memory.read_text())
+        with _bound(port) as alone:
+            alone.listen()  # fails if somebody else listens there
+        return _bound(port)
+    return _bound(0)
+
+
+def _bound(port: int) -> socket.socket:
+    """Several may be bound to one port if all say so, as long as one alone listens."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", port))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
 class Forwarder(Closable):
     """Passes every connection of `listening` on, from `start` until `aclose`.
 

@@ -87,6 +87,12 @@ class Keeper(Closable):
         self._next_id = 0
         self._birth: asyncio.Task[None] | None = None
 
+    @property
+    def pid(self) -> int:
+        """Of the process all its own are below, those too that lost their parent; 0 before it runs
+        and for one that was found."""
+        return 0 if self._process is None else self._process.pid
+
     async def spawn(
         self,
         argv: Sequence[str],

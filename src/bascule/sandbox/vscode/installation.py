@@ -6,18 +6,19 @@ import fcntl
 import hashlib
 import json
 import logging
-import platform
 import re
 import shutil
 import subprocess
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
 from bascule.core.errors import MissingTool
+
+from .node import npm
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class Installation:
     def ensure_complete(self) -> None:
         if not self.is_complete:
             raise MissingTool(
-                f"VS Code for the browser is not installed; `bascule editor install` does it "
+                f"VS Code for the browser is not installed; `bascule install vscode` does it "
                 f"(about {SIZE}, once)"
             )
 
@@ -75,7 +76,6 @@ class Installation:
         It is made beside its place and moved there when whole, so that one that was interrupted
         is never used. Raises `MissingTool` with npm's last words.
         """
-        npm = _find_npm()
         fresh = self.home.with_name(f"{self.home.name}.partial")
         self.home.parent.mkdir(parents=True, exist_ok=True)
         with _alone(self.home.with_name(f"{self.home.name}.lock")):
@@ -83,7 +83,8 @@ class Installation:
                 return
             shutil.rmtree(fresh, ignore_errors=True)
             try:
-                _fill(fresh, npm, on_package)
+                with npm() as words:
+                    _fill(fresh, words, on_package)
                 shutil.rmtree(self.home, ignore_errors=True)
                 fresh.rename(self.home)
             finally:
@@ -98,16 +99,6 @@ def _fingerprint() -> str:
     return digest.hexdigest()[:8]
 
 
-def _find_npm() -> str:
-    machine = f"{platform.system()} {platform.machine()}"
-    if machine != "Linux x86_64":
-        raise MissingTool(f"VS Code for the browser is packaged for Linux x86_64, not {machine}")
-    npm = shutil.which("npm")
-    if npm is None:
-        raise MissingTool("VS Code for the browser needs npm, of Node 20 or newer (nodejs.org)")
-    return npm
-
-
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
     with lock.open("w") as file:
@@ -115,7 +106,7 @@ def _alone(lock: Path) -> Iterator[None]:
         yield
 
 
-def _fill(home: Path, npm: str, on_package: OnPackage) -> None:
+def _fill(home: Path, npm: Sequence[str], on_package: OnPackage) -> None:
     home.mkdir()
     shutil.copy(_LOCKS / "server.package.json", home / "package.json")
     counter = _Counter(sum(_packages(_LOCKS / lock) for lock in _STAGES), on_package)
@@ -153,11 +144,11 @@ class _Counter:
         self._tell(self._total, self._total)
 
 
-def _npm_ci(npm: str, directory: Path, counter: _Counter) -> None:
+def _npm_ci(npm: Sequence[str], directory: Path, counter: _Counter) -> None:
     flags = ("--omit=dev", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund")
     last_words: deque[str] = deque(maxlen=_LAST_WORDS)
     with subprocess.Popen(
-        [npm, "ci", *flags, "--loglevel=http"],
+        [*npm, "ci", *flags, "--loglevel=http"],
         cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -30,7 +30,10 @@ _START: Final = 60.0
 """Seconds it has to listen; a busy machine needs a few."""
 _STOP: Final = 3.0
 """Seconds it has to leave by itself."""
-_LISTENING: Final = r"HTTP server listening on (http://127\.0\.0\.1:\d+)"
+_GRACE: Final = 900
+"""Seconds for which the part that acts waits for a browser that went without a word. Its own
+choice are three hours, in which a window that is gone for good holds 200 MB."""
+_LISTENING: Final = r"HTTP server listening on (http://127\.0\.0\.1:\d+|/\S+)"
 _FAMILIES: Final = ("VSCODE_", "ELECTRON_", "CODE_SERVER_")
 _NAMES: Final = frozenset({"NODE_OPTIONS", "PASSWORD", "HASHED_PASSWORD", "PORT"})
 """Variables that would make it take itself for a part of another VS Code, or change its flags."""
@@ -43,8 +46,17 @@ class VSCodeSettings:
     data: Path
     """Its own directory: settings, extensions, and what makes a browser that knows it find it
     again. Kept between starts; one server at a time."""
-    extension: Path
-    """Our extension, packed (`.vsix`)."""
+    extension: Path | None = None
+    """Our extension, packed (`.vsix`), to be put among those of `data`."""
+    shared_extensions: Path | None = None
+    """A directory of extensions that are there for everybody, in place of VS Code's own ones."""
+    socket: Path | None = None
+    """Listen here, for whoever may connect; who that is was asked by others. None: on loopback,
+    and the address holds a key."""
+    folder: Path | None = None
+    """Opened by those who name none."""
+    idle_timeout: int = 0
+    """Seconds without a browser after which it ends by itself; more than 60. 0: never."""
     hub: str = ""
     """Address of the hub its windows connect to by themselves; empty: none."""
     token: str = field(default="", repr=False)
@@ -58,8 +70,9 @@ class VSCodeSettings:
 class VSCodeServer(Closable):
     """Serves from `start` until `aclose`; if we are killed, its keeper ends it and what it ran.
 
-    It listens on loopback and lets in who comes with the address it gives. A window's part that
-    acts starts when a browser opens it, and ends when the browser leaves.
+    It listens on loopback and lets in who comes with the address it gives, or on a socket for
+    whoever may connect to it. A window's part that acts starts when a browser opens it, and ends
+    when the browser leaves.
     """
 
     def __init__(self, installation: Installation, settings: VSCodeSettings) -> None:
@@ -77,7 +90,8 @@ class VSCodeServer(Closable):
         await asyncio.to_thread(self._installation.ensure_complete)
         run = await asyncio.to_thread(self._prepare)
         self._keeper = Keeper(directory=run)
-        await self._install_extension()
+        if self._settings.extension is not None:
+            await self._install_extension(self._settings.extension)
         self._program = await self._spawn(*await asyncio.to_thread(self._flags))
         try:
             async with asyncio.timeout(_START):
@@ -85,9 +99,26 @@ class VSCodeServer(Closable):
         except (TimeoutError, EOFError):
             words = self._program.last_words()
             raise SandboxStartFailed(f"VS Code did not start: {words}") from None
-        await asyncio.to_thread(self._remember_port)
-        self._door = Door(self.url, cookie=self._cookie, value=self._session_key)
-        await self._door.start()
+        if self._settings.socket is None:
+            await asyncio.to_thread(self._remember_port)
+            self._door = Door(self.url, cookie=self._cookie, value=self._session_key)
+            await self._door.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._program is not None
+        return self._program.pid
+
+    @property
+    def keeper_pid(self) -> int:
+        """Of the process that all it started is below."""
+        assert self._keeper is not None
+        return self._keeper.pid
+
+    async def ended(self) -> None:
+        """Return once it has ended, by itself or not."""
+        assert self._program is not None
+        await asyncio.shield(self._program.ended)
 
     def address(self, folder: Path) -> str:
         """What to open in a browser for a window on the folder. It is a secret: a key is in it."""
@@ -124,6 +155,8 @@ class VSCodeServer(Closable):
         self._session_key = _kept_secret(data / "session-key")
         self._run = Path(tempfile.mkdtemp(prefix="bascule-vscode-"))
         config = f"auth: password\nhashed-password: {self._session_key}\n"
+        if self._settings.socket is not None:
+            config = "auth: none\n"
         _write_secret(data / "config.yaml", config)
         write_preferences(data, user=self._settings.user, machine=self._connection(self._run))
         return self._run
@@ -148,12 +181,12 @@ class VSCodeServer(Closable):
         """A cookie is for all ports of a host, so each server needs a name of its own."""
         return hashlib.sha256(str(self._settings.data).encode()).hexdigest()[:8]
 
-    async def _install_extension(self) -> None:
+    async def _install_extension(self, extension: Path) -> None:
         stamp = self._settings.data / "extensions/.bascule"
-        fingerprint = await asyncio.to_thread(_fingerprint, self._settings.extension)
+        fingerprint = await asyncio.to_thread(_fingerprint, extension)
         if await asyncio.to_thread(_text_of, stamp) == fingerprint:
             return
-        program = await self._spawn("--install-extension", str(self._settings.extension), "--force")
+        program = await self._spawn("--install-extension", str(extension), "--force")
         status = await program.ended
         words = program.last_words()
         await program.aclose()
@@ -162,11 +195,19 @@ class VSCodeServer(Closable):
         await asyncio.to_thread(stamp.write_text, fingerprint)
 
     def _flags(self) -> tuple[str, ...]:
-        return (
-            f"--bind-addr=127.0.0.1:{_free_again(_text_of(self._settings.data / 'port'))}",
-            f"--cookie-suffix={self._suffix}",
-            "--disable-proxy",
-        )
+        told = self._settings
+        flags = ["--disable-proxy"]
+        if told.socket is not None:
+            flags += [f"--socket={told.socket}", "--socket-mode=660"]
+            flags.append(f"--reconnection-grace-time={_GRACE}")
+        else:
+            port = _free_again(_text_of(told.data / "port"))
+            flags += [f"--bind-addr=127.0.0.1:{port}", f"--cookie-suffix={self._suffix}"]
+        if told.idle_timeout:
+            flags.append(f"--idle-timeout-seconds={told.idle_timeout}")
+        if told.folder is not None:
+            flags += ["--ignore-last-opened", str(told.folder)]
+        return tuple(flags)
 
     # Running ------------------------------------------------------------------------------
 
@@ -174,10 +215,12 @@ class VSCodeServer(Closable):
         assert self._keeper is not None
         data = self._settings.data
         program = Program(self._keeper)
+        shared = self._settings.shared_extensions
         argv = (
             *self._installation.command,
             f"--user-data-dir={data}",
             f"--extensions-dir={data / 'extensions'}",
+            *((f"--builtin-extensions-dir={shared}",) if shared else ()),
             f"--config={data / 'config.yaml'}",
             "--disable-telemetry",
             "--disable-update-check",
@@ -211,6 +254,8 @@ class VSCodeServer(Closable):
         (self._settings.data / "port").write_text(self.url.rpartition(":")[2])
 
     def _release(self) -> None:
+        if self._settings.socket is not None and self.url:
+            self._settings.socket.unlink(missing_ok=True)
         if self._run is not None:
             shutil.rmtree(self._run, ignore_errors=True)
         if self._lock >= 0:

@@ -1,0 +1,157 @@
+"""A window of VS Code that nobody looks at.
+
+The part of VS Code that acts lives only as long as a browser shows it. So for a session whose
+actions are done in its window there is one: a headless Chromium with a single tab.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import SandboxStartFailed
+from bascule.sandbox.shell.keeper import Keeper
+from bascule.sandbox.vscode.program import Program
+
+from .tunnel import Forwarder, Loopback, to_unix
+
+logger = logging.getLogger(__name__)
+
+_FLAGS: Final = (
+    "--headless=new",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-extensions",
+    "--disable-sync",
+    # A tab in the background would be slowed down, and so would what waits for it.
+    "--disable-background-timer-throttling",
+    "--disable-renderer-backgrounding",
+    "--disable-backgrounding-occluded-windows",
+    "--password-store=basic",
+    "--disk-cache-size=67108864",
+    "--no-sandbox",  # it shows our own server's page, in a place that is confined already
+)
+_SILENCE: Final = 30.0
+"""Seconds without a connection after which a tab is taken for dead: a live one always has some."""
+_PAUSES: Final = (1.0, 5.0, 30.0, 120.0)
+"""Seconds before it is started again, after how many failures; the last one for all that follow."""
+_LASTED: Final = 120.0
+"""Seconds after which one that ended was no failure to start."""
+
+
+class Tab(Closable):
+    """Shows `folder` in the VS Code behind `vscode`, from `start` until `aclose`.
+
+    A browser that ended, or whose tab has lost VS Code, is followed by another.
+    """
+
+    def __init__(
+        self,
+        chromium: str,
+        *,
+        loopback: Loopback,
+        vscode: Path,
+        folder: Path,
+        directory: Path,
+        environment: Mapping[str, str],
+    ) -> None:
+        """`loopback`: where the browser finds VS Code, since it knows no unix sockets;
+        `directory`: the browser's own, by which the window is the same one after a restart."""
+        self._chromium = chromium
+        self._loopback = loopback
+        self._vscode = vscode
+        self._folder = folder
+        self._directory = directory
+        self._environment = environment
+        self._keeper = Keeper()
+        self._forwarder: Forwarder | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._silent: asyncio.TimerHandle | None = None
+        self._dead = asyncio.Event()
+
+    async def start(self, hide: Callable[[int], Callable[[], None]]) -> None:
+        """`hide` is told what the browser is below, and returns what to call when it has ended."""
+        listening = await asyncio.to_thread(self._loopback.listen)
+        self._forwarder = Forwarder(listening, to_unix(self._vscode), on_count=self._count)
+        await self._forwarder.start()
+        self._running = asyncio.get_running_loop().create_task(self._run(hide))
+
+    async def aclose(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+        self._forget_silence()
+        if self._forwarder is not None:
+            await self._forwarder.aclose()
+        await self._keeper.aclose()
+
+    async def _run(self, hide: Callable[[int], Callable[[], None]]) -> None:
+        loop = asyncio.get_running_loop()
+        failures = 0
+        while True:
+            began = loop.time()
+            try:
+                await self._show_once(hide)
+            except SandboxStartFailed as error:
+                logger.warning("the headless window does not start: %s", error.message)
+            failures = 0 if loop.time() - began > _LASTED else failures
+            # Not an event: to spare a machine on which it fails again and again.
+            await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
+            failures += 1
+
+    async def _show_once(self, hide: Callable[[int], Callable[[], None]]) -> None:
+        """One browser, from its start until it has ended or is of no more use."""
+        await asyncio.to_thread(_unlocked, self._directory)
+        self._dead.clear()
+        query = urlencode({"folder": str(self._folder)}, safe="/")
+        program = Program(self._keeper)
+        argv = (
+            self._chromium,
+            *_FLAGS,
+            f"--user-data-dir={self._directory}",
+            f"http://127.0.0.1:{self._loopback.port}/?{query}",
+        )
+        env = {**self._environment, "HOME": str(self._directory)}
+        try:
+            await program.start(argv, env=env, cwd=self._directory)
+            self._count(0)
+            show = hide(self._keeper.pid)
+            try:
+                dead = asyncio.ensure_future(self._dead.wait())
+                either: set[asyncio.Future[Any]] = {program.ended, dead}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                dead.cancel()
+                logger.warning("the headless window is gone; another will be opened")
+                logger.debug("its browser said: %s", program.last_words())
+            finally:
+                show()
+        finally:
+            await program.aclose()
+
+    def _count(self, connections: int) -> None:
+        self._forget_silence()
+        if not connections:
+            loop = asyncio.get_running_loop()
+            self._silent = loop.call_later(_SILENCE, self._dead.set)
+
+    def _forget_silence(self) -> None:
+        if self._silent is not None:
+            self._silent.cancel()
+            self._silent = None
+
+
+def _unlocked(directory: Path) -> None:
+    """The directory, without the mark of a browser that was killed: in another PID namespace its
+    number may be somebody else's, and Chromium would wait for them."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for mark in directory.glob("Singleton*"):
+        mark.unlink()

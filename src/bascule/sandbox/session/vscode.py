@@ -1,0 +1,214 @@
+"""The VS Code of a session: started when somebody wants it, ended when nobody does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import shutil
+import sys
+import uuid
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import NotSupported
+from bascule.sandbox.browser.settings import CHROMIUMS
+from bascule.sandbox.vscode.installation import Installation
+from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
+
+from .bulletin import Bulletin
+from .launch import Launch
+from .processes import Processes
+from .tab import Tab
+from .tunnel import Forwarder, Loopback, to_unix
+
+SOCKET: Final = "vscode.sock"
+IDLE: Final = 1800
+"""Seconds."""
+_USER: Final[Mapping[str, Any]] = {
+    # Whoever is let into a session may run anything in it: there is nobody to ask, nothing to keep.
+    "security.workspace.trust.enabled": False,
+    # What somebody has not saved is kept when VS Code or the session ends, and shown again.
+    "files.hotExit": "onExitAndWindowClose",
+}
+_MACHINE: Final[Mapping[str, Any]] = {
+    # The session is the agent's place. It does the same here as by the sandbox's own server.
+    "bascule.consent": {"*": "allow"},
+}
+
+
+class SessionVSCode(Closable):
+    """At most one at a time. It ends by itself when no browser has shown it for a while."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        *,
+        environment: Mapping[str, str],
+        keystrokes: Path,
+        doors: tuple[Loopback, Loopback],
+        processes: Processes,
+        bulletin: Bulletin,
+    ) -> None:
+        """`keystrokes`: the file its windows touch when somebody types. `doors`: ports by which a
+        window finds its hub, and the headless browser this VS Code."""
+        self._launch = launch
+        self._environment = environment
+        self._keystrokes = keystrokes
+        self._processes = processes
+        self._to_hub, self._to_vscode = doors
+        self._bulletin = bulletin
+        self._socket = Path(launch.run_dir, SOCKET)
+        self._turn = asyncio.Lock()
+        self._server: VSCodeServer | None = None
+        self._tab: Tab | None = None
+        self._held = AsyncExitStack()
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._server is not None
+
+    async def start(self, *, token: str, window: bool, idle_timeout: int = IDLE) -> dict[str, Any]:
+        """Start what is not running. `window`: have one that nobody has to look at.
+
+        Raises `NotSupported` where there is no VS Code, or for `window` no Chromium,
+        `SandboxStartFailed` when it does not start.
+        """
+        async with self._turn:
+            if self._server is None:
+                await self._open(token, idle_timeout)
+            if window and self._tab is None:
+                await self._open_tab()
+            return await self.standing()
+
+    async def stop(self) -> None:
+        """End it. Unsaved text is kept and shown by the next one."""
+        async with self._turn:
+            await self._close()
+
+    async def standing(self) -> dict[str, Any]:
+        server = self._server
+        return {
+            "running": server is not None,
+            "socket": SOCKET,
+            "pid": None if server is None else server.pid,
+            "last_activity": await asyncio.to_thread(self._last_activity),
+            "clients": await asyncio.to_thread(_connections, self._socket) if server else 0,
+            "window": self._tab is not None,
+            "folder": self._launch.working_dir,
+        }
+
+    def _last_activity(self) -> float | None:
+        """When a browser was last there (to the minute), or somebody typed."""
+        home = self._environment["HOME"]
+        data = self._environment.get("XDG_DATA_HOME") or f"{home}/.local/share"
+        beat = Path(data, "code-server/heartbeat")
+        files = [file for file in (beat, self._keystrokes) if file.exists()]
+        return max((file.stat().st_mtime for file in files), default=None)
+
+    async def aclose(self) -> None:
+        await self.stop()
+
+    async def _open(self, token: str, idle_timeout: int) -> None:
+        if not self._launch.vscode:
+            raise NotSupported("This session has no VS Code: none is installed where it runs")
+        async with AsyncExitStack() as held:
+            hub = await self._forward_hub(held) if token and self._launch.hub_socket else ""
+            identity = await asyncio.to_thread(_identity, Path(self._launch.state_dir))
+            settings = self._settings(hub, token, idle_timeout, identity)
+            server = VSCodeServer(Installation(Path(self._launch.vscode)), settings)
+            await held.enter_async_context(server)
+            held.callback(self._processes.hide(server.keeper_pid, below=self._launch.vscode))
+            self._held = held.pop_all()
+        self._server = server
+        self._watching = asyncio.get_running_loop().create_task(self._watch(server))
+        self._bulletin.tell("vscode.started", pid=server.pid)
+
+    def _settings(self, hub: str, token: str, idle_timeout: int, identity: Path) -> VSCodeSettings:
+        extensions = self._launch.vscode_extensions
+        return VSCodeSettings(
+            data=Path(self._launch.state_dir, "vscode"),
+            shared_extensions=Path(extensions) if extensions else None,
+            socket=self._socket,
+            folder=Path(self._launch.working_dir),
+            idle_timeout=idle_timeout,
+            hub=hub,
+            token=token,
+            user=_USER,
+            machine={
+                **_MACHINE,
+                "bascule.identityFile": str(identity),
+                "bascule.python": sys.executable,
+                "bascule.keystrokeFile": str(self._keystrokes),
+            },
+            environment=self._environment,
+        )
+
+    async def _forward_hub(self, held: AsyncExitStack) -> str:
+        """The hub's address for the window: a loopback port that leads to the session's socket."""
+        listening = await asyncio.to_thread(self._to_hub.listen)
+        forwarder = Forwarder(listening, to_unix(Path(self._launch.hub_socket)))
+        await held.enter_async_context(forwarder)
+        await forwarder.start()
+        return f"http://127.0.0.1:{self._to_hub.port}"
+
+    async def _open_tab(self) -> None:
+        chromium = await asyncio.to_thread(_find_chromium, self._environment.get("PATH", ""))
+        if chromium is None:
+            raise NotSupported("A window that nobody looks at needs Chromium; there is none here")
+        tab = Tab(
+            chromium,
+            loopback=self._to_vscode,
+            vscode=self._socket,
+            folder=Path(self._launch.working_dir),
+            directory=Path(self._launch.state_dir, "window"),
+            environment=self._environment,
+        )
+        self._held.push_async_callback(tab.aclose)
+        self._tab = tab
+        await tab.start(self._processes.hide)
+
+    async def _watch(self, server: VSCodeServer) -> None:
+        """That it ended by itself: nobody used it, or it crashed."""
+        await server.ended()
+        async with self._turn:
+            self._watching = None
+            if self._server is server:
+                await self._close()
+
+    async def _close(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+            self._watching = None
+        server, self._server, self._tab = self._server, None, None
+        await self._held.aclose()
+        if server is not None:
+            self._bulletin.tell("vscode.stopped")
+
+
+def _identity(state_dir: Path) -> Path:
+    """The file that says who the session's window is: one, whoever's browser shows it."""
+    file = state_dir / "window.json"
+    if not file.exists():
+        told = {"window_id": str(uuid.uuid4()), "window_key": secrets.token_urlsafe(32)}
+        fresh = file.with_suffix(".new")
+        fresh.touch(mode=0o600)
+        fresh.write_text(json.dumps(told))
+        fresh.replace(file)
+    return file
+
+
+def _find_chromium(path: str) -> str | None:
+    return next(filter(None, (shutil.which(name, path=path) for name in CHROMIUMS)), None)
+
+
+def _connections(path: Path) -> int:
+    """How many browsers' connections there are, by the kernel's table of unix sockets."""
+    own = str(path).encode()
+    lines = (line.split() for line in Path("/proc/net/unix").read_bytes().splitlines()[1:])
+    return sum(1 for words in lines if len(words) == 8 and words[7] == own and words[5] == b"03")

@@ -1,0 +1,61 @@
+"""Extensions that all VS Codes of a machine have in common: read by many, written by nobody.
+
+VS Code reads its own extensions from one directory, and what people install from another. Ours goes
+among its own: so it needs no installing per session, is in memory once, and cannot be removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path, PurePosixPath
+from typing import Final
+from zipfile import BadZipFile, ZipFile
+
+from bascule.core.errors import MissingTool
+
+from .installation import Installation
+
+_OWN: Final = PurePosixPath("node_modules/code-server/lib/vscode/extensions")
+_NAME: Final = "bascule-vscode"
+_PREFIX: Final = "extension/"
+
+
+def shared_extensions(installation: Installation, extension: Path) -> Path:
+    """The directory with VS Code's own extensions and our packed one, made when it is not there.
+
+    It lies in the installation and leads to the rest of it by relative links, so the two can be
+    shown together at any other place. Blocks. Raises `MissingTool`.
+    """
+    installation.ensure_complete()
+    fingerprint = hashlib.sha256(extension.read_bytes()).hexdigest()[:12]
+    place = installation.home / f"extensions-{fingerprint}"
+    if place.is_dir():
+        return place
+    fresh = Path(tempfile.mkdtemp(prefix="extensions-", suffix=".partial", dir=installation.home))
+    try:
+        for each in (installation.home / _OWN).iterdir():
+            (fresh / each.name).symlink_to(PurePosixPath("..") / _OWN / each.name)
+        _unpack(extension, fresh / _NAME)
+        fresh.chmod(0o755)
+        fresh.rename(place)
+    except OSError:
+        if not place.is_dir():  # somebody else was quicker
+            raise
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return place
+
+
+def _unpack(extension: Path, destination: Path) -> None:
+    """Our own package, made by our own build."""
+    try:
+        with ZipFile(extension) as package:
+            for name in package.namelist():
+                if name.startswith(_PREFIX) and not name.endswith("/"):
+                    file = destination / name.removeprefix(_PREFIX)
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_bytes(package.read(name))
+    except BadZipFile as error:
+        raise MissingTool(f"{extension} is no packed extension: {error}") from error
