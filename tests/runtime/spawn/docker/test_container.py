@@ -92,11 +92,18 @@ def test_only_open_egress_has_a_network(mode: str, network: str) -> None:
 
 
 def test_the_plan_has_the_last_word_on_the_environment_and_home_is_ours() -> None:
-    launch = BLUEPRINT.launch({"PATH": "/image", "HOME": "/root", "NODE": "24"})
+    launch = BLUEPRINT.launch({"Config": {"Env": ["PATH=/image", "HOME=/root", "NODE=24"]}})
     assert launch.environment["PATH"] == "/mine"
     assert launch.environment["NODE"] == "24"
     assert launch.environment["HOME"] == "/home/bascule"
     assert launch.key == "a-key"
+
+
+def test_an_image_says_by_labels_where_its_vs_code_is() -> None:
+    labels = {"org.bascule.vscode": "/v", "org.bascule.vscode-extensions": "/e"}
+    launch = BLUEPRINT.launch({"Config": {"Labels": labels}})
+    assert (launch.vscode, launch.vscode_extensions) == ("/v", "/e")
+    assert BLUEPRINT.launch({"Config": {"Labels": None}}).vscode == ""
 
 
 def test_the_number_it_runs_as_has_a_name() -> None:

@@ -125,6 +125,8 @@ def a_project(path: Path, step: str) -> Path:
     (path / "src/package/__pycache__/module.pyc").write_bytes(b"compiled")
     for name in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE", "src/package/m.py"):
         (path / name).write_text(name)
+    (path / "extension/dist").mkdir(parents=True)
+    (path / "extension/dist/bascule.vsix").write_bytes(b"packed")
     (path / "images/Dockerfile").write_text(f"ARG BASE\nFROM ${{BASE}} AS full\n{step}\n")
     return path
 
@@ -158,6 +160,14 @@ def test_certificates_that_were_given_are_in_the_context(tmp_path: Path) -> None
 def test_a_directory_that_is_no_clone_cannot_be_built(tmp_path: Path) -> None:
     with pytest.raises(MissingTool, match="a clone of the project"):
         Build(project=tmp_path).context()
+
+
+def test_the_extension_has_to_be_built_before_what_holds_it(tmp_path: Path) -> None:
+    project = a_project(tmp_path / "project", "RUN true")
+    (project / "extension/dist/bascule.vsix").unlink()
+    with pytest.raises(MissingTool, match="extension is not built"):
+        Build(project=project).context()
+    Build(project=project, target="sandbox").context().close()
 
 
 def test_what_is_asked_of_the_engine_names_target_and_arguments(tmp_path: Path) -> None:

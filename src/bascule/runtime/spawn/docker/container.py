@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from bascule.core.errors import InvalidRequest
 from bascule.core.sessions import Egress, RunningSandbox, SandboxPlan, SessionId
-from bascule.runtime.spawn.local.preparing import EGRESS_SOCKET, egress_dir
-from bascule.runtime.spawn.local.view import (
+from bascule.runtime.spawn.inside import (
     EGRESS_DIR,
     HOME,
     HUB_DIR,
@@ -21,8 +20,9 @@ from bascule.runtime.spawn.local.view import (
     RUN_DIR,
     STATE_DIR,
     USER,
-    View,
+    names,
 )
+from bascule.runtime.spawn.local.preparing import EGRESS_SOCKET, egress_dir
 from bascule.sandbox.session.launch import Launch
 
 from .settings import DockerSettings
@@ -32,6 +32,10 @@ SESSION: Final = "org.bascule.session"
 _RUN_DIR: Final = "org.bascule.run-dir"
 _UID: Final = "org.bascule.uid"
 _EGRESS: Final = "org.bascule.egress"
+
+_VSCODE: Final = "org.bascule.vscode"
+"""Of an image: where VS Code is in it."""
+_VSCODE_EXTENSIONS: Final = "org.bascule.vscode-extensions"
 
 _LOG: Final = {"max-size": "1m", "max-file": "2"}
 
@@ -91,8 +95,9 @@ class Blueprint:
             "HostConfig": self._host(),
         }
 
-    def launch(self, image_environment: Mapping[str, str]) -> Launch:
-        plan = self.plan
+    def launch(self, image: Mapping[str, Any]) -> Launch:
+        """`image` is what the engine says of the one it runs in."""
+        plan, labels = self.plan, labels_of(image)
         own = {"HOME": HOME, "USER": USER, "LOGNAME": USER, "SHELL": "/bin/bash"}
         default = {"PATH": PATH, "LANG": "C.UTF-8"}
         return Launch(
@@ -100,21 +105,22 @@ class Blueprint:
             working_dir=self.settings.workspace,
             run_dir=RUN_DIR,
             state_dir=STATE_DIR,
-            environment={**default, **image_environment, **own, **plan.environment},
+            environment={**default, **environment_of(image), **own, **plan.environment},
             shells=plan.shells,
             hub_socket=f"{HUB_DIR}/{plan.hub_socket.name}" if plan.hub_socket else "",
             egress_socket=f"{EGRESS_DIR}/{EGRESS_SOCKET}" if self._is_proxied else "",
+            session_id=plan.session_id,
+            vscode=labels.get(_VSCODE, ""),
+            vscode_extensions=labels.get(_VSCODE_EXTENSIONS, ""),
+            is_isolated=True,
         )
 
     def names(self) -> bytes:
         """A tar for `/etc` in which the number it runs as has a name."""
-        files = View(
-            workspace="", home="", run_dir="", state="", uid=self.inside.uid, gid=self.inside.gid
-        ).files()
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
-            for name in ("passwd", "group"):
-                content = files[f"/etc/{name}"].encode()
+            for name, text in names(self.inside.uid, self.inside.gid).items():
+                content = text.encode()
                 entry = tarfile.TarInfo(name)
                 entry.size, entry.mode = len(content), 0o644
                 tar.addfile(entry, io.BytesIO(content))
@@ -214,6 +220,10 @@ def environment_of(image: Mapping[str, Any]) -> dict[str, str]:
     """What an image gives to whatever runs in it."""
     given = (image.get("Config") or {}).get("Env") or ()
     return dict(each.split("=", 1) for each in given if "=" in each)
+
+
+def labels_of(image: Mapping[str, Any]) -> Mapping[str, str]:
+    return (image.get("Config") or {}).get("Labels") or {}
 
 
 def _bind(there: Path, seen: str, *, read_only: bool) -> dict[str, Any]:

@@ -25,6 +25,7 @@ Target = Literal["sandbox", "full"]
 _DOCKERFILE: Final = "images/Dockerfile"
 _PARTS: Final = (_DOCKERFILE, "images/certificates", "pyproject.toml", "constraints.txt")
 _SOURCES: Final = ("README.md", "LICENSE", "src")
+_EXTENSION: Final = "extension/dist/bascule.vsix"
 
 
 async def ensure_image(engine: Engine, name: str, on_stage: OnStage) -> Mapping[str, Any]:
@@ -105,12 +106,16 @@ class Build:
             raise MissingTool(
                 f"The image is built in a clone of the project; {self.project} is none"
             )
+        if self.target == "full" and not (self.project / _EXTENSION).is_file():
+            raise MissingTool("The extension is not built; in a clone, `make image` does it")
         packed = TemporaryFile()  # noqa: SIM115 - the caller's to close
         with tarfile.open(fileobj=packed, mode="w") as tar:
             for part in (*_PARTS, *_SOURCES):
                 tar.add(self.project / part, part, filter=_plain)
             for number, path in enumerate(self.certificates):
                 tar.add(path, f"images/certificates/given-{number}.crt", filter=_plain)
+            if self.target == "full":
+                tar.add(self.project / _EXTENSION, _EXTENSION, filter=_plain)
         packed.seek(0)
         return packed
 

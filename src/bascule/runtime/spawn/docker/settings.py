@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from bascule import __version__
+from bascule.runtime.spawn.inside import WORKSPACE
 
 IMAGE: Final = f"bascule/sandbox:{__version__}"
 """Ours, as `make image` names it."""
@@ -28,7 +29,7 @@ class DockerSettings:
     """For sessions that name none. One that the engine does not have is pulled."""
     command: tuple[str, ...] = ("/opt/bascule/bin/python", "-m", "bascule.sandbox.session")
     """The first process of every sandbox, as the image has it."""
-    workspace: str = "/workspace"
+    workspace: str = WORKSPACE
     """Where a session sees its workspace."""
     workspace_roots: tuple[Path, ...] = ()
     """A folder of the host can be a workspace if it is in one of these."""

@@ -8,27 +8,33 @@ import math
 import os
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiodocker
 
 from bascule.core.contracts import OnStage, Spawner
-from bascule.core.errors import BasculeError, NoSuchSandbox, SandboxStartFailed, SandboxUnreachable
+from bascule.core.errors import (
+    AccessDenied,
+    BasculeError,
+    NoSuchSandbox,
+    SandboxStartFailed,
+    SandboxUnreachable,
+)
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.runtime.spawn.answering import answering
 from bascule.runtime.spawn.local.egress.proxy import Resolve
 
-from .container import SCOPE, Blueprint, Found, container_name, environment_of
+from .container import SCOPE, Blueprint, Found, container_name
 from .engine import Engine, losses
 from .images import ensure_image
 from .network import Network
 from .proxies import Proxies
 from .settings import DockerSettings
-from .users import clear_sockets, prepare
+from .users import clear_sockets, prepare, remove_directory
 
 logger = logging.getLogger(__name__)
 
@@ -138,6 +144,12 @@ class DockerSpawner(Spawner):
         said = await asyncio.to_thread(_read, self._log_of(session_id))
         return "\n".join(said.splitlines()[-lines:])
 
+    async def remove(self, directory: Path) -> None:
+        if directory.parent != self.settings.sessions_dir:
+            raise AccessDenied(f"{directory} is no directory of a session in this hub's own")
+        async with self._turns[SessionId(directory.name)]:
+            await asyncio.to_thread(remove_directory, directory)
+
     # Starting -----------------------------------------------------------------------------
 
     async def _answers(self, plan: SandboxPlan, found: Found) -> bool:
@@ -163,7 +175,7 @@ class DockerSpawner(Spawner):
         say(f"looking for the image {blueprint.image}")
         image = await ensure_image(self._engine, blueprint.image, say)
         say("starting its container")
-        starting = asyncio.ensure_future(self._run(blueprint, environment_of(image)))
+        starting = asyncio.ensure_future(self._run(blueprint, image))
         try:
             container_id = await asyncio.shield(starting)
             say("waiting for its action server")
@@ -173,7 +185,7 @@ class DockerSpawner(Spawner):
             raise
         return RunningSandbox(session_id=plan.session_id, uid=owner.uid)
 
-    async def _run(self, blueprint: Blueprint, environment: dict[str, str]) -> str:
+    async def _run(self, blueprint: Blueprint, image: Mapping[str, Any]) -> str:
         """Not to be cancelled: the engine would go on, and nobody knew with what."""
         plan = blueprint.plan
         await self._proxies.open(plan.session_id, plan.egress)
@@ -186,7 +198,7 @@ class DockerSpawner(Spawner):
                 # Attached before it runs: should we end in between, so does its input.
                 async with made.attach(stdin=True) as stream:
                     await made.start()
-                    await stream.write_in(blueprint.launch(environment).to_json())
+                    await stream.write_in(blueprint.launch(image).to_json())
         return made.id
 
     async def _until_it_answers(self, plan: SandboxPlan, container_id: str) -> None:

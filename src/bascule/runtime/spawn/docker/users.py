@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from bascule.core.errors import AccessDenied, QuotaExceeded, SandboxStartFailed
+from bascule.core.errors import AccessDenied, NoSuchPath, QuotaExceeded, SandboxStartFailed
 from bascule.core.sessions import SandboxPlan
 from bascule.runtime.spawn.local import places
 from bascule.runtime.spawn.local.machine import hash_of
@@ -86,6 +86,19 @@ def _hand_over(settings: DockerSettings, plan: SandboxPlan, owner: Owner) -> Non
     group = os.getegid() if settings.socket_gid is None else settings.socket_gid
     os.chown(plan.run_dir, owner.uid, group, follow_symlinks=False)
     plan.run_dir.chmod(0o2770)
+
+
+def remove_directory(directory: Path) -> None:
+    """With all in it, also what its session closed to itself. Links are removed, not followed."""
+    try:
+        opened = places.open_beneath(directory.parent, directory)
+    except NoSuchPath:
+        return
+    try:
+        places.clear(opened)
+    finally:
+        os.close(opened)
+    directory.rmdir()
 
 
 def clear_sockets(run_dir: Path) -> None:
