@@ -2,7 +2,7 @@
 # ARGS goes on to the program behind run, test and bench: make test ARGS="-k shell".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup editor run test test-fast test-editor check check-extension fix bench clean
+.PHONY: help setup editor image run test test-fast test-docker test-editor check check-extension fix bench clean
 
 help: ## list these verbs
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -13,6 +13,9 @@ setup: ## make .venv and install what is needed; quick when nothing changed
 editor: ## install the VS Code for the browser that `make run` opens (800 MB, once)
 	@scripts/editor
 
+image: ## build the image that sandboxes of kind docker start from (2.8 GB)
+	@scripts/image $(ARGS)
+
 run: ## set up, then a sandbox with a prompt, and VS Code in the browser (bascule up)
 	@scripts/run $(ARGS)
 
@@ -20,7 +23,11 @@ test: ## set up, check, then all tests, the last of them in a real VS Code
 	@scripts/test $(ARGS)
 
 test-fast: ## set up, then the tests that finish while you look
-	@scripts/test -m "not slow and not editor" $(ARGS)
+	@scripts/test -m "not slow and not editor and not docker" $(ARGS)
+
+test-docker: ## set up, then the tests in containers, on a Docker engine of their own
+	@scripts/setup
+	@scripts/test-docker $(ARGS)
 
 test-editor: ## set up, then the tests in a real VS Code in a real browser
 	@scripts/setup

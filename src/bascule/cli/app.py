@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = {
     "token": "Show the hub's first token, or make others.",
     "install": "Fetch what is not part of this package: VS Code for the browser.",
     "editor": "Say where the VS Code is that `up` opens in a browser.",
+    "image": "Build the image that sandboxes in containers start from.",
     "schema": "Print the JSON Schema of every action and observation.",
     "doctor": "Check this machine and say what is missing and how to get it.",
 }

@@ -64,6 +64,8 @@ class HubFile(BaseModel):
     max_memory: Bytes | None = None
     spawners: Names = ()
     allow_unisolated: bool = False
+    docker_engine: Annotated[str, Field(pattern=r"^(unix://.+)?$")] = ""
+    docker_image: str = ""
     workspace_roots: Paths = ()
     start_timeout: Seconds = 120.0
     fill_timeout: Seconds = 1800.0
@@ -87,7 +89,10 @@ class HubFile(BaseModel):
 
     def settings(self, admin_token: str) -> HubSettings:
         values = self.model_dump(
-            exclude={"log_format", "state_dir", "run_dir", "spawners", "allow_unisolated"}
+            exclude={
+                *("log_format", "state_dir", "run_dir", "spawners", "allow_unisolated"),
+                *("docker_engine", "docker_image"),
+            }
         )
         return HubSettings(
             admin_token=admin_token, state_dir=self.state(), run_dir=self.run(), **values

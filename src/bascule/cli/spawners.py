@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -37,5 +38,20 @@ def _make(name: str, settings: HubFile) -> Spawner:
                 allow_unisolated=settings.allow_unisolated,
             )
             return LocalSpawner(given)
+        case "docker":
+            from bascule.runtime.spawn.docker import DockerSettings, DockerSpawner
+            from bascule.runtime.spawn.docker.settings import ENGINE, IMAGE
+
+            return DockerSpawner(
+                DockerSettings(
+                    sessions_dir=settings.state() / "sessions",
+                    run_dir=settings.run(),
+                    engine=settings.docker_engine or os.environ.get("DOCKER_HOST") or ENGINE,
+                    image=settings.docker_image or IMAGE,
+                    workspace_roots=settings.workspace_roots,
+                )
+            )
         case _:
-            raise InvalidSetting(f"spawners: there is no spawner {name!r}; there are: local, plain")
+            raise InvalidSetting(
+                f"spawners: there is no spawner {name!r}; there are: local, docker, plain"
+            )

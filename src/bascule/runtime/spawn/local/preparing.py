@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from bascule.core.errors import AccessDenied, InvalidRequest, MissingTool, QuotaExceeded
 from bascule.core.sessions import SandboxPlan, SessionId
+from bascule.runtime.spawn import inside
 from bascule.sandbox.session.launch import Launch
 
 from . import places, view
@@ -155,14 +156,14 @@ class Preparing:
         proxied = plan.egress.mode == "proxy"
         egress = egress_dir(self.settings.run_dir, plan.session_id)
         hub = plan.hub_socket
-        inside_hub = f"{view.HUB_DIR}/{hub.name}" if isolated and hub else str(hub or "")
+        inside_hub = f"{inside.HUB_DIR}/{hub.name}" if isolated and hub else str(hub or "")
         return Launch(
             key=plan.key,
-            working_dir=view.WORKSPACE
+            working_dir=inside.WORKSPACE
             if isolated
             else str(plan.folder or plan.directory / "workspace"),
-            run_dir=view.RUN_DIR if isolated else str(plan.run_dir),
-            state_dir=view.STATE_DIR if isolated else str(plan.directory / "state"),
+            run_dir=inside.RUN_DIR if isolated else str(plan.run_dir),
+            state_dir=inside.STATE_DIR if isolated else str(plan.directory / "state"),
             environment={
                 **self._environment(plan),
                 **plan.environment,
@@ -173,16 +174,16 @@ class Preparing:
             is_isolated=isolated,
             egress_socket=""
             if not proxied
-            else str(Path(view.EGRESS_DIR if isolated else egress, EGRESS_SOCKET)),
+            else str(Path(inside.EGRESS_DIR if isolated else egress, EGRESS_SOCKET)),
         )
 
     def _environment(self, plan: SandboxPlan) -> dict[str, str]:
-        home = view.HOME if self.machine.bubblewrap else str(plan.directory / "home")
+        home = inside.HOME if self.machine.bubblewrap else str(plan.directory / "home")
         return {
-            "PATH": view.PATH,
+            "PATH": inside.PATH,
             "HOME": home,
-            "USER": view.USER,
-            "LOGNAME": view.USER,
+            "USER": inside.USER,
+            "LOGNAME": inside.USER,
             "SHELL": "/bin/bash",
             "LANG": "C.UTF-8",
         }
@@ -223,7 +224,7 @@ class Preparing:
 
         read_only = {str(path): str(path) for path in self.readable}
         if plan.egress.mode == "proxy":
-            read_only[view.EGRESS_DIR] = str(egress_dir(self.settings.run_dir, plan.session_id))
+            read_only[inside.EGRESS_DIR] = str(egress_dir(self.settings.run_dir, plan.session_id))
         if plan.hub_socket is not None:
             read_only |= _hub_view(self.settings.run_dir, plan.hub_socket, plan.session_id)
         return view.View(
@@ -262,8 +263,8 @@ def _hub_view(run_dir: Path, hub_socket: Path, session_id: SessionId) -> dict[st
     if not hub_socket.is_relative_to(run_dir) or ".." in hub_socket.parts:
         raise AccessDenied(f"{hub_socket} is not in {run_dir}")
     if hub_socket.parent.name == session_id:
-        return {view.HUB_DIR: str(hub_socket.parent)}
-    return {f"{view.HUB_DIR}/{hub_socket.name}": str(hub_socket)}
+        return {inside.HUB_DIR: str(hub_socket.parent)}
+    return {f"{inside.HUB_DIR}/{hub_socket.name}": str(hub_socket)}
 
 
 def _in_memory(content: bytes) -> int:

@@ -1,7 +1,7 @@
 """What a sandbox sees of the machine: the arguments of bubblewrap. Rules only, nothing is run.
 
 A system it can read, its own directories, a private `/tmp`, and processes, network and interprocess
-communication of its own. Where a session's files are is the same for every kind of spawner.
+communication of its own. Where its files are, `spawn/inside.py` says.
 """
 
 from __future__ import annotations
@@ -13,15 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-WORKSPACE: Final = "/workspace"
-HOME: Final = "/home/bascule"
-RUN_DIR: Final = "/run/bascule"
-STATE_DIR: Final = "/var/lib/bascule"
-HUB_DIR: Final = "/run/hub"
-"""Where the directory with the hub's socket for this session appears."""
-EGRESS_DIR: Final = "/run/egress"
-USER: Final = "bascule"
-PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+from bascule.runtime.spawn.inside import HOME, RUN_DIR, STATE_DIR, WORKSPACE, names
 
 _TOP: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC: Final = (
@@ -76,18 +68,11 @@ class View:
     def files(self) -> Mapping[str, str]:
         """Small files of the sandbox's own, with what is in them."""
         given = {
-            "/etc/passwd": (
-                f"root:x:0:0:root:/root:/usr/sbin/nologin\n"
-                f"{USER}:x:{self.uid}:{self.gid}:{USER}:{HOME}:/bin/bash\n"
-                f"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-            ),
-            "/etc/group": f"root:x:0:\n{USER}:x:{self.gid}:\nnogroup:x:65534:\n",
+            **{f"/etc/{name}": text for name, text in names(self.uid, self.gid).items()},
             "/etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
             "/etc/hostname": "sandbox\n",
             "/etc/resolv.conf": f"nameserver {self.resolver}\n" if self.resolver else "",
         }
-        if self.uid == 0:
-            given["/etc/passwd"] = f"root:x:0:0:root:{HOME}:/bin/bash\n"
         if not self.own_network:
             del given["/etc/resolv.conf"]
         return given

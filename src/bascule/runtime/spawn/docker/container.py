@@ -1,0 +1,238 @@
+"""What is asked of the engine for one sandbox, and what the sandbox is told. Rules only, no I/O."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bascule.core.errors import InvalidRequest
+from bascule.core.sessions import Egress, RunningSandbox, SandboxPlan, SessionId
+from bascule.runtime.spawn.inside import (
+    EGRESS_DIR,
+    HOME,
+    HUB_DIR,
+    PATH,
+    RUN_DIR,
+    STATE_DIR,
+    USER,
+    names,
+)
+from bascule.runtime.spawn.local.preparing import EGRESS_SOCKET, egress_dir
+from bascule.sandbox.session.launch import Launch
+
+from .settings import DockerSettings
+
+SCOPE: Final = "org.bascule.scope"
+SESSION: Final = "org.bascule.session"
+_RUN_DIR: Final = "org.bascule.run-dir"
+_UID: Final = "org.bascule.uid"
+_EGRESS: Final = "org.bascule.egress"
+
+_VSCODE: Final = "org.bascule.vscode"
+"""Of an image: where VS Code is in it."""
+_VSCODE_EXTENSIONS: Final = "org.bascule.vscode-extensions"
+
+_LOG: Final = {"max-size": "1m", "max-file": "2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a session's files are on the host."""
+
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """A container that is still to be made."""
+
+    settings: DockerSettings
+    plan: SandboxPlan
+    owner: Owner
+    is_rootless: bool = False
+    """The engine is the user's own: root inside is that user outside."""
+
+    @property
+    def name(self) -> str:
+        return container_name(self.settings, self.plan.session_id)
+
+    @property
+    def image(self) -> str:
+        return self.plan.image or self.settings.image
+
+    @property
+    def workspace(self) -> Path:
+        return self.plan.folder or self.plan.directory / "workspace"
+
+    @property
+    def inside(self) -> Owner:
+        """As whom it runs, in the container's own count."""
+        return Owner(0, 0) if self.is_rootless else self.owner
+
+    def configuration(self) -> dict[str, Any]:
+        """For the engine's `containers/create`. Holds nothing secret: anybody who may ask the
+        engine can read it."""
+        first, *rest = self.settings.command
+        return {
+            "Image": self.image,
+            "Entrypoint": [first],
+            "Cmd": rest,
+            "User": f"{self.inside.uid}:{self.inside.gid}",
+            "WorkingDir": self.settings.workspace,
+            "Env": [f"HOME={HOME}", f"USER={USER}"],
+            "Hostname": "sandbox",
+            "Labels": self._labels(),
+            # The launch is written here once; the end of that connection is the end of the input.
+            "OpenStdin": True,
+            "StdinOnce": True,
+            "StopSignal": "SIGTERM",
+            "HostConfig": self._host(),
+        }
+
+    def launch(self, image: Mapping[str, Any]) -> Launch:
+        """`image` is what the engine says of the one it runs in."""
+        plan, labels = self.plan, labels_of(image)
+        own = {"HOME": HOME, "USER": USER, "LOGNAME": USER, "SHELL": "/bin/bash"}
+        default = {"PATH": PATH, "LANG": "C.UTF-8"}
+        return Launch(
+            key=plan.key,
+            working_dir=self.settings.workspace,
+            run_dir=RUN_DIR,
+            state_dir=STATE_DIR,
+            environment={**default, **environment_of(image), **own, **plan.environment},
+            shells=plan.shells,
+            hub_socket=f"{HUB_DIR}/{plan.hub_socket.name}" if plan.hub_socket else "",
+            egress_socket=f"{EGRESS_DIR}/{EGRESS_SOCKET}" if self._is_proxied else "",
+            session_id=plan.session_id,
+            vscode=labels.get(_VSCODE, ""),
+            vscode_extensions=labels.get(_VSCODE_EXTENSIONS, ""),
+            is_isolated=True,
+        )
+
+    def names(self) -> bytes:
+        """A tar for `/etc` in which the number it runs as has a name."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            for name, text in names(self.inside.uid, self.inside.gid).items():
+                content = text.encode()
+                entry = tarfile.TarInfo(name)
+                entry.size, entry.mode = len(content), 0o644
+                tar.addfile(entry, io.BytesIO(content))
+        return packed.getvalue()
+
+    @property
+    def _is_proxied(self) -> bool:
+        return self.plan.egress.mode == "proxy"
+
+    def _labels(self) -> dict[str, str]:
+        return {
+            SCOPE: self.settings.scope,
+            SESSION: self.plan.session_id,
+            _RUN_DIR: str(self.plan.run_dir),
+            _UID: str(self.owner.uid),
+            _EGRESS: json.dumps(asdict(self.plan.egress)),
+        }
+
+    def _host(self) -> dict[str, Any]:
+        limits = self.plan.limits
+        return {
+            "Mounts": list(self._mounts()),
+            "NetworkMode": self.settings.network if self.plan.egress.mode == "open" else "none",
+            "Init": True,  # somebody has to reap the orphans of a session's shells
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges"],
+            # Numbers mean the same on both sides, also where the engine shifts those of others.
+            "UsernsMode": "" if self.is_rootless else "host",
+            "Memory": limits.memory or 0,
+            "MemorySwap": limits.memory or 0,  # the sum of both: no swap
+            "NanoCpus": int((limits.cpus or 0) * 1e9),
+            "PidsLimit": limits.processes,
+            "ShmSize": self.settings.shared_memory,
+            "LogConfig": {"Type": "json-file", "Config": _LOG},
+            "RestartPolicy": {"Name": "no"},
+        }
+
+    def _mounts(self) -> Sequence[dict[str, Any]]:
+        plan, own = self.plan, self.plan.directory
+        writable = {
+            self.settings.workspace: self.workspace,
+            HOME: own / "home",
+            STATE_DIR: own / "state",
+            RUN_DIR: plan.run_dir,
+        }
+        readable: dict[str, Path] = {}
+        if self._is_proxied:
+            readable[EGRESS_DIR] = egress_dir(self.settings.run_dir, plan.session_id)
+        if plan.hub_socket is not None:
+            readable |= _hub_view(plan.hub_socket, plan.session_id)
+        return [_bind(there, seen, read_only=False) for seen, there in writable.items()] + [
+            _bind(there, seen, read_only=True) for seen, there in readable.items()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A container of ours, as its labels and state tell."""
+
+    id: str
+    session_id: SessionId
+    run_dir: Path
+    uid: int
+    egress: Egress
+    status: str
+    """One of `created running paused restarting removing exited dead`."""
+
+    @property
+    def is_running(self) -> bool:
+        return self.status in ("running", "paused", "restarting")
+
+    @property
+    def is_paused(self) -> bool:
+        return self.status == "paused"
+
+    def as_running(self) -> RunningSandbox:
+        return RunningSandbox(session_id=self.session_id, is_paused=self.is_paused, uid=self.uid)
+
+    @classmethod
+    def read(cls, id: str, labels: Mapping[str, str], status: str) -> Found:
+        return cls(
+            id=id,
+            session_id=SessionId(labels[SESSION]),
+            run_dir=Path(labels[_RUN_DIR]),
+            uid=int(labels[_UID]),
+            egress=Egress(**json.loads(labels[_EGRESS])),
+            status=status,
+        )
+
+
+def container_name(settings: DockerSettings, session_id: SessionId) -> str:
+    """The engine refuses a second one of the same name, whoever asks."""
+    return f"bascule-{settings.scope}-{session_id}"
+
+
+def environment_of(image: Mapping[str, Any]) -> dict[str, str]:
+    """What an image gives to whatever runs in it."""
+    given = (image.get("Config") or {}).get("Env") or ()
+    return dict(each.split("=", 1) for each in given if "=" in each)
+
+
+def labels_of(image: Mapping[str, Any]) -> Mapping[str, str]:
+    return (image.get("Config") or {}).get("Labels") or {}
+
+
+def _bind(there: Path, seen: str, *, read_only: bool) -> dict[str, Any]:
+    return {"Type": "bind", "Source": str(there), "Target": seen, "ReadOnly": read_only}
+
+
+def _hub_view(hub_socket: Path, session_id: SessionId) -> dict[str, Path]:
+    """The directory of the socket, in which the next hub will make a new one: a socket that is
+    shown by itself would stay the old one for ever."""
+    if hub_socket.parent.name != session_id:
+        raise InvalidRequest(f"{hub_socket} is not in a directory of this session's own")
+    return {HUB_DIR: hub_socket.parent}

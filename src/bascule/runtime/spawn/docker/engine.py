@@ -1,0 +1,156 @@
+"""The engine's API: aiodocker, what that has no method for, and its errors as ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any, Final
+
+import aiodocker
+import aiohttp
+from aiodocker.containers import DockerContainer
+from aiodocker.jsonstream import json_stream_stream
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import InvalidSetting, MissingTool, SandboxUnreachable
+from bascule.core.sessions import Usage
+
+from .container import Found
+
+_UNIX: Final = "unix://"
+_OLDEST: Final = (1, 41)
+"""Of the API: Docker 20.10."""
+
+
+class Engine(Closable):
+    """A Docker engine of this machine, asked by any number of tasks at once."""
+
+    def __init__(self, address: str) -> None:
+        if not address.startswith(_UNIX):
+            raise InvalidSetting(
+                f"The Docker engine has to be on this machine, at unix:///...; not {address!r}"
+            )
+        self.address = address
+        self.is_rootless = False
+        self._docker: aiodocker.Docker | None = None
+        self._connector: aiohttp.UnixConnector | None = None
+
+    @property
+    def docker(self) -> aiodocker.Docker:
+        if self._docker is None:
+            raise SandboxUnreachable("The spawner is not open")
+        return self._docker
+
+    async def open(self) -> None:
+        """Raises `MissingTool` when no engine answers that we can use."""
+        # As many connections as are asked for: one waits for the end of every sandbox.
+        self._connector = aiohttp.UnixConnector(self.address.removeprefix(_UNIX), limit=0)
+        self._docker = aiodocker.Docker(url="unix://localhost", connector=self._connector)
+        try:
+            info = await self.docker.system.info()
+            version = await self.docker.version()
+        except (aiodocker.DockerError, aiohttp.ClientError, OSError) as error:
+            await self.aclose()
+            raise MissingTool(
+                f"No Docker engine answers at {self.address}: {error}. Install one (Debian: "
+                "apt-get install docker.io), or let this user ask it (the group docker)"
+            ) from error
+        if tuple(map(int, version["ApiVersion"].split("."))) < _OLDEST:
+            await self.aclose()
+            raise MissingTool(f"Docker {version['Version']} is too old; 20.10 or newer is needed")
+        self.is_rootless = "name=rootless" in (info.get("SecurityOptions") or ())
+
+    async def aclose(self) -> None:
+        if self._docker is not None:
+            await self._docker.close()
+        if self._connector is not None:
+            await self._connector.close()
+        self._docker = self._connector = None
+
+    # Containers ---------------------------------------------------------------------------
+
+    def container(self, name: str) -> DockerContainer:
+        return self.docker.containers.container(name)
+
+    async def find(self, name: str) -> Found | None:
+        with losses():
+            try:
+                shown = await self.container(name).show()
+            except aiodocker.DockerError as error:
+                if error.status == 404:
+                    return None
+                raise
+        return Found.read(shown["Id"], shown["Config"]["Labels"], shown["State"]["Status"])
+
+    async def all(self, label: str) -> list[tuple[Found, float]]:
+        """Every container that has the label, `name=value`, and when each was made."""
+        with losses():
+            listed = await self.docker.containers.list(
+                all="true", filters=json.dumps({"label": [label]})
+            )
+        return [
+            (Found.read(each["Id"], each["Labels"], each["State"]), float(each["Created"]))
+            for each in listed
+        ]
+
+    async def usage(self, id: str) -> Usage:
+        # aiodocker's own waits a second for a rate of CPU that nobody here asks for.
+        with losses():
+            stats = await self.docker._query_json(
+                f"containers/{id}/stats", params={"stream": "0", "one-shot": "1"}
+            )
+        memory = stats.get("memory_stats", {})
+        details = memory.get("stats", {})
+        # Files that the kernel would drop at once are nobody's need: cgroup v1 and v2 in turn.
+        idle = details.get("total_inactive_file", details.get("inactive_file", 0))
+        return Usage(
+            cpu_seconds=stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9,
+            memory_bytes=max(0, memory.get("usage", 0) - idle),
+            processes=stats.get("pids_stats", {}).get("current", 0),
+        )
+
+    async def log(self, id: str, lines: int) -> str:
+        with losses():
+            said = await self.container(id).log(stdout=True, stderr=True, tail=lines)
+        return "".join(said)
+
+    # Images -------------------------------------------------------------------------------
+
+    async def image(self, name: str) -> Mapping[str, Any] | None:
+        with losses():
+            try:
+                return await self.docker.images.inspect(name)
+            except aiodocker.DockerError as error:
+                if error.status == 404:
+                    return None
+                raise
+
+    def pull(self, name: str) -> AsyncIterator[Mapping[str, Any]]:
+        """What the engine tells while it pulls."""
+        return self.docker.images.pull(name, stream=True)
+
+    async def build(
+        self, context: IO[bytes], asked: Mapping[str, str]
+    ) -> AsyncIterator[Mapping[str, Any]]:
+        """What the engine tells while it builds. aiodocker knows neither `target` nor
+        `networkmode`."""
+        async with self.docker._query(
+            "build",
+            "POST",
+            params=asked,
+            data=context,
+            headers={"content-type": "application/x-tar"},
+            timeout=aiohttp.ClientTimeout(),
+        ) as response:
+            async for told in json_stream_stream(response):
+                yield told
+
+
+@contextmanager
+def losses() -> Iterator[None]:
+    """Turns a lost connection to the engine into our error for it."""
+    try:
+        yield
+    except (aiohttp.ClientError, OSError) as error:
+        raise SandboxUnreachable(f"The Docker engine does not answer: {error}") from error

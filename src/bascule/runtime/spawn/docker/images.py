@@ -1,0 +1,141 @@
+"""Getting an image: from the engine's own store, from a registry, or from our Dockerfile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tarfile
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any, Final, Literal
+
+import aiodocker
+
+from bascule.core.contracts import OnStage
+from bascule.core.errors import MissingTool, SandboxStartFailed
+
+from .engine import Engine, losses
+from .settings import IMAGE
+
+Target = Literal["sandbox", "full"]
+
+_DOCKERFILE: Final = "images/Dockerfile"
+_PARTS: Final = (_DOCKERFILE, "images/certificates", "pyproject.toml", "constraints.txt")
+_SOURCES: Final = ("README.md", "LICENSE", "src")
+_EXTENSION: Final = "extension/dist/bascule.vsix"
+
+
+async def ensure_image(engine: Engine, name: str, on_stage: OnStage) -> Mapping[str, Any]:
+    """What the engine says of the image, which is pulled if it is not there."""
+    image = await engine.image(name)
+    if image is None:
+        on_stage(f"pulling the image {name}")
+        await _pull(engine, name, on_stage)
+        image = await engine.image(name)
+    if image is None:
+        raise SandboxStartFailed(f"The image {name} was pulled, but the engine does not have it")
+    return image
+
+
+async def _pull(engine: Engine, name: str, on_stage: OnStage) -> None:
+    layers: dict[str, bool] = {}
+    try:
+        with losses():
+            async with aclosing(_generator(engine.pull(name))) as telling:
+                async for told in telling:
+                    before = sum(layers.values())
+                    _note(layers, told)
+                    if (done := sum(layers.values())) != before:
+                        on_stage(f"pulling the image {name}: {done} of {len(layers)} layers")
+    except aiodocker.DockerError as error:
+        way_out = "; `make image`, in a clone, builds it" if name == IMAGE else ""
+        raise SandboxStartFailed(
+            f"The image {name} cannot be pulled: {error.message}{way_out}"
+        ) from error
+
+
+def _note(layers: dict[str, bool], told: Mapping[str, Any]) -> None:
+    layer, status = told.get("id"), told.get("status", "")
+    if layer and status in ("Pulling fs layer", "Waiting", "Already exists", "Pull complete"):
+        layers[layer] = status in ("Already exists", "Pull complete")
+
+
+async def _generator(given: AsyncIterator[Any]) -> Any:
+    async for each in given:
+        yield each
+
+
+# Building ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """How our Dockerfile is to be built."""
+
+    project: Path
+    """A clone of ours."""
+    tag: str = IMAGE
+    target: Target = "full"
+    base: str = ""
+    """A Debian image to build on; empty: the Dockerfile's own."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    certificates: Iterable[Path] = ()
+    """Authorities that the network here needs, besides those in `images/certificates`."""
+    network: str = ""
+    """Of the engine's networks the one that steps of the build use; empty: its default."""
+
+    def asked(self) -> dict[str, str]:
+        arguments = {**self.arguments, **({"BASE": self.base} if self.base else {})}
+        asked = {
+            "t": self.tag,
+            "dockerfile": _DOCKERFILE,
+            "target": self.target,
+            "buildargs": json.dumps(arguments),
+            "rm": "1",
+            "forcerm": "1",
+        }
+        return {**asked, **({"networkmode": self.network} if self.network else {})}
+
+    def context(self) -> IO[bytes]:
+        """What the Dockerfile copies from, in a tar of its own. The same files give the same
+        layers, whenever and by whomever they were checked out."""
+        if not (self.project / _DOCKERFILE).is_file():
+            raise MissingTool(
+                f"The image is built in a clone of the project; {self.project} is none"
+            )
+        if self.target == "full" and not (self.project / _EXTENSION).is_file():
+            raise MissingTool("The extension is not built; in a clone, `make image` does it")
+        packed = TemporaryFile()  # noqa: SIM115 - the caller's to close
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            for part in (*_PARTS, *_SOURCES):
+                tar.add(self.project / part, part, filter=_plain)
+            for number, path in enumerate(self.certificates):
+                tar.add(path, f"images/certificates/given-{number}.crt", filter=_plain)
+            if self.target == "full":
+                tar.add(self.project / _EXTENSION, _EXTENSION, filter=_plain)
+        packed.seek(0)
+        return packed
+
+
+async def build_image(engine: Engine, build: Build, on_line: OnStage) -> None:
+    """Raises `SandboxStartFailed` with the step that failed; `on_line` gets what is printed."""
+    context = await asyncio.to_thread(build.context)
+    with context:
+        try:
+            async for told in engine.build(context, build.asked()):
+                if line := str(told.get("stream", "")).rstrip():
+                    on_line(line)
+        except aiodocker.DockerError as error:
+            raise SandboxStartFailed(f"The image could not be built: {error.message}") from error
+
+
+def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    if entry.name.endswith((".pyc", "__pycache__")):
+        return None
+    entry.uid = entry.gid = entry.mtime = 0
+    entry.uname = entry.gname = ""
+    entry.mode = 0o755 if entry.isdir() or entry.mode & 0o100 else 0o644
+    return entry

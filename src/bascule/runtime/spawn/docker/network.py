@@ -1,0 +1,55 @@
+"""The network of sessions that may reach out. None of them reaches another over it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import aiodocker
+
+from .container import SCOPE
+from .engine import Engine
+
+
+class Network:
+    """There while a session needs it, so that an engine we used is left as it was."""
+
+    def __init__(self, engine: Engine, name: str, scope: str) -> None:
+        self._engine = engine
+        self._name = name
+        self._scope = scope
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def held(self, *, needed: bool) -> AsyncIterator[None]:
+        """It is there, and stays while a container is made that joins it."""
+        if not needed:
+            yield
+            return
+        async with self._turn:
+            await self._ensure()
+            yield
+
+    async def drop(self) -> None:
+        """Unless another container is in it; then whoever removes the last one drops it."""
+        async with self._turn:
+            with suppress(aiodocker.DockerError):
+                network = await self._engine.docker.networks.get(self._name)
+                await network.delete()
+
+    async def _ensure(self) -> None:
+        try:
+            await self._engine.docker.networks.get(self._name)
+        except aiodocker.DockerError as error:
+            if error.status != 404:
+                raise
+            await self._engine.docker.networks.create(
+                {
+                    "Name": self._name,
+                    "Driver": "bridge",
+                    "CheckDuplicate": True,
+                    "Labels": {SCOPE: self._scope},
+                    "Options": {"com.docker.network.bridge.enable_icc": "false"},
+                }
+            )

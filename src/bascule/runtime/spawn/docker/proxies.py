@@ -1,0 +1,59 @@
+"""The egress proxies of the sessions of one spawner."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from bascule.core.contracts import Closable
+from bascule.core.sessions import Egress, SessionId
+from bascule.runtime.spawn.local.egress.proxy import EgressProxy, Resolve
+from bascule.runtime.spawn.local.egress.rules import Rules
+from bascule.runtime.spawn.local.preparing import EGRESS_SOCKET, egress_dir
+
+
+class Proxies(Closable):
+    """They run here, in the hub; while that is down, their sessions reach nothing."""
+
+    def __init__(self, run_dir: Path, resolve: Resolve | None) -> None:
+        self._run_dir = run_dir
+        self._resolve = resolve
+        self._open: dict[SessionId, EgressProxy] = {}
+
+    async def open(self, session_id: SessionId, egress: Egress) -> None:
+        """If the session has one that is not open yet."""
+        if egress.mode != "proxy" or session_id in self._open:
+            return
+        rules = Rules(egress.domains, own_addresses=await asyncio.to_thread(_own_addresses))
+        path = egress_dir(self._run_dir, session_id) / EGRESS_SOCKET
+        proxy = self._open[session_id] = EgressProxy(path, rules, self._resolve)
+        await proxy.open()
+
+    async def close(self, session_id: SessionId) -> None:
+        if (proxy := self._open.pop(session_id, None)) is not None:
+            await proxy.aclose()
+            with suppress(OSError):
+                await asyncio.to_thread(egress_dir(self._run_dir, session_id).rmdir)
+
+    async def keep(self, session_ids: Collection[SessionId]) -> None:
+        """Close all others."""
+        for session_id in set(self._open) - set(session_ids):
+            await self.close(session_id)
+
+    async def aclose(self) -> None:
+        """Their directories stay: sandboxes go on seeing them, and the sockets of the next hub."""
+        while self._open:
+            _, proxy = self._open.popitem()
+            await proxy.aclose()
+
+
+def _own_addresses() -> frozenset[str]:
+    """Of this machine, as others know it; the hub is at one of them."""
+    given = (each for several in psutil.net_if_addrs().values() for each in several)
+    families = (socket.AF_INET, socket.AF_INET6)
+    return frozenset(each.address.partition("%")[0] for each in given if each.family in families)

@@ -1,0 +1,309 @@
+"""Sandboxes as containers of a Docker engine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import aiodocker
+
+from bascule.core.contracts import OnStage, Spawner
+from bascule.core.errors import (
+    AccessDenied,
+    BasculeError,
+    NoSuchSandbox,
+    SandboxStartFailed,
+    SandboxUnreachable,
+)
+from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
+from bascule.runtime.spawn.answering import answering
+from bascule.runtime.spawn.local.egress.proxy import Resolve
+
+from .container import SCOPE, Blueprint, Found, container_name
+from .engine import Engine, losses
+from .images import ensure_image
+from .network import Network
+from .proxies import Proxies
+from .settings import DockerSettings
+from .users import clear_sockets, prepare, remove_directory
+
+logger = logging.getLogger(__name__)
+
+LOG: Final = "sandbox.log"
+"""In a session's directory: what its last sandbox said, once its container is gone."""
+
+_KEPT_LINES: Final = 1000
+_GONE: Final = (404, 409)
+"""Statuses of a removal that somebody else did, or is about to finish."""
+
+
+class DockerSpawner(Spawner):
+    """Starts each sandbox as a container that runs as the owner of its workspace.
+
+    A container is known by its name and labels, so whatever becomes of this process, `running`
+    and `stop` of another one find it. The launch, with the key in it, goes through the container's
+    standard input: neither the engine nor any file keeps it. A spawner that dies before it has
+    written it closes that input, by which the sandbox ends.
+    """
+
+    kind = "docker"
+
+    def __init__(self, settings: DockerSettings, *, resolve: Resolve | None = None) -> None:
+        """`resolve`: how egress proxies look up names."""
+        self.settings = settings
+        self._engine = Engine(settings.engine)
+        self._network = Network(self._engine, settings.network, settings.scope)
+        self._proxies = Proxies(settings.run_dir, resolve)
+        self._turns: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._undoing: set[asyncio.Future[None]] = set()
+
+    async def open(self) -> None:
+        await self._engine.open()
+        await asyncio.to_thread(_make_dirs, self.settings)
+        for found, _ in await self._all():
+            if found.is_running:
+                await self._proxies.open(found.session_id, found.egress)
+
+    async def aclose(self) -> None:
+        """Sandboxes go on; only starts that failed are undone to their end."""
+        await asyncio.gather(*self._undoing, return_exceptions=True)
+        await self._proxies.aclose()
+        await self._engine.aclose()
+
+    async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
+        say = on_stage or _say_nothing
+        async with self._turns[plan.session_id]:
+            try:
+                found = await self._find(plan.session_id)
+                if found is not None and await self._answers(plan, found):
+                    return replace(found.as_running(), is_paused=False)
+                if found is not None:
+                    await self._remove(found)
+                return await self._start_new(plan, say)
+            except aiodocker.DockerError as error:
+                raise SandboxStartFailed(f"The engine refused: {error.message}") from error
+
+    async def running(self) -> Sequence[RunningSandbox]:
+        """Removes on the way what a spawner that died has left: containers that were never
+        started, and those that ended long ago."""
+        everything = await self._all()
+        for found, made in everything:
+            if not found.is_running and time.time() - made > self.settings.kept_for:
+                async with self._turns[found.session_id]:
+                    await self._remove_if_over(found)
+        running = [found.as_running() for found, _ in everything if found.is_running]
+        await self._proxies.keep({each.session_id for each in running})
+        return running
+
+    async def pause(self, session_id: SessionId) -> None:
+        async with self._turns[session_id]:
+            found = await self._needed(session_id)
+            if not found.is_paused:
+                with losses():
+                    await self._engine.container(found.id).pause()
+
+    async def resume(self, session_id: SessionId) -> None:
+        async with self._turns[session_id]:
+            found = await self._needed(session_id)
+            if found.is_paused:
+                with losses():
+                    await self._engine.container(found.id).unpause()
+
+    async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
+        async with self._turns[session_id]:
+            found = await self._find(session_id)
+            if found is None:
+                return
+            if found.is_running:
+                await self._ask_to_end(found, grace)
+            await self._remove(found)
+
+    async def ended(self, session_id: SessionId) -> str:
+        found = await self._find(session_id)
+        if found is None or not found.is_running:
+            return "it is not running"
+        return await self._ended(found.id)
+
+    async def usage(self, session_id: SessionId) -> Usage:
+        found = await self._needed(session_id)
+        return await self._engine.usage(found.id)
+
+    async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
+        found = await self._find(session_id)
+        if found is not None:
+            return await self._engine.log(found.id, lines)
+        said = await asyncio.to_thread(_read, self._log_of(session_id))
+        return "\n".join(said.splitlines()[-lines:])
+
+    async def remove(self, directory: Path) -> None:
+        if directory.parent != self.settings.sessions_dir:
+            raise AccessDenied(f"{directory} is no directory of a session in this hub's own")
+        async with self._turns[SessionId(directory.name)]:
+            await asyncio.to_thread(remove_directory, directory)
+
+    # Starting -----------------------------------------------------------------------------
+
+    async def _answers(self, plan: SandboxPlan, found: Found) -> bool:
+        """False: it has ended. The engine may know that a moment later than everybody else."""
+        if found.is_paused:
+            with losses():
+                await self._engine.container(found.id).unpause()
+        try:
+            if found.is_running:
+                await self._until_it_answers(plan, found.id)
+                return True
+        except SandboxStartFailed:
+            now = await self._find(plan.session_id)
+            if now is not None and now.is_running:
+                raise
+        return False
+
+    async def _start_new(self, plan: SandboxPlan, say: OnStage) -> RunningSandbox:
+        say("preparing its directories")
+        taken = {found.uid for found, _ in await self._all() if found.is_running}
+        owner = await asyncio.to_thread(prepare, self.settings, plan, taken)
+        blueprint = Blueprint(self.settings, plan, owner, self._engine.is_rootless)
+        say(f"looking for the image {blueprint.image}")
+        image = await ensure_image(self._engine, blueprint.image, say)
+        say("starting its container")
+        starting = asyncio.ensure_future(self._run(blueprint, image))
+        try:
+            container_id = await asyncio.shield(starting)
+            say("waiting for its action server")
+            await self._until_it_answers(plan, container_id)
+        except BaseException:
+            await self._undo(plan, starting)
+            raise
+        return RunningSandbox(session_id=plan.session_id, uid=owner.uid)
+
+    async def _run(self, blueprint: Blueprint, image: Mapping[str, Any]) -> str:
+        """Not to be cancelled: the engine would go on, and nobody knew with what."""
+        plan = blueprint.plan
+        await self._proxies.open(plan.session_id, plan.egress)
+        with losses():
+            async with self._network.held(needed=plan.egress.mode == "open"):
+                made = await self._engine.docker.containers.create(
+                    blueprint.configuration(), name=blueprint.name
+                )
+                await made.put_archive("/etc", blueprint.names())  # type: ignore[no-untyped-call]
+                # Attached before it runs: should we end in between, so does its input.
+                async with made.attach(stdin=True) as stream:
+                    await made.start()
+                    await stream.write_in(blueprint.launch(image).to_json())
+        return made.id
+
+    async def _until_it_answers(self, plan: SandboxPlan, container_id: str) -> None:
+        ended = self._ended(container_id)
+        await answering(plan.run_dir, plan.key, ended=ended, within=self.settings.start_timeout)
+
+    async def _undo(self, plan: SandboxPlan, starting: Awaitable[str]) -> None:
+        undoing = asyncio.ensure_future(self._undo_start(plan, starting))
+        self._undoing.add(undoing)
+        undoing.add_done_callback(self._undoing.discard)
+        await asyncio.shield(undoing)
+
+    async def _undo_start(self, plan: SandboxPlan, starting: Awaitable[str]) -> None:
+        with suppress(aiodocker.DockerError, BasculeError):  # the start's own, told by the start
+            await starting
+        if (found := await self._find(plan.session_id)) is not None:
+            await self._remove(found)
+        else:
+            await self._proxies.close(plan.session_id)
+
+    # Finding ------------------------------------------------------------------------------
+
+    async def _all(self) -> list[tuple[Found, float]]:
+        return await self._engine.all(f"{SCOPE}={self.settings.scope}")
+
+    async def _find(self, session_id: SessionId) -> Found | None:
+        return await self._engine.find(container_name(self.settings, session_id))
+
+    async def _needed(self, session_id: SessionId) -> Found:
+        found = await self._find(session_id)
+        if found is None or not found.is_running:
+            raise NoSuchSandbox(f"No sandbox runs for the session {session_id}")
+        return found
+
+    async def _ended(self, container_id: str) -> str:
+        try:
+            with losses():
+                await self._engine.container(container_id).wait()
+                shown = await self._engine.container(container_id).show()
+            words = await self._engine.log(container_id, 20)
+        except aiodocker.DockerError:
+            return "its container was removed"
+        state = shown["State"]
+        how = [f"its process ended with exit status {state['ExitCode']}"]
+        if state.get("OOMKilled"):
+            how.append("it had used all of its memory")
+        how += [str(state.get("Error") or ""), words.rstrip()]
+        return "\n".join(filter(None, how))
+
+    # Ending -------------------------------------------------------------------------------
+
+    async def _ask_to_end(self, found: Found, grace: float) -> None:
+        """The engine lets a paused one go on once the signal waits for it."""
+        with losses(), suppress(aiodocker.DockerError):  # it ended, or is removed by force next
+            await self._engine.container(found.id).stop(t=math.ceil(grace))
+
+    async def _remove_if_over(self, found: Found) -> None:
+        now = await self._find(found.session_id)
+        if now is not None and now.id == found.id and not now.is_running:
+            await self._remove(now)
+
+    async def _remove(self, found: Found) -> None:
+        """By force, with all that was made for it; what it said last is kept."""
+        container = self._engine.container(found.id)
+        with suppress(aiodocker.DockerError):  # never started, or gone
+            said = await self._engine.log(found.id, _KEPT_LINES)
+            await asyncio.to_thread(_write, self._log_of(found.session_id), said)
+        try:
+            with losses():
+                await container.delete(force=True, v=True)
+        except aiodocker.DockerError as error:
+            if error.status not in _GONE:
+                raise SandboxUnreachable(
+                    f"The engine did not remove it: {error.message}"
+                ) from error
+            with losses(), suppress(aiodocker.DockerError):
+                await container.wait(condition="removed")
+        await asyncio.to_thread(clear_sockets, found.run_dir)
+        await self._proxies.close(found.session_id)
+        if found.egress.mode == "open":
+            await self._network.drop()
+
+    def _log_of(self, session_id: SessionId) -> Path:
+        return self.settings.sessions_dir / session_id / LOG
+
+
+def _say_nothing(_stage: str) -> None: ...
+
+
+def _make_dirs(settings: DockerSettings) -> None:
+    settings.sessions_dir.mkdir(parents=True, exist_ok=True)
+    settings.run_dir.mkdir(parents=True, exist_ok=True)
+
+
+def _write(log: Path, said: str) -> None:
+    if log.parent.is_dir():
+        descriptor = os.open(
+            log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write(said)
+
+
+def _read(log: Path) -> str:
+    try:
+        return log.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,106 @@
+"""As whom a sandbox runs, and its directories made theirs. All of it blocks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from bascule.core.errors import AccessDenied, NoSuchPath, QuotaExceeded, SandboxStartFailed
+from bascule.core.sessions import SandboxPlan
+from bascule.runtime.spawn.local import places
+from bascule.runtime.spawn.local.machine import hash_of
+
+from .container import Owner
+from .settings import DockerSettings
+
+
+def prepare(settings: DockerSettings, plan: SandboxPlan, taken: Collection[int]) -> Owner:
+    """Choose the user, make what is missing and hand it over. `taken`: UIDs that are in use."""
+    if plan.directory != settings.sessions_dir / plan.session_id:
+        raise AccessDenied(f"{plan.directory} is no directory of a session in this hub's own")
+    workspace = plan.folder or plan.directory / "workspace"
+    if plan.folder is None:
+        workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+    else:
+        _ensure_may_be_used(settings, plan.folder)
+    for each in (plan.directory / "home", plan.directory / "state", plan.run_dir):
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)
+    owner = _owner(settings, plan, workspace, taken)
+    _hand_over(settings, plan, owner)
+    return owner
+
+
+def _ensure_may_be_used(settings: DockerSettings, folder: Path) -> None:
+    try:
+        real = folder.resolve(strict=True)
+    except OSError as error:
+        raise SandboxStartFailed(f"{folder} cannot be a workspace: {error.strerror}") from error
+    if not real.is_dir():
+        raise SandboxStartFailed(f"{folder} is no directory of this machine")
+    if real != folder:
+        raise AccessDenied(f"{folder} leads to {real}; links are not followed")
+    if not any(real.is_relative_to(root) for root in settings.workspace_roots):
+        named = ", ".join(map(str, settings.workspace_roots)) or "none is set"
+        raise AccessDenied(f"{folder} is in none of the workspace_roots ({named})")
+
+
+def _owner(
+    settings: DockerSettings, plan: SandboxPlan, workspace: Path, taken: Collection[int]
+) -> Owner:
+    found = workspace.stat()
+    if os.geteuid() != 0:
+        if found.st_uid != os.geteuid():
+            raise AccessDenied(
+                f"{workspace} is another user's; a hub that is not root shares its own alone"
+            )
+        return Owner(os.geteuid(), os.getegid())
+    if plan.folder is not None:
+        if found.st_uid == 0 and not settings.allow_root:
+            raise AccessDenied(
+                f"{plan.folder} is root's, and a session is not root unless allow_root is set"
+            )
+        return Owner(found.st_uid, found.st_gid)
+    lent = range(settings.first_uid, settings.first_uid + settings.uid_count)
+    if found.st_uid in lent:
+        return Owner(found.st_uid, found.st_uid)  # from an earlier start
+    first = hash_of(plan.session_id) % settings.uid_count
+    for step in range(settings.uid_count):
+        uid = lent[(first + step) % settings.uid_count]
+        if uid not in taken:
+            return Owner(uid, uid)
+    raise QuotaExceeded(f"All {settings.uid_count} UIDs of sessions are in use; raise uid_count")
+
+
+def _hand_over(settings: DockerSettings, plan: SandboxPlan, owner: Owner) -> None:
+    if os.geteuid() != 0:
+        plan.run_dir.chmod(0o700)
+        return
+    names = ["home", "state"] if plan.folder is not None else ["home", "state", "workspace"]
+    for name in names:
+        directory = os.open(plan.directory / name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            places.hand_over(directory, owner.uid, owner.gid, lambda _owner: True)
+        finally:
+            os.close(directory)
+    group = os.getegid() if settings.socket_gid is None else settings.socket_gid
+    os.chown(plan.run_dir, owner.uid, group, follow_symlinks=False)
+    plan.run_dir.chmod(0o2770)
+
+
+def remove_directory(directory: Path) -> None:
+    """With all in it, also what its session closed to itself. Links are removed, not followed."""
+    try:
+        opened = places.open_beneath(directory.parent, directory)
+    except NoSuchPath:
+        return
+    try:
+        places.clear(opened)
+    finally:
+        os.close(opened)
+    directory.rmdir()
+
+
+def clear_sockets(run_dir: Path) -> None:
+    for each in run_dir.glob("*.sock"):
+        each.unlink(missing_ok=True)

@@ -1,0 +1,27 @@
+"""What a session sees, whatever kind of spawner it has: where its files are, and who it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+WORKSPACE: Final = "/workspace"
+HOME: Final = "/home/bascule"
+RUN_DIR: Final = "/run/bascule"
+STATE_DIR: Final = "/var/lib/bascule"
+HUB_DIR: Final = "/run/hub"
+"""Where the directory with the hub's socket for this session appears."""
+EGRESS_DIR: Final = "/run/egress"
+USER: Final = "bascule"
+PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def names(uid: int, gid: int) -> Mapping[str, str]:
+    """Files of `/etc` in which the numbers it runs as have names."""
+    mine = f"{USER}:x:{uid}:{gid}:{USER}:{HOME}:/bin/bash\n"
+    root = "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+    nobody = "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    return {
+        "passwd": root + mine + nobody if uid != 0 else f"root:x:0:0:root:{HOME}:/bin/bash\n",
+        "group": f"root:x:0:\n{USER}:x:{gid}:\nnogroup:x:65534:\n",
+    }

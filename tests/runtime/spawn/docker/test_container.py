@@ -1,0 +1,145 @@
+"""What is asked of the engine for a sandbox, without an engine."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bascule.core.errors import InvalidRequest, InvalidSetting
+from bascule.core.sessions import Egress, Limits, SandboxPlan, SessionId
+from bascule.runtime.spawn.docker import DockerSettings, DockerSpawner
+from bascule.runtime.spawn.docker.container import Blueprint, Found, Owner, environment_of
+
+SETTINGS = DockerSettings(sessions_dir=Path("/s"), run_dir=Path("/r"))
+PLAN = SandboxPlan(
+    session_id=SessionId("abc123abc"),
+    directory=Path("/s/abc123abc"),
+    run_dir=Path("/r/abc123abc"),
+    key="a-key",
+    environment={"TOKEN": "secret", "PATH": "/mine"},
+)
+BLUEPRINT = Blueprint(SETTINGS, PLAN, Owner(1234, 5678))
+
+
+def mounts(blueprint: Blueprint) -> dict[str, tuple[str, bool]]:
+    given = blueprint.configuration()["HostConfig"]["Mounts"]
+    return {each["Target"]: (each["Source"], each["ReadOnly"]) for each in given}
+
+
+def test_a_session_sees_its_own_directories_at_fixed_places() -> None:
+    assert mounts(BLUEPRINT) == {
+        "/workspace": ("/s/abc123abc/workspace", False),
+        "/home/bascule": ("/s/abc123abc/home", False),
+        "/var/lib/bascule": ("/s/abc123abc/state", False),
+        "/run/bascule": ("/r/abc123abc", False),
+    }
+
+
+def test_nothing_secret_and_no_port_is_in_the_configuration() -> None:
+    text = json.dumps(BLUEPRINT.configuration())
+    assert "a-key" not in text
+    assert "secret" not in text
+    assert "Port" not in text
+
+
+def test_a_folder_of_the_host_takes_the_place_of_the_workspace() -> None:
+    blueprint = replace(BLUEPRINT, plan=replace(PLAN, folder=Path("/home/me/project")))
+    assert mounts(blueprint)["/workspace"] == ("/home/me/project", False)
+
+
+def test_the_directory_of_the_hubs_socket_is_shown_so_that_a_new_socket_is_seen() -> None:
+    blueprint = replace(BLUEPRINT, plan=replace(PLAN, hub_socket=Path("/h/abc123abc/hub.sock")))
+    assert mounts(blueprint)["/run/hub"] == ("/h/abc123abc", True)
+    assert blueprint.launch({}).hub_socket == "/run/hub/hub.sock"
+
+
+def test_a_directory_that_is_not_the_sessions_alone_is_not_shown() -> None:
+    blueprint = replace(BLUEPRINT, plan=replace(PLAN, hub_socket=Path("/h/hub.sock")))
+    with pytest.raises(InvalidRequest, match="session's own"):
+        blueprint.configuration()
+
+
+def test_limits_that_are_not_set_are_none() -> None:
+    limits = Limits(memory=None, cpus=None, processes=None)
+    host = replace(BLUEPRINT, plan=replace(PLAN, limits=limits)).configuration()["HostConfig"]
+    assert (host["Memory"], host["MemorySwap"], host["NanoCpus"]) == (0, 0, 0)
+    assert host["PidsLimit"] is None
+
+
+def test_limits_leave_no_swap_to_hide_in() -> None:
+    limits = Limits(memory=1 << 20, cpus=0.5, processes=7)
+    host = replace(BLUEPRINT, plan=replace(PLAN, limits=limits)).configuration()["HostConfig"]
+    assert (host["Memory"], host["MemorySwap"]) == (1 << 20, 1 << 20)
+    assert (host["NanoCpus"], host["PidsLimit"]) == (500_000_000, 7)
+
+
+@pytest.mark.parametrize(
+    ("mode", "network"), [("off", "none"), ("proxy", "none"), ("open", "bascule")]
+)
+def test_only_open_egress_has_a_network(mode: str, network: str) -> None:
+    plan = replace(PLAN, egress=Egress(mode=mode))  # type: ignore[arg-type]
+    blueprint = replace(BLUEPRINT, plan=plan)
+    assert blueprint.configuration()["HostConfig"]["NetworkMode"] == network
+    assert ("/run/egress" in mounts(blueprint)) is (mode == "proxy")
+    assert blueprint.launch({}).egress_socket == (
+        "/run/egress/proxy.sock" if mode == "proxy" else ""
+    )
+
+
+def test_the_plan_has_the_last_word_on_the_environment_and_home_is_ours() -> None:
+    launch = BLUEPRINT.launch({"Config": {"Env": ["PATH=/image", "HOME=/root", "NODE=24"]}})
+    assert launch.environment["PATH"] == "/mine"
+    assert launch.environment["NODE"] == "24"
+    assert launch.environment["HOME"] == "/home/bascule"
+    assert launch.key == "a-key"
+
+
+def test_an_image_says_by_labels_where_its_vs_code_is() -> None:
+    labels = {"org.bascule.vscode": "/v", "org.bascule.vscode-extensions": "/e"}
+    launch = BLUEPRINT.launch({"Config": {"Labels": labels}})
+    assert (launch.vscode, launch.vscode_extensions) == ("/v", "/e")
+    assert BLUEPRINT.launch({"Config": {"Labels": None}}).vscode == ""
+
+
+def test_the_number_it_runs_as_has_a_name() -> None:
+    with tarfile.open(fileobj=io.BytesIO(BLUEPRINT.names())) as tar:
+        passwd = tar.extractfile("passwd")
+        assert passwd is not None
+        assert b"bascule:x:1234:5678:" in passwd.read()
+
+
+def test_root_of_a_rootless_engine_is_the_user_outside() -> None:
+    configuration = replace(BLUEPRINT, is_rootless=True).configuration()
+    assert configuration["User"] == "0:0"
+    assert configuration["Labels"]["org.bascule.uid"] == "1234"
+
+
+def test_labels_tell_all_that_another_spawner_needs() -> None:
+    plan = replace(PLAN, egress=Egress(mode="proxy", domains=["a.example"]))
+    labels = replace(BLUEPRINT, plan=plan).configuration()["Labels"]
+    found = Found.read("id", labels, "paused")
+    assert (found.session_id, found.uid, found.run_dir) == ("abc123abc", 1234, Path("/r/abc123abc"))
+    assert found.egress == Egress(mode="proxy", domains=["a.example"])
+    assert found.is_running
+    assert found.as_running().is_paused
+
+
+def test_hubs_with_directories_of_their_own_do_not_see_each_other() -> None:
+    other = replace(SETTINGS, sessions_dir=Path("/t"))
+    assert other.scope != SETTINGS.scope
+    assert DockerSettings(sessions_dir=Path("/s"), run_dir=Path("/else")).scope == SETTINGS.scope
+
+
+def test_an_images_environment_is_read() -> None:
+    assert environment_of({"Config": {"Env": ["A=1", "B=x=y"]}}) == {"A": "1", "B": "x=y"}
+    assert environment_of({"Config": {"Env": None}}) == {}
+
+
+def test_an_engine_elsewhere_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="this machine"):
+        DockerSpawner(replace(SETTINGS, engine="tcp://elsewhere:2375"))
