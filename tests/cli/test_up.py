@@ -271,6 +271,15 @@ def test_exit_ends_the_reading(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (5, "one\n")
 
 
+def test_a_file_is_no_workspace(tmp_path: Path) -> None:
+    (tmp_path / "f").touch()
+
+    for place in ("f", "f/below"):
+        ran = bascule("up", "--working-dir", place, cwd=tmp_path, input="")
+        assert ran.returncode == 2
+        assert ran.stderr.startswith("bascule: the workspace has to be a directory, and f")
+
+
 def test_the_workspace_is_ours_to_choose(tmp_path: Path) -> None:
     ran = bascule("up", "--working-dir", "a/b", cwd=tmp_path, input="pwd")
 

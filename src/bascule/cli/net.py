@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bascule.core.errors import StorageFailed
+from bascule.core.errors import StorageFailed, UsageError
 
 from .netfile import read_net
 
@@ -33,6 +34,14 @@ class Form(StrEnum):
     SVG = "svg"
     PNG = "png"
     MERMAID = "mermaid"
+
+
+_ENDINGS: Mapping[str, Form] = {
+    ".svg": Form.SVG,
+    ".png": Form.PNG,
+    ".mmd": Form.MERMAID,
+    ".mermaid": Form.MERMAID,
+}
 
 
 @net.command()
@@ -153,8 +162,14 @@ def schema() -> None:
 
 
 def _form_of(output: Path | None) -> Form:
-    endings = {".png": Form.PNG, ".mmd": Form.MERMAID, ".mermaid": Form.MERMAID}
-    return endings.get(output.suffix.lower(), Form.SVG) if output is not None else Form.SVG
+    if output is None:
+        return Form.SVG
+    try:
+        return _ENDINGS[output.suffix.lower()]
+    except KeyError:
+        raise UsageError(
+            f"{output} could be any form: end it in {', '.join(_ENDINGS)}, or give --format"
+        ) from None
 
 
 def _without_code(has_code: bool) -> str:

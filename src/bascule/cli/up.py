@@ -126,8 +126,14 @@ def _workbench(workspace: Path, *, is_ours: bool) -> Workbench:
 def _workspace(directory: Path) -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InvalidSetting(
+            f"the workspace has to be a directory, and {directory} is, or is below, a file"
+        ) from None
     except OSError as error:
-        raise InvalidSetting(f"the workspace cannot be made: {directory}: {error}") from error
+        raise InvalidSetting(
+            f"the workspace cannot be made: {directory}: {error.strerror}"
+        ) from error
     return directory.resolve()
 
 
