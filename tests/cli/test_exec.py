@@ -57,6 +57,66 @@ def test_several_words_are_passed_on_as_they_are(tmp_path: Path) -> None:
     assert ran.stdout == "a  b|$HOME|--help|*|"
 
 
+def test_exit_ends_the_command_in_silence(tmp_path: Path) -> None:
+    ran = bascule("exec", "trap 'echo bye' EXIT; echo hi; exit 3; echo never", cwd=tmp_path)
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (3, "hi\nbye\n", "")
+
+
+def test_a_command_may_begin_with_a_dash(tmp_path: Path) -> None:
+    (tmp_path / "-v").write_text("#!/bin/sh\necho it ran with $1\n")
+    (tmp_path / "-v").chmod(0o755)
+    here = environment(PATH=f"{tmp_path}:/usr/bin:/bin")
+
+    assert bascule("exec", "--", "-v", "-x", env=here).stdout == "it ran with -x\n"
+    assert bascule("exec", "--", "-v -y", env=here).stdout == "it ran with -y\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--nosuch", "ls"], "No such option: --nosuch"),
+        ([""], "the command is empty"),
+        ([" \n"], "the command is empty"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    arguments: list[str], complaint: str, tmp_path: Path
+) -> None:
+    ran = bascule("exec", *arguments, cwd=tmp_path)
+
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert complaint in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_who_pipes_something_in_is_told_that_it_is_not_passed_on(tmp_path: Path) -> None:
+    for piped in (True, False):
+        (tmp_path / "file").write_text("in\n")
+        with (tmp_path / "file").open() as file:
+            process = subprocess.Popen(
+                [*BASCULE, "exec", "cat"],
+                cwd=tmp_path,
+                env=environment(),
+                stdin=subprocess.PIPE if piped else file,
+                stderr=subprocess.PIPE,
+            )
+        with process:
+            if process.stdin is not None:
+                process.stdin.write(b"in\n")
+                process.stdin.flush()
+            assert process.stderr is not None
+            assert b"stdin is not passed on" in process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 130
+
+
+def test_an_input_without_a_word_is_none(tmp_path: Path) -> None:
+    ran = bascule("exec", "sleep 1.2", cwd=tmp_path, input="")
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_large_output_is_complete(tmp_path: Path) -> None:
     ran = bascule("exec", "seq 400000", cwd=tmp_path)
 

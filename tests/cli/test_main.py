@@ -34,7 +34,11 @@ def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture
         (["up", "--port", "x"], "bascule: Invalid value for '--port'"),
         (["exec"], "bascule: Missing argument 'command'"),
         (["sandbox"], "bascule: the following arguments are required"),
-        (["up", "--working-dir", "/dev/null/x"], "bascule: the workspace cannot be made"),
+        (["up", "--working-dir", "/dev/null/x"], "bascule: the workspace has to be a directory"),
+        (
+            ["editor", "bogus"],
+            "bascule: Invalid value for 'verb': 'bogus' is not one of 'install', 'where'",
+        ),
     ],
 )
 def test_a_usage_error_is_one_sentence_and_status_2(
@@ -44,6 +48,13 @@ def test_a_usage_error_is_one_sentence_and_status_2(
     said = capsys.readouterr().err
     assert said.startswith(sentence)
     assert said.count("\n") == 1
+
+
+def test_help_that_was_asked_for_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["debug-adapter", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: bascule debug-adapter")
+    assert main(["debug-adapter", "what"]) == 2
+    assert capsys.readouterr().err.startswith("usage: bascule debug-adapter")
 
 
 def test_a_fault_of_ours_is_one_sentence_and_status_1(

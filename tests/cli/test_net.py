@@ -114,6 +114,12 @@ def test_the_schema_is_printed(capsys: Captured) -> None:
     assert json.loads(capsys.readouterr().out) == schema()
 
 
+def test_an_ending_that_says_nothing_is_refused(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["net", "show", BUILD, "-o", str(tmp_path / "n.txt")]) == 2
+    assert "end it in .svg, .png, .mmd, .mermaid, or give --format" in capsys.readouterr().err
+    assert main(["net", "show", BUILD, "-o", str(tmp_path / "n.txt"), "--format", "svg"]) == 0
+
+
 @pytest.mark.parametrize("verb", ["show", "simulate", "explore"])
 def test_a_file_that_is_no_net_is_status_2(verb: str, tmp_path: Path, capsys: Captured) -> None:
     assert main(["net", verb, str(tmp_path / "none.evolve.yaml")]) == 2

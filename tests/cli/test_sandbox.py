@@ -161,7 +161,7 @@ def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
         port = server.url.rpartition(":")[2]
         refused = bascule("sandbox", port, "--working-dir", str(tmp_path), env=environment(**KEY))
 
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert f"cannot listen on 127.0.0.1:{port}" in refused.stderr
     assert "Traceback" not in refused.stderr
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import urllib.error
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from bascule.cli import main
 from bascule.cli.hub_settings import HubFile, load
 from bascule.core.errors import InvalidSetting
 
@@ -84,6 +86,61 @@ def test_the_variable_stands_in_for_the_first_token_and_logs_can_be_json(tmp_pat
     assert lines[-1]["message"] == "the hub has stopped"
 
 
+@pytest.mark.slow
+def test_what_cannot_be_listened_on_is_one_sentence(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with serving(state, cwd=tmp_path) as (url, _):
+        taken = url.rpartition(":")[2]
+        second = run("serve", "--port", taken, "--state-dir", str(tmp_path / "second"))
+    foreign = run("serve", "--host", "192.0.2.1", "--state-dir", str(state))
+
+    for refused, complaint in ((second, f":{taken}: "), (foreign, "no address of this machine")):
+        assert refused.returncode == 2
+        assert complaint in refused.stderr
+        assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_coming_and_going_of_sockets_is_not_logged_by_a_library(tmp_path: Path) -> None:
+    with serving(tmp_path / "state", cwd=tmp_path, BASCULE_TOKEN="given") as (url, process):
+        host = url.removeprefix("http://")
+        for token, answer in (("wrong", b"401"), ("given", b"101")):
+            with socket.create_connection(host.split(":")) as connection:  # type: ignore[arg-type]
+                connection.sendall(
+                    f"GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: {host}\r\n"
+                    f"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                    f"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+                    f"Authorization: Bearer {token}\r\n\r\n".encode()
+                )
+                assert connection.recv(4096).split()[1] == answer
+        process.send_signal(signal.SIGTERM)
+        said = process.stderr.read()
+
+    assert "uvicorn" not in said
+    assert "WebSocket" not in said
+    assert "handshake" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--create", ""], "--create needs a name"),
+        (["--create", "a", "--days", "0"], "--days is 0; it has to be a number above 0"),
+        (["--create", "a", "--days", "nan"], "--days is nan"),
+        (["--create", "a", "--revoke", "b"], "--create and --revoke are two things"),
+    ],
+)
+def test_a_token_that_cannot_be_meant_is_refused(
+    arguments: list[str],
+    complaint: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["token", *arguments, "--state-dir", str(tmp_path / "state")]) == 2
+    assert complaint in capsys.readouterr().err
+    assert not (tmp_path / "state").exists()
+
+
 def test_flags_go_over_variables_and_variables_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text('port = 1\nhost = "::1"\nheartbeat = 9\nallowed_hosts = ["a"]\n')
@@ -96,7 +153,8 @@ def test_flags_go_over_variables_and_variables_over_the_file(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("prot = 1", r"hub\.toml: prot: Extra inputs"),
+        ("prot = 1", r"hub\.toml: prot: there is no such setting; did you mean port\?"),
+        ("wholly_other = 1", r"hub\.toml: wholly_other: there is no such setting; docs/hub\.md"),
         ("port = 70000", r"hub\.toml: port: "),
         ("port", r"hub\.toml is not TOML"),
         ('public_url = "hub.example"', "public_url"),

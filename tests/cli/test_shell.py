@@ -29,6 +29,13 @@ def test_without_an_address_it_is_a_sandbox_of_our_own(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"{tmp_path}\n1\n", "")
 
 
+def test_exit_leaves_with_its_number(tmp_path: Path) -> None:
+    with at_terminal("shell", cwd=tmp_path, env=environment(TERM="dumb")) as terminal:
+        terminal.expect(" $ ")
+        terminal.type("exit 3\r")
+        assert terminal.status() == 3
+
+
 def test_a_sandbox_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     ran = bascule("shell", "--url", "http://127.0.0.1:1", "--key", "k", input="pwd\n")
 

@@ -141,6 +141,42 @@ def test_output_without_a_last_newline_does_not_run_into_the_prompt(terminal: Te
     assert terminal.expect(" $ ").startswith("partial\r\n")
 
 
+def test_what_jobs_say_is_shown_once_and_in_order(terminal: Terminal) -> None:
+    enter(terminal, "sleep 60 & echo s''tarted")
+    terminal.expect("started")
+    terminal.expect(" $ ")
+    enter(terminal, "kill %1; wait; echo k''illed")
+    terminal.expect("killed")
+    terminal.expect(" $ ")
+    enter(terminal, "echo n''ext")
+    terminal.expect("next")
+    terminal.expect(" $ ")
+    enter(terminal, "(sleep 0.2; echo late) & echo d''one")
+    terminal.expect("done")
+    terminal.expect(" $ ")
+    enter(terminal, "sleep 0.5; echo o''ver")
+    terminal.expect("over")
+    terminal.expect(" $ ")
+
+    assert terminal.seen.count("Terminated") == 1
+    assert terminal.seen.count("\nlate") == 1
+    assert "[background]" not in terminal.seen
+
+
+def test_what_jobs_print_at_the_prompt_is_shown_with_the_next_command(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    enter(terminal, f"(cat {tmp_path}/gate; echo said >{tmp_path}/gate) & echo d''one")
+    terminal.expect("done")
+    terminal.expect(" $ ")
+    (tmp_path / "gate").write_text("through\n")
+    (tmp_path / "gate").read_text()  # what comes before it is printed by now
+    enter(terminal, "echo n''ext")
+    terminal.expect("next")
+    terminal.expect("[background] through")
+
+
 def test_the_end_of_the_shell_is_told_and_the_next_one_works(terminal: Terminal) -> None:
     enter(terminal, "kill -9 $$")
     terminal.expect("the shell ended with status 137")
@@ -156,18 +192,27 @@ def test_ctrl_d_leaves_and_ends_all_that_was_started(terminal: Terminal) -> None
     assert ended(pid)
 
 
-def test_exit_leaves_with_its_number(terminal: Terminal) -> None:
-    terminal.type("exit 3\r")
-
-    assert terminal.status() == 3
-
-
-def test_a_person_who_leaves_after_a_failure_has_not_failed(terminal: Terminal) -> None:
+@pytest.mark.parametrize("word", ["exit", "exit 3"])
+def test_a_person_who_leaves_has_not_failed(terminal: Terminal, word: str) -> None:
     enter(terminal, "false")
     terminal.expect(" $ ")
-    terminal.type("exit\r")
+    terminal.type(f"{word}\r")
 
     assert terminal.status() == 0
+
+
+@pytest.mark.parametrize("start", ["if true; then", "echo 'open"])
+def test_ctrl_d_within_a_command_gives_bashs_complaint_and_a_new_prompt(
+    terminal: Terminal, start: str
+) -> None:
+    terminal.type(f"{start}\r")
+    terminal.expect("> ")
+    terminal.type(CTRL_D)
+    terminal.expect("unexpected")
+    terminal.expect("[2] ")
+    terminal.expect(" $ ")
+    enter(terminal, "echo still he''re")
+    terminal.expect("still here\r\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -224,6 +269,15 @@ def test_exit_ends_the_reading(tmp_path: Path) -> None:
     ran = bascule("up", cwd=tmp_path, input="echo one\nexit 5\necho two\n")
 
     assert (ran.returncode, ran.stdout) == (5, "one\n")
+
+
+def test_a_file_is_no_workspace(tmp_path: Path) -> None:
+    (tmp_path / "f").touch()
+
+    for place in ("f", "f/below"):
+        ran = bascule("up", "--working-dir", place, cwd=tmp_path, input="")
+        assert ran.returncode == 2
+        assert ran.stderr.startswith("bascule: the workspace has to be a directory, and f")
 
 
 def test_the_workspace_is_ours_to_choose(tmp_path: Path) -> None:

@@ -69,8 +69,25 @@ async def test_an_agent_may_list_but_not_pair(hub: Place, tmp_path: Path) -> Non
     paired, _, complaint = await output("pair", env=env)
 
     assert (listed, paired) == (0, 2)
-    assert "No window is connected" in text
+    assert "No window is connected. Open the address of VS Code" in text
     assert "scope admin may" in complaint
+
+
+async def test_a_demo_in_a_window_that_is_not_there_names_those_that_are(
+    hub: Place, tmp_path: Path
+) -> None:
+    async with hub.fake_window(tmp_path, name="mine"):
+        env = knowing(hub, tmp_path)
+        status, _, complaint = await output("demo", "--window", "nosuch", env=env)
+
+    assert status == 2
+    assert "No window answers to 'nosuch'; there are: mine (" in complaint
+
+
+async def test_an_address_without_a_scheme_is_http(hub: Place, tmp_path: Path) -> None:
+    plain = hub.url.removeprefix("http://")
+
+    assert (await output("windows", "--hub", plain, env=knowing(hub, tmp_path)))[0] == 0
 
 
 async def test_without_a_token_it_says_where_to_put_one(tmp_path: Path) -> None:

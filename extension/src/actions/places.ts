@@ -50,9 +50,12 @@ export class Places {
     const inside = roots.some((root) => real === root || real.startsWith(withSlash(root)));
     if (inside || (toRead && this.rules.isReadable(real))) return { shown, real };
     const allowed = this.rules.roots().join(", ") || "nothing, since no folder is open";
+    const origin = given.startsWith("/")
+      ? ""
+      : ` ('${given}' was taken from ${cwd}, where the agent's shell is)`;
     throw new Failure(
       "path.outside_roots",
-      `${shown} leads outside of what may be used here: ${allowed}`,
+      `${shown} leads outside of what may be used here: ${allowed}${origin}`,
     );
   }
 }

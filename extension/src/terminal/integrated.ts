@@ -277,7 +277,9 @@ function goneWithin(terminal: vscode.Terminal, ms: number): Promise<void> {
 
 /** Some texts (a subshell first, a comment, an open quote) have no end for the integration; `eval` has. */
 function asOneCommand(text: string): string {
-  return process.platform === "win32" ? text : `eval ${quoted(text)}`;
+  if (process.platform === "win32") return text;
+  // Not every shell's `eval` knows `--`; after a space a dash begins no option in any.
+  return `eval ${quoted(text.startsWith("-") ? ` ${text}` : text)}`;
 }
 
 function noIntegration(): Failure {

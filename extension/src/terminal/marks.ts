@@ -116,7 +116,7 @@ export function commandLine(
   }
   const go = state.cwd ? `\\builtin cd -- ${quoted(state.cwd)} && ` : "";
   const line =
-    `${start}${go}\\builtin eval ${quoted(first)} <&255; ` +
+    `${start}${go}\\builtin eval -- ${quoted(first)} <&255; ` +
     `{ ${report(nonce, "E", state.isMarked)}; } ${into(state.ends)}\n`;
   const size = Buffer.byteLength(line);
   if (size > MAX_COMMAND)

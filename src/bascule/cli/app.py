@@ -41,8 +41,10 @@ _EPILOG = (
 )
 _SETTINGS: Mapping[str, Mapping[str, bool]] = {
     # From the first word of a command on, flags are its own.
-    "exec": {"ignore_unknown_options": True, "allow_interspersed_args": False},
+    "exec": {"allow_interspersed_args": False},
 }
+_PREFIX = "Value error, "
+"""What the library behind the parser puts before a plain sentence."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -52,7 +54,8 @@ def run(arguments: Sequence[str]) -> int:
         status = _build(named)(args=list(arguments), prog_name="bascule", standalone_mode=False)
     except typer.TyperException as error:
         # What the parser refuses is a usage error like any other.
-        raise UsageError(f"{error.format_message().rstrip('.')} (try --help)") from error
+        message = error.format_message().replace(_PREFIX, "").rstrip(".")
+        raise UsageError(f"{message} (try --help)") from error
     return status or 0
 
 

@@ -19,8 +19,9 @@ interpreter to run it with), policy, seed, maxFirings, timeout, trace (a file)."
 def debug_adapter(arguments: Sequence[str]) -> int:
     """Apart from the other commands for its speed, and because it owns stdout."""
     if arguments:
-        sys.stderr.write(_USAGE + "\n")
-        return 0 if arguments[0] in ("-h", "--help") else 2
+        is_asked = arguments[0] in ("-h", "--help")
+        (sys.stdout if is_asked else sys.stderr).write(_USAGE + "\n")
+        return 0 if is_asked else 2
     # Whatever else writes to stdout, here or in a library, must not get between messages.
     messages = os.dup(1)
     os.dup2(2, 1)

@@ -38,8 +38,9 @@ def demo(
 ) -> int:
     """Play an agent in a connected window: it writes, runs, reads problems, mends, runs again.
 
-    Waits for a window if there is none. The window asks its user once whether the agent may act;
-    what it makes is in a folder of its own, `bascule-demo`.
+    Waits for a window if there is none. The window asks its user whether the agent may act: once,
+    if the answer is "Allow in This Workspace". What it makes is in a folder of its own,
+    `bascule-demo`.
     """
     return asyncio.run(_demo(find_hub(hub), window, pause=0.0 if fast else _PAUSE))
 
@@ -71,15 +72,21 @@ async def _demo(place: HubPlace, selector: str, *, pause: float) -> int:
 
 
 async def _window(link: HubLink, selector: str) -> Window:
-    """The one that is meant, as soon as it is there. Raises `AmbiguousWindow`."""
+    """The one that is meant, as soon as there is any.
+
+    Raises `AmbiguousWindow`, or `NoWindow` if there are others and it is none of them.
+    """
     from bascule.core.errors import NoWindow
     from bascule.core.window_choice import choose
 
     waiting = False
     async for windows in link.watch():
+        healthy = [each for each in windows if each.status == "healthy"]
         try:
-            return choose([each for each in windows if each.status == "healthy"], selector)
+            return choose(healthy, selector)
         except NoWindow:
+            if healthy:
+                choose(windows, selector)  # else it is there, and may get well
             if not waiting:
                 _say("[dim]Waiting for a window: open the address of VS Code that `bascule up`[/]")
                 _say("[dim]printed, or connect your own VS Code with `bascule pair`.[/]")

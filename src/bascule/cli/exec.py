@@ -15,11 +15,12 @@ import typer
 
 from bascule.core.actions import CmdRun, Interrupt
 from bascule.core.contracts import Progress, Runtime
-from bascule.core.errors import BasculeError, ExecutionError, InvalidSetting
+from bascule.core.errors import BasculeError, ExecutionError, InvalidSetting, UsageError
 from bascule.core.observations import CmdOutput, Observation
 
 from .failure import report
 from .place import Key, Place, Shell, Url, WorkingDir
+from .unread_input import told_of_unread_input
 
 TIMED_OUT = 124
 FAILED = 125
@@ -37,7 +38,8 @@ def exec_(
     command: Annotated[
         list[str],
         typer.Argument(
-            help="One argument is a line of bash; several are words, passed on as they are."
+            help="One argument is a line of bash; several are words, passed on as they are. "
+            "After -- it may begin with a dash."
         ),
     ],
     url: Url = None,
@@ -50,12 +52,18 @@ def exec_(
 ) -> int:
     """Run one command, in a new sandbox or in the one at --url, and exit with its status.
 
-    Output is written as it comes. Ctrl-C interrupts the command; its stdin is not ours. Besides
-    the command's own statuses: 124 when --timeout struck, 125 when it could not be run at all
-    (no sandbox there, wrong key), 2 for arguments that make no sense.
+    Output is written as it comes. Ctrl-C interrupts the command; its stdin is not ours. In a shell
+    at --url, which goes on, `exit` prints `exit` as in every interactive bash; in a new sandbox
+    it ends the command alone, in silence. Besides the command's own statuses: 124 when --timeout
+    struck, 125 when it could not be run at all (no sandbox there, wrong key), 2 for arguments
+    that make no sense.
     """
     place = Place(url=url, key=key, working_dir=working_dir or Path.cwd())
     text = command[0] if len(command) == 1 else shlex.join(command)
+    if not text.strip():
+        raise UsageError("the command is empty (try bascule exec 'echo hello')")
+    if url is None:
+        text = _apart(text)
     return run_command(place, CmdRun(text, blocking=True, shell=shell, timeout=timeout))
 
 
@@ -76,10 +84,19 @@ def run_command(place: HasRuntime, action: CmdRun) -> int:
         return FAILED
 
 
+def _apart(text: str) -> str:
+    """`text` in a subshell of its own.
+
+    Nobody uses the shell after it, so nothing is lost; and a subshell is not interactive, so that
+    `exit` does not print its name and a job is not announced, as with `bash -c`.
+    """
+    return f"( \\builtin eval -- {shlex.quote(text)} )"
+
+
 async def _run(place: HasRuntime, action: CmdRun) -> int:
     async with place.runtime() as runtime:
         output = _Output()
-        with _Interrupts(runtime, action.shell):
+        with _Interrupts(runtime, action.shell), told_of_unread_input():
             observation = await output.follow(runtime.act(action, on_progress=output.write))
         return await _status(runtime, action, observation)
 

@@ -13,6 +13,8 @@ import typer
 
 from bascule.core.errors import HubUnreachable, InvalidSetting
 
+from .address import with_scheme
+
 HubUrl = Annotated[
     str | None,
     typer.Option(
@@ -52,7 +54,11 @@ def find_hub(url: str | None) -> HubPlace:
 
     settings = load(None, os.environ, {})
     state = settings.state()
-    address = url or _text_of(state / _ADDRESS) or f"http://127.0.0.1:{settings.port}"
+    address = (
+        (url and with_scheme(url))
+        or _text_of(state / _ADDRESS)
+        or f"http://127.0.0.1:{settings.port}"
+    )
     token = os.environ.get("BASCULE_TOKEN") or _text_of(state / _TOKEN)
     if not token:
         raise InvalidSetting(

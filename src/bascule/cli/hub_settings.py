@@ -5,6 +5,7 @@ Every setting has one name: `public_url` in `bascule.toml`, BASCULE_PUBLIC_URL, 
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,7 +125,14 @@ def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
-        raise InvalidSetting(f"{origins.get(name, name)}: {name}: {first['msg']}") from None
+        said = _unknown(name) if first["type"] == "extra_forbidden" else first["msg"]
+        raise InvalidSetting(f"{origins.get(name, name)}: {name}: {said}") from None
+
+
+def _unknown(name: str) -> str:
+    nearest = difflib.get_close_matches(name, HubFile.model_fields, n=1)
+    hint = f"; did you mean {nearest[0]}?" if nearest else "; docs/hub.md lists them"
+    return f"there is no such setting{hint}"
 
 
 def _in_file(path: Path) -> Mapping[str, object]:

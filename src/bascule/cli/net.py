@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bascule.core.errors import StorageFailed
+from bascule.core.errors import StorageFailed, UsageError
 
 from .netfile import STDIN, load_named, read_net
 
@@ -39,6 +40,15 @@ class Form(StrEnum):
     MERMAID = "mermaid"
     JSON = "json"
     """What an editor shows: the SVG, and the line of each place and transition."""
+
+
+_ENDINGS: Mapping[str, Form] = {
+    ".svg": Form.SVG,
+    ".png": Form.PNG,
+    ".mmd": Form.MERMAID,
+    ".mermaid": Form.MERMAID,
+    ".json": Form.JSON,
+}
 
 
 @net.command()
@@ -170,13 +180,14 @@ def _view(found: Net) -> dict[str, Any]:
 
 
 def _form_of(output: Path | None) -> Form:
-    endings = {
-        ".png": Form.PNG,
-        ".mmd": Form.MERMAID,
-        ".mermaid": Form.MERMAID,
-        ".json": Form.JSON,
-    }
-    return endings.get(output.suffix.lower(), Form.SVG) if output is not None else Form.SVG
+    if output is None:
+        return Form.SVG
+    try:
+        return _ENDINGS[output.suffix.lower()]
+    except KeyError:
+        raise UsageError(
+            f"{output} could be any form: end it in {', '.join(_ENDINGS)}, or give --format"
+        ) from None
 
 
 def _without_code(has_code: bool) -> str:

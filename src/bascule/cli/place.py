@@ -10,6 +10,8 @@ import typer
 
 from bascule.core.errors import InvalidSetting, NoSuchPath
 
+from .address import with_scheme
+
 if TYPE_CHECKING:
     from bascule.core.contracts import Runtime
 
@@ -48,7 +50,7 @@ class Place:
         if self.url is not None:
             from bascule.runtime import RemoteRuntime
 
-            url = self.url if "://" in self.url else f"http://{self.url}"
+            url = with_scheme(self.url)
             runtime = RemoteRuntime(url, self.key, default_timeout=None, connect_timeout=_PATIENCE)
             if not self.key:
                 raise InvalidSetting("a sandbox at --url needs its key: set SESSION_API_KEY")

@@ -17,7 +17,7 @@ from typing import Any
 
 from bascule.core.actions import Action, CmdRun, Interrupt
 from bascule.core.contracts import Progress, Runtime
-from bascule.core.observations import CmdOutput, Observation
+from bascule.core.observations import CmdMetadata, CmdOutput, Observation
 
 from .continuation import is_unfinished
 from .loop import LoopThread
@@ -47,6 +47,10 @@ class Prompt:
         self._directory = ""
         self._status = 0
         self._at_line_start = True
+        self._shown_until = 0
+        """Where in the shell's log ends what was shown of it."""
+        self._heard: tuple[int, int] | None = None
+        """Of the log, what was not shown before the first piece of this command's progress."""
         self._broken: BrokenPipeError | None = None
         """Why nobody sees the output any more."""
 
@@ -76,7 +80,8 @@ class Prompt:
     def _commands(self) -> Iterator[str]:
         """Whole commands: a line, and those after it while it is unfinished.
 
-        Ctrl-C gives up what was typed so far.
+        Ctrl-C gives up what was typed so far. Ctrl-D in the middle of a command ends the command
+        alone, and bash says best what is missing; so does the end of a file.
         """
         pending: list[str] = []
         while True:
@@ -94,8 +99,8 @@ class Prompt:
             if line is not None and is_unfinished(command):
                 continue
             if command.strip():
-                yield command  # if the input ended early, bash says best what is missing
-            if line is None:
+                yield command
+            if line is None and not (pending and self._is_terminal):
                 return
             pending.clear()
 
@@ -124,6 +129,7 @@ class Prompt:
     # Running ---------------------------------------------------------------------------------
 
     def _execute(self, command: str) -> int:
+        self._heard = None
         action = CmdRun(command, blocking=True, shell=self._shell)
         running = self._loop.start(self._runtime.act(action, on_progress=self._show))
         with self._keys():
@@ -143,13 +149,20 @@ class Prompt:
             return 1
         about = observation.metadata
         self._directory = about.working_dir or self._directory
-        if about.background:
-            self._say(f"[background] {about.background.rstrip()}")
+        if unseen := self._unseen(about).strip():
+            self._say(f"[background] {unseen}")
         if about.state in ("refused", "idle"):
             self._say((observation.content + about.suffix).strip())
         if about.shell_ended:
             self._say(f"[the shell ended with status {about.exit_code}; the next one is new]")
         return about.exit_code & 255
+
+    def _unseen(self, about: CmdMetadata) -> str:
+        """What background jobs printed while no command ran, so that we did not hear it."""
+        printed = about.background.encode()
+        start = about.log_start - len(printed)
+        since, until = self._heard or (self._shown_until, about.log_start)
+        return printed[max(0, since - start) : max(0, until - start)].decode(errors="replace")
 
     def _pass_on_lines_until(self, running: Future[Observation]) -> None:
         """Lines typed while a command runs are for it."""
@@ -191,6 +204,9 @@ class Prompt:
 
     def _show(self, progress: Progress) -> None:
         """Called in the loop's thread, which serves this prompt alone and may wait for stdout."""
+        if self._heard is None:
+            self._heard = (self._shown_until, progress.offset)
+        self._shown_until = progress.offset + len(progress.data)
         try:
             sys.stdout.buffer.write(progress.data)
             sys.stdout.buffer.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 from pathlib import Path
@@ -72,7 +71,6 @@ def serve(
     }
     settings = load(config, os.environ, flags)
     configure_logging("info")
-    logging.getLogger("uvicorn.error").addFilter(_is_worth_telling)
     if settings.log_format == "json":
         use_json()
     token = os.environ.get("BASCULE_TOKEN") or admin_token(settings.state())
@@ -88,11 +86,6 @@ def serve(
         work = serve_hub(settings.settings(token), on_started=on_started, spawners=spawners)
         uvloop.run(work)
     return 0
-
-
-def _is_worth_telling(record: logging.LogRecord) -> bool:
-    """uvicorn calls every refused socket an error of ours; strangers could fill the log with it."""
-    return "without completing handshake" not in record.getMessage()
 
 
 def _introduce(hub: Hub) -> None:

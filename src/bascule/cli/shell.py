@@ -13,7 +13,8 @@ def shell(url: Url = None, key: Key = "", working_dir: WorkingDir = None, shell:
 
     What a command prints is shown as it comes; lines typed meanwhile go to it, and so do Ctrl-C,
     Ctrl-Z, Ctrl-\\ and Ctrl-D. Ctrl-D or `exit` at the prompt leaves; a shell of a sandbox at
-    --url goes on living there. Programs that take over the whole screen are not for this prompt.
+    --url goes on living there. Lines can be edited and called back, but Tab completes nothing.
+    Programs that take over the whole screen are not for this prompt.
     """
     from .loop import LoopThread
     from .prompt import Prompt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +25,7 @@ def token(
     ] = None,
     scope: Annotated[str, typer.Option(help="What it may do: agent, window or admin.")] = "agent",
     owner: Annotated[str, typer.Option(help="Whose windows it sees.")] = "admin",
-    days: Annotated[float | None, typer.Option(min=0, help="Days until it expires.")] = None,
+    days: Annotated[float | None, typer.Option(help="Days until it expires.")] = None,
     revoke: Annotated[
         str | None, typer.Option(metavar="NAME", help="End the token of this name.")
     ] = None,
@@ -40,6 +41,7 @@ def token(
 
     from .hub_settings import load
 
+    _ensure_meant(create, revoke, days)
     settings = load(config, os.environ, {"state_dir": state_dir})
     state = settings.state()
     admin = os.environ.get("BASCULE_TOKEN") or admin_token(state)
@@ -52,6 +54,15 @@ def token(
     else:
         typer.echo(admin)
     return 0
+
+
+def _ensure_meant(create: str | None, revoke: str | None, days: float | None) -> None:
+    if create is not None and revoke is not None:
+        raise InvalidSetting("--create and --revoke are two things; do one after the other")
+    if create is not None and not create.strip():
+        raise InvalidSetting("--create needs a name, which users see when asked about the agent")
+    if days is not None and not 0 < days < math.inf:
+        raise InvalidSetting(f"--days is {days:g}; it has to be a number above 0")
 
 
 async def _create(

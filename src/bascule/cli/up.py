@@ -61,7 +61,8 @@ def up(
     """Start a sandbox to type commands into, and a VS Code in the browser for agents to act in.
 
     At a terminal there is a prompt: Ctrl-C interrupts a command, Ctrl-D or `exit` leaves, and all
-    that was started ends. Commands are also read from a file or pipe; with no input at all
+    that was started ends; that is no failure, whatever number is given to `exit`. Commands are
+    also read from a file or pipe, and the last one's status is ours; with no input at all
     (/dev/null) it serves as with --no-prompt. The sandbox's key is SESSION_API_KEY, or else a
     random one; the hub's token is shown by `bascule token`. A browser is opened where there is a
     display or BROWSER names one.
@@ -105,7 +106,8 @@ def up(
             LoopThread() as loop,
             loop.hold(RemoteRuntime(server.url, key, default_timeout=None)) as runtime,
         ):
-            return Prompt(runtime, loop).converse()
+            status = Prompt(runtime, loop).converse()
+            return 0 if sys.stdin.isatty() else status
 
 
 def _workbench(workspace: Path, *, is_ours: bool) -> Workbench:
@@ -124,8 +126,14 @@ def _workbench(workspace: Path, *, is_ours: bool) -> Workbench:
 def _workspace(directory: Path) -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InvalidSetting(
+            f"the workspace has to be a directory, and {directory} is, or is below, a file"
+        ) from None
     except OSError as error:
-        raise InvalidSetting(f"the workspace cannot be made: {directory}: {error}") from error
+        raise InvalidSetting(
+            f"the workspace cannot be made: {directory}: {error.strerror}"
+        ) from error
     return directory.resolve()
 
 

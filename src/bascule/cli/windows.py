@@ -53,7 +53,11 @@ def _show(found: Sequence[Window]) -> None:
     if not console.is_terminal:
         console.width = _WIDE
     if not found:
-        console.print("No window is connected. `bascule pair` connects your own VS Code.")
+        console.print(
+            "No window is connected. Open the address of VS Code that `bascule up` printed, or "
+            "connect your own VS Code with `bascule pair`.",
+            soft_wrap=True,
+        )
         return
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("ID", no_wrap=True)

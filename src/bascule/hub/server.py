@@ -121,6 +121,7 @@ class Hub(Closable):
             max_frame=settings.message_bytes + _OVERHEAD,
             ping_interval=None,  # Engine.IO has its own
         )
+        self._started = False
         self._closed = False
 
     @property
@@ -148,6 +149,7 @@ class Hub(Closable):
         await self._store.open()
         await self.sessions.open()
         await self._listener.start(sock)
+        self._started = True
         logger.info("the hub answers at %s", self.url)
 
     async def aclose(self) -> None:
@@ -162,7 +164,8 @@ class Hub(Closable):
         await self._store.aclose()
         if self._socket is not None:
             self._socket.close()
-        logger.info("the hub has stopped")
+        if self._started:
+            logger.info("the hub has stopped")
 
     async def __aenter__(self) -> Self:
         try:
@@ -176,7 +179,8 @@ class Hub(Closable):
         """In a thread: names are looked up, a directory is made."""
         if self._settings.state_dir is not None:
             _ensure_directory(self._settings.state_dir)
-        sock = self._socket or _bind(self._settings.host, self._settings.port)
+        host, port = self._settings.host, self._settings.port
+        sock = self._socket or bound_socket(host, port, who="The hub")
         sock.setblocking(False)
         return sock
 
@@ -246,12 +250,3 @@ def _ensure_directory(path: Path) -> None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StorageFailed(f"The hub cannot keep its state in {path}: {error}") from error
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    try:
-        return bound_socket(host, port)
-    except (OSError, OverflowError) as error:
-        raise InvalidSetting(
-            f"The hub cannot listen on {host}:{port}: {error}. Port 0 takes a free one"
-        ) from error

@@ -67,6 +67,18 @@ def test_a_relative_path_starts_from_the_shells_directory(tmp_path: Path) -> Non
     assert (tmp_path / "here" / "a.txt").read_text() == "x\n"
 
 
+def test_a_relative_path_that_leads_outside_is_told_with_where_it_was_taken_from(
+    root: Path, confined: Storage
+) -> None:
+    elsewhere = str(root.parent / "outside")
+    for path in ("secret.txt", "no/such"):
+        with pytest.raises(PathOutsideRoots, match=rf"'{path}' was taken from {elsewhere}, where"):
+            Files(confined).read(FileRead(path), elsewhere)
+    with pytest.raises(PathOutsideRoots) as absolute:
+        Files(confined).read(FileRead(f"{elsewhere}/secret.txt"), str(root))
+    assert "taken from" not in absolute.value.message
+
+
 def test_a_path_that_ends_in_no_name_is_a_directory(tmp_path: Path) -> None:
     paths = Paths()
     for path in ("/", f"{tmp_path}/.."):

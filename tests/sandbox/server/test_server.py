@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from bascule.core.errors import InvalidSetting, SandboxStartFailed
+from bascule.core.errors import InvalidSetting
 from bascule.link.http import target
 from bascule.sandbox.server.server import SandboxServer
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
@@ -57,8 +57,18 @@ def test_the_key_is_not_shown_by_accident() -> None:
 
 async def test_a_port_that_is_taken_is_named(server: SandboxServer) -> None:
     taken = int(server.url.rpartition(":")[2])
-    with pytest.raises(SandboxStartFailed, match=str(taken)):
+    with pytest.raises(InvalidSetting, match=rf"{taken}: .* in use\. Port 0 takes a free one"):
         async with SandboxServer(ServerSettings(key=KEY, port=taken)):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("host", "advice"),
+    [("192.0.2.1", "no address of this machine"), ("host.invalid", "no name this machine knows")],
+)
+async def test_an_address_that_is_not_ours_is_named(host: str, advice: str) -> None:
+    with pytest.raises(InvalidSetting, match=rf"listen on {host}:0: .*{advice}"):
+        async with SandboxServer(ServerSettings(key=KEY, host=host)):
             pass
 
 

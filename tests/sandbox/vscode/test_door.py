@@ -40,4 +40,5 @@ async def test_without_the_key_there_is_no_cookie(door: Door, change: str) -> No
     answer = await get(address)
 
     assert answer.status_code == 403
+    assert "`bascule up` (or `make run`) prints it" in answer.text
     assert "set-cookie" not in answer.headers

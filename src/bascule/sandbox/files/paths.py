@@ -114,7 +114,7 @@ class Paths:
     ) -> Iterator[Place]:
         """Hold the place of a file. With `follow`, of the file that a link there leads to."""
         shown = self.absolute(path, cwd)
-        with self._naming(shown):
+        with self._explaining(path, cwd), self._naming(shown):
             parent, name = os.path.split(shown)
             if name in ("", ".."):
                 wrong = IsADirectory if follow else InvalidPath
@@ -134,7 +134,7 @@ class Paths:
     def directory(self, path: str, cwd: str, *, make: bool = False) -> Iterator[int]:
         """Hold a directory open for listing; `make` makes it and its parents when missing."""
         shown = self.absolute(path, cwd)
-        with self._naming(shown):
+        with self._explaining(path, cwd), self._naming(shown):
             pinned = self._open(shown, shown, make=make)
             try:
                 readable = os.open(".", _READABLE, dir_fd=pinned)
@@ -208,6 +208,18 @@ class Paths:
     def _outside(self, shown: str) -> PathOutsideRoots:
         allowed = ", ".join(root.rstrip("/") or "/" for root in self._roots or ())
         return PathOutsideRoots(f"{shown} leads outside of what may be used here: {allowed}")
+
+    @contextmanager
+    def _explaining(self, path: str, cwd: str) -> Iterator[None]:
+        """While open, a relative path that leads outside is told with where it was taken from."""
+        try:
+            yield
+        except PathOutsideRoots as error:
+            if path.startswith("/"):
+                raise
+            raise PathOutsideRoots(
+                f"{error.message} ({path!r} was taken from {cwd}, where the shell is)"
+            ) from None
 
     @contextmanager
     def _naming(self, shown: str) -> Iterator[None]:

@@ -8,6 +8,7 @@ endpoint can learn at once that its client went away.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Callable
@@ -16,11 +17,12 @@ from typing import Any, Protocol
 import httptools
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
-from bascule.core.errors import BasculeError, InvalidRequest, MessageTooLarge
+from bascule.core.errors import BasculeError, InvalidRequest, InvalidSetting, MessageTooLarge
 
-from .replies import App, error_body
+from .replies import App, Message, error_body
 
 CONNECTION = "bascule.connection"
 """Where a request's scope holds its `Connection`."""
@@ -42,8 +44,18 @@ class ListenerSettings(Protocol):
     def stop_grace(self) -> float: ...
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket to listen on; raises `OSError` or `OverflowError` when it cannot be had."""
+def bound_socket(host: str, port: int, *, who: str) -> socket.socket:
+    """A socket for `who` to listen on. Raises `InvalidSetting` with what to ask for instead."""
+    try:
+        return _bound(host, port)
+    except (OSError, OverflowError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise InvalidSetting(
+            f"{who} cannot listen on {host}:{port}: {said}. {_way_out(error)}"
+        ) from error
+
+
+def _bound(host: str, port: int) -> socket.socket:
     info = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, protocol, _, address = info[0]
     sock = socket.socket(family, kind, protocol)
@@ -54,6 +66,14 @@ def bound_socket(host: str, port: int) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def _way_out(error: Exception) -> str:
+    if isinstance(error, socket.gaierror):
+        return "It is no name this machine knows; 127.0.0.1 is the machine itself"
+    if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
+        return "It is no address of this machine; 0.0.0.0 stands for all it has"
+    return "Port 0 takes a free one"
 
 
 class Listener:
@@ -73,7 +93,7 @@ class Listener:
         self._config = Config(
             app,
             http=Connection,
-            ws="websockets-sansio",
+            ws=WebSocket,
             ws_max_size=max_frame,
             ws_per_message_deflate=False,
             ws_ping_interval=ping_interval,
@@ -301,6 +321,21 @@ class Connection(HttpToolsProtocol):
         self._is_over = True
         self._expect_nothing()
         self._patience = self.loop.call_later(_LINGER, self.transport.abort)
+
+
+class WebSocket(WebSocketsSansIOProtocol):
+    """One client's WebSocket. Coming and going is for those who serve it to tell, if anyone."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.logger = logging.getLogger(f"{__name__}.websocket")
+        self.logger.setLevel(logging.ERROR)  # strangers could fill the log with what they try
+        self.conn.logger = self.logger
+
+    async def send(self, message: Message) -> None:  # type: ignore[override]
+        await super().send(message)  # type: ignore[arg-type]
+        # A handshake that was refused with an answer is over too; uvicorn takes it for forgotten.
+        self.handshake_complete = self.handshake_complete or self.close_sent
 
 
 class Joining:

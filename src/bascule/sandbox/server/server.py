@@ -9,7 +9,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from bascule.core.contracts import Closable
-from bascule.core.errors import InvalidSetting, SandboxDied, SandboxStartFailed
+from bascule.core.errors import InvalidSetting, SandboxDied
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 
@@ -61,7 +61,7 @@ class SandboxServer(Closable):
         return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
 
     async def start(self) -> None:
-        """Listen. Raises `SandboxStartFailed` when the port cannot be had."""
+        """Listen. Raises `InvalidSetting` when the port cannot be had."""
         sock, parts = await asyncio.to_thread(self._make_parts)
         self._socket, self._parts = sock, parts
         self._socket_path = _path_of(sock)
@@ -100,7 +100,8 @@ class SandboxServer(Closable):
 
     def _make_parts(self) -> tuple[socket.socket, tuple[Sandbox, Routes, Listener]]:
         """In a thread: names are looked up, a directory is made."""
-        sock = self._socket or _bind(self._settings.host, self._settings.port)
+        host, port = self._settings.host, self._settings.port
+        sock = self._socket or bound_socket(host, port, who="The action server")
         sock.setblocking(False)
         host, port = self._settings.host, 0 if _path_of(sock) else sock.getsockname()[1]
         if not port:
@@ -143,12 +144,3 @@ def _ensure_key(key: str) -> None:
         )
     if not (key.isascii() and key.isprintable()) or key != key.strip():
         raise InvalidSetting("The key has to be printable ASCII without spaces around it")
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    try:
-        return bound_socket(host, port)
-    except (OSError, OverflowError) as error:
-        raise SandboxStartFailed(
-            f"The action server cannot listen on {host}:{port}: {error}. Port 0 takes a free one"
-        ) from error

@@ -27,6 +27,7 @@ Details that would break something if changed:
   where we drop it.
 - The prompt is hidden by the builtin that tells the end, so that what breaks one breaks the other;
   and not by an assignment, which drops the rest of the line when PS1 is read-only.
+- `eval --`: a text may begin with a dash, which is no option of `eval`.
 - `\\builtin` is not subject to aliases; functions named like builtins do not matter to it.
 - Every line begins with a simple command: after a syntax error inside `eval` bash takes a leading
   `{` or `!` for a plain word.
@@ -143,7 +144,7 @@ def command_line(
         start = ""
     go = "" if cwd is None else f"\\builtin cd -- $'{cwd.translate(_ESCAPES)}' && "
     line = (
-        f"{start}{go}\\builtin eval $'{text.translate(_ESCAPES)}' <&255; "
+        f"{start}{go}\\builtin eval -- $'{text.translate(_ESCAPES)}' <&255; "
         f"{{ {_report(nonce, 'E', marked=marked)}; }} >&0 2>&0\n"
     )
     try:

@@ -18,7 +18,9 @@ from bascule.sandbox.server.listener import Listener
 from bascule.sandbox.settings import ServerSettings
 
 _REFUSED: Final = (
-    "This address has no key, or an old one. The one to open is where VS Code was started."
+    "This address has no key, or an old one. The full address, which ends in &key=…, is where VS "
+    "Code was started: `bascule up` (or `make run`) prints it as `VS Code`, and each start has a "
+    "new one."
 )
 
 

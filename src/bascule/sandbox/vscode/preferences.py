@@ -12,6 +12,7 @@ Preferences = Mapping[str, Any]
 DEFAULTS: Final[Preferences] = {
     "chat.disableAIFeatures": True,  # a process of 120 MB, for a service nobody is signed in to
     "extensions.autoCheckUpdates": False,
+    "git.openRepositoryInParentFolders": "never",  # a workspace in a clone would be asked about it
     "remote.autoForwardPorts": False,  # each port a program listens on would be announced
     "telemetry.telemetryLevel": "off",
     "window.confirmBeforeClose": "never",

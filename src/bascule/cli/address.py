@@ -1,0 +1,8 @@
+"""How people write the address of a server."""
+
+from __future__ import annotations
+
+
+def with_scheme(text: str) -> str:
+    """`text` as a URL: without a scheme it is meant as http."""
+    return text if "://" in text else f"http://{text}"
