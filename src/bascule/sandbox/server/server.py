@@ -131,8 +131,8 @@ def _reserved() -> socket.socket | None:
     port: an agent's browser is shown files at its `/view`. Nobody listens there, and nobody else
     can. None in a network without loopback."""
     try:
-        return bound_socket("127.0.0.1", 0)
-    except OSError:
+        return bound_socket("127.0.0.1", 0, who="The action server")
+    except InvalidSetting:
         return None
 
 
