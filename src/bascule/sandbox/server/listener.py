@@ -48,7 +48,7 @@ def bound_socket(host: str, port: int, *, who: str) -> socket.socket:
     """A socket for `who` to listen on. Raises `InvalidSetting` with what to ask for instead."""
     try:
         return _bound(host, port)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         said = getattr(error, "strerror", None) or error
         raise InvalidSetting(
             f"{who} cannot listen on {host}:{port}: {said}. {_way_out(error)}"
@@ -69,7 +69,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _way_out(error: Exception) -> str:
-    if isinstance(error, socket.gaierror):
+    if isinstance(error, socket.gaierror | UnicodeError):
         return "It is no name this machine knows; 127.0.0.1 is the machine itself"
     if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
         return "It is no address of this machine; 0.0.0.0 stands for all it has"
