@@ -18,3 +18,5 @@ await build({
 // The process that has a kernel is the sandbox's own; it runs in the user's Python, so it comes along.
 await mkdir("dist", { recursive: true });
 await copyFile("../src/bascule/sandbox/ipython/_worker_main.py", "dist/ipython_worker.py");
+// So does the schema of nets, for whatever completes YAML: what `bascule net schema` prints.
+await copyFile("../src/bascule/net/evolve.schema.json", "dist/evolve.schema.json");

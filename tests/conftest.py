@@ -84,7 +84,10 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
         (call, "net/runner.py", "_call")
         for call in ("os.read", "os.waitpid", "os.stat", "time.sleep", "io.BufferedReader.read")
     ),
-    *((f"io.{call}.write", "cli/run.py", "write") for call in ("TextIOWrapper", "BufferedWriter")),
+    *(
+        (f"io.{call}.write", "net/trace.py", "write")
+        for call in ("TextIOWrapper", "BufferedWriter")
+    ),
     # /dev/null, for the child's output.
     ("os.open", "runtime/child.py", "start"),
     # Once per new connection: a socket's name is looked up, nothing is read.

@@ -6,10 +6,12 @@ import { buildBridge } from "./bridge";
 import { buildBrowser, buildExecutor, buildKernels, buildShells } from "./build";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
+import { buildDebugger } from "./debug";
 import { Courier } from "./hub/courier";
 import { identify } from "./hub/identity";
 import { Journal } from "./hub/journal";
 import { Command, Stored, View } from "./manifest";
+import { buildNets } from "./nets";
 import { Session } from "./session";
 import { setting, watchSettings } from "./settings";
 import { endProcesses } from "./terminal/processes";
@@ -57,7 +59,13 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const spotlight = new Spotlight(log);
   const status = new Status();
   const shells = buildShells(key, log);
-  const bridge = buildBridge({ context, log, addText: (name, text) => texts.add(name, text) });
+  const nets = buildNets(context, log);
+  const bridge = buildBridge({
+    context,
+    log,
+    addText: (name, text) => texts.add(name, text),
+    follow: (net) => nets.live.follow(net),
+  });
   const browser = buildBrowser(key, () => session.current?.hub ?? "", log);
   const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
   const { kernels, notebooks } = buildKernels(context, shells, storage, log);
@@ -103,6 +111,8 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     kernels,
     notebooks,
     shells,
+    nets,
+    buildDebugger(nets.live, log),
     bridge,
     showTexts(texts),
     activity,

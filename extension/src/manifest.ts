@@ -10,7 +10,12 @@ export const Command = {
   clearActivity: "bascule.clearActivity",
   openBridgedTerminal: "bascule.openBridgedTerminal",
   runNet: "evolve.runNet",
+  debugNet: "evolve.debugNet",
+  showNet: "evolve.showNet",
 } as const;
+
+/** The type of debug sessions of nets; the bridge answers what they ask. */
+export const DEBUG_TYPE = "evolve";
 
 export const View = { activity: "bascule.activity" } as const;
 

@@ -77,6 +77,9 @@ def test_what_cannot_be_attached_to_says_why(
     assert unmade.returncode == 2
     assert "the first command in it the shell" in unmade.stderr
     agent.run("true")
+    piped = bascule("attach")
+    assert piped.returncode == 2
+    assert "attach is for people at a terminal" in piped.stderr
     other = bascule("attach", "other")
     assert "no tmux shell 'other' in this sandbox; there are: main" in other.stderr
     elsewhere = bascule("attach", "--working-dir", str(tmp_path))

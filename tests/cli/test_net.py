@@ -45,6 +45,18 @@ def test_check_reads_what_is_not_saved_yet(
     assert main(["net", "check", "-"]) == 0
 
 
+def test_what_is_on_stdin_is_read_as_the_file_it_is_named_after(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    text = b"<pnml><net id='n' type='no'/></pnml>"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+    assert main(["net", "check", "--json", "-", "--name", "/there/n.pnml"]) == 2
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["file"] == "/there/n.pnml"
+    assert found["code"] == "net.type"
+
+
 def test_explore_prints_the_state_space(capsys: Captured) -> None:
     assert main(["net", "explore", "--json", STORE]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -66,6 +78,18 @@ def test_show_draws_what_the_name_of_the_file_asks_for(tmp_path: Path, capsys: C
     for name, start in (("a.svg", "<svg "), ("a.mmd", "flowchart LR")):
         assert main(["net", "show", BUILD, "-o", str(tmp_path / name)]) == 0
         assert (tmp_path / name).read_text().startswith(start)
+
+
+def test_show_gives_editors_the_drawing_and_the_lines(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    text = "pnml:\n net:\n  id: n\n  place:\n   - id: p\n   - id: q\n  transition: {id: t}\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+    assert main(["net", "show", "-", "--format", "json"]) == 0
+    shown = json.loads(capsysbinary.readouterr().out)
+    assert shown["svg"].startswith("<svg ")
+    assert (shown["places"], shown["transitions"]) == ({"p": 5, "q": 6}, {"t": 7})
 
 
 def test_a_png_without_a_browser_says_what_is_missing(

@@ -12,7 +12,7 @@ import pytest
 
 from bascule.cli import main
 
-from .processes import BASCULE, environment
+from .processes import BASCULE, bascule, environment
 
 NET = """\
 pnml:
@@ -91,6 +91,16 @@ def test_without_a_window_the_error_says_what_to_do(
     said = capsys.readouterr().err
     assert "raised BridgeUnavailable: No VS Code window to talk to" in said
     assert "evolve.runNet" in said
+
+
+@pytest.mark.slow
+def test_a_net_that_expects_a_window_may_say_so_itself(project: Path) -> None:
+    done = bascule("run", "examples/VsCodeInterop.evolve.yaml", cwd=project)
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("Bridge not available: No VS Code window to talk to. ")
+    assert "evolve.runNet" in done.stdout
+    assert "vscode_interop_demo: completed after 1 firing" in done.stderr
 
 
 def test_a_trace_is_written_and_can_be_played_again(

@@ -63,6 +63,12 @@ class IPythonSuite:
         assert (await runtime.run_ipython("_ + 1")).content == "43"
         assert seen.metadata.execution_count == 2
 
+    async def test_a_cell_that_no_kernel_can_be_given_is_refused(self, runtime: Verbs) -> None:
+        await runtime.run_ipython("x = 1")
+        with pytest.raises(CommandInvalid, match="no UTF-8 form, at position 5"):
+            await runtime.run_ipython("x = '\ud800'")
+        assert (await runtime.run_ipython("x")).content == "1"
+
     async def test_the_answer_is_what_openhands_agents_know(
         self, runtime: Verbs, workspace: Path
     ) -> None:

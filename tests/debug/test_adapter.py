@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -94,6 +95,18 @@ async def test_without_breakpoints_a_net_runs_to_its_end(editor: Editor, net: Pa
     assert console == "sums: completed after 6 firings\n  done  [2, 4, 6]\n"
 
 
+async def test_a_trace_says_what_happens_while_it_does(
+    editor: Editor, net: Path, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    await editor.start(net, breakpoints=[{"line": FINISH}], trace=str(trace))
+    await editor.stopped()
+    said = [json.loads(line) for line in trace.read_text().splitlines()]
+    assert [each["event"] for each in said] == ["started", "fired", "fired", "fired"]
+
+    await editor.request("disconnect")
+
+
 async def test_a_breakpoint_at_a_transition_halts_before_it_fires(
     editor: Editor, net: Path
 ) -> None:
@@ -117,6 +130,19 @@ async def test_a_breakpoint_at_a_place_halts_when_tokens_have_come(
     assert await editor.stopped() == ("breakpoint", "place done", 9)
     assert (await editor.scope("Marking"))["done"]["value"] == "[2]"
     assert (await editor.scope("Arrived"))["0"]["value"] == "2"
+
+
+async def test_after_steps_in_code_continue_goes_on_to_the_next_breakpoint(
+    editor: Editor, net: Path
+) -> None:
+    await editor.start(net, breakpoints=[{"line": TWICE}])
+    await editor.stopped()
+    await editor.request("next", threadId=1)
+    assert (await editor.stopped())[0] == "step"
+
+    await editor.request("continue", threadId=1)
+
+    assert await editor.stopped() == ("breakpoint", "twice", TWICE)
 
 
 async def test_a_condition_a_number_of_hits_and_a_message_are_kept(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from bascule.bridge.hub import HubTransport
 from vscode_bridge import aio
 
 from .code_server import CodeServer
+from .driving import click_toast, run_command
 from .rig import EditorWindow, Rig
 
 MODEL = Path(__file__).parent / "model"
@@ -60,6 +62,7 @@ def server(rig: Rig, directory: Path, told: Path) -> Iterator[CodeServer]:
         "bascule.allowedCommands": ["workbench.action.*", "undo", "evolve.runNet"],
         "evolve.runBridge.allowedCommands": ["testmodel.*", "workbench.action.closeAllEditors"],
         "chat.disableAIFeatures": True,
+        "terminal.integrated.gpuAcceleration": "off",  # so that its text is in the page
     }
     environment = {"TOLD": str(told), "PYTHONPATH": str(SOURCES)}
     server = rig.wait(rig.serve("bridged", settings, environment, [MODEL]))
@@ -167,7 +170,7 @@ async def test_without_a_language_model_the_error_says_so_and_nothing_else_break
 
 async def test_a_message_waits_for_its_button(rig: Rig, bridge: BridgeClient, page: Page) -> None:
     asking = asyncio.ensure_future(aio.show_message("Which?", "warning", buttons=["This", "That"]))
-    await rig.on(_click_toast(page, "Which?", "That"))
+    await rig.on(click_toast(page, "Which?", "That"))
     assert await asking == "That"
 
     for button, answer in (("Sure", True), ("Cancel", False)):
@@ -217,7 +220,7 @@ async def test_cancelling_progress_ends_the_work(
             await asyncio.Event().wait()
 
     working = asyncio.create_task(work())
-    await rig.on(_click_toast(page, "at the first", "Cancel"))
+    await rig.on(click_toast(page, "at the first", "Cancel"))
 
     with pytest.raises(vscode.BridgeCancelled, match="Long work"):
         await working
@@ -270,12 +273,12 @@ async def test_edits_ask_first_and_are_one_step_to_undo(
     ]
 
     refused = asyncio.ensure_future(aio.apply_edit(edits, label="shout"))
-    await rig.on(_click_toast(window.page, "wants to change edited.txt (shout)", "Deny"))
+    await rig.on(click_toast(window.page, "wants to change edited.txt (shout)", "Deny"))
     with pytest.raises(vscode.NotAllowed):
         await refused
 
     allowed = asyncio.ensure_future(aio.apply_edit(edits))
-    await rig.on(_click_toast(window.page, "wants to change edited.txt", "Allow for This Run"))
+    await rig.on(click_toast(window.page, "wants to change edited.txt", "Allow for This Run"))
     assert await allowed is True
     seen = await aio.active_editor()
     assert seen is not None
@@ -348,7 +351,7 @@ async def test_commands_ask_unless_the_settings_allow_them(
     rig: Rig, bridge: BridgeClient, page: Page
 ) -> None:
     denied = asyncio.ensure_future(aio.execute_command("workbench.action.toggleSidebarVisibility"))
-    await rig.on(_click_toast(page, "workbench.action.toggleSidebarVisibility", "Deny"))
+    await rig.on(click_toast(page, "workbench.action.toggleSidebarVisibility", "Deny"))
     with pytest.raises(vscode.NotAllowed, match="did not allow"):
         await denied
     with pytest.raises(vscode.CommandFailed, match="not found"):
@@ -356,17 +359,18 @@ async def test_commands_ask_unless_the_settings_allow_them(
 
 
 async def test_a_net_is_run_with_its_path_as_one_argument(
-    rig: Rig, window: EditorWindow, told: Path
+    rig: Rig, bridge: BridgeClient, window: EditorWindow, told: Path
 ) -> None:
     file = window.folder / "a 'net' $(touch hacked); #.evolve.yaml"
     file.write_text("pnml: {}\n")
     reading = asyncio.create_task(asyncio.to_thread(told.read_text))
 
-    await rig.on(_quick_open(window.page, "a 'net'"))
-    await rig.on(_run_command(window.page, "Evolve: Run Net"))
+    await aio.open_file(file)
+    await rig.on(run_command(window.page, "Evolve: Run Net"))
 
     said = json.loads(await reading)
-    assert said["argv"] == ["-m", "bascule", "run", str(file)]
+    assert said["argv"][:4] == ["-m", "bascule", "run", "--trace"]
+    assert said["argv"][5:] == [str(file)]
     assert said["cwd"] == str(window.folder)
     assert said["chat"] == "4"
     assert not (window.folder / "hacked").exists()
@@ -420,7 +424,10 @@ def _until_refused(endpoint: Endpoint) -> None:
 
 
 async def _open_terminal(page: Page, told: Path) -> Endpoint:
-    await _run_command(page, _OPEN_TERMINAL)
+    await run_command(page, _OPEN_TERMINAL)
+    # What is typed before goes to the terminal that was there.
+    rows = page.locator(".terminal-wrapper.active .xterm-rows")
+    await expect(rows).to_have_text(re.compile(r"^[^$#]*[$#]\s*$"))
     reading = asyncio.create_task(asyncio.to_thread(told.read_text))
     names = ("ADDR", "TOKEN", "SESSION")
     values = "\\n".join(f"$EVOLVE_RUN_BRIDGE_{name}" for name in names)
@@ -437,21 +444,6 @@ async def _type_in_terminal(page: Page, line: str) -> None:
     await page.keyboard.press("Enter")
 
 
-async def _run_command(page: Page, name: str) -> None:
-    await page.keyboard.press("F1")
-    box = page.locator(".quick-input-widget")
-    await box.locator("input").first.fill(f">{name}")
-    await box.get_by_role("option", name=name).first.click(timeout=30_000)
-
-
-async def _quick_open(page: Page, name: str) -> None:
-    await page.keyboard.press("Control+p")
-    box = page.locator(".quick-input-widget")
-    await box.locator("input").first.fill(name)
-    await box.get_by_role("option", name=name).first.click()
-    await expect(page.locator(".tab.active", has_text=name)).to_be_visible()
-
-
 async def _fill(page: Page, prompt: str, text: str) -> None:
     box = page.locator(".quick-input-widget")
     await expect(box).to_contain_text(prompt)
@@ -464,8 +456,3 @@ async def _enter(page: Page) -> None:
 
 async def _click(button: Any) -> None:
     await button.click()
-
-
-async def _click_toast(page: Page, text: str, button: str) -> None:
-    toast = page.locator(".notification-toast", has_text=text)
-    await toast.get_by_role("button", name=button, exact=True).click()

@@ -6,11 +6,9 @@ import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
+import { DEBUG_TYPE } from "../manifest";
 import { Desk, type Client, type Handlers } from "./desk";
 import { isObject, understand } from "./messages";
-
-/** The type of debug sessions whose questions are answered. */
-export const DEBUG_TYPE = "evolve";
 
 export class DebugBridge implements Disposable {
   private readonly watching: vscode.Disposable[];

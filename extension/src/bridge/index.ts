@@ -1,7 +1,7 @@
 /** Puts the bridge together: what scripts, nets and debug sessions may ask of this window. */
 import * as vscode from "vscode";
+import { userCommand } from "../command";
 import { Disposables, type Disposable } from "../common/disposables";
-import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 import { fits } from "../common/patterns";
 import { Command } from "../manifest";
@@ -15,7 +15,7 @@ import { dialogs } from "./dialogs";
 import { EDITS, Editors } from "./editors";
 import { Elsewhere } from "./elsewhere";
 import { forms } from "./form";
-import { Launcher } from "./launch";
+import { Launcher, type LaunchSettings } from "./launch";
 import { Outputs } from "./outputs";
 import { Problems } from "./problems";
 import { RunBridge } from "./server";
@@ -23,11 +23,13 @@ import { RunBridge } from "./server";
 export interface BridgeParts {
   context: vscode.ExtensionContext;
   addText: (name: string, content: string) => vscode.Uri;
+  /** Has the marking of a net shown while it runs. */
+  follow: LaunchSettings["follow"];
   log: Log;
 }
 
 /** The window's answers, for whatever brings questions; with the commands that start runs. */
-export function buildBridge({ context, addText, log }: BridgeParts): Disposable & {
+export function buildBridge({ context, addText, follow, log }: BridgeParts): Disposable & {
   elsewhere: Elsewhere;
 } {
   const owned = new Disposables();
@@ -62,27 +64,18 @@ export function buildBridge({ context, addText, log }: BridgeParts): Disposable 
   const launcher = owned.add(
     new Launcher(
       bridge,
-      { isEnabled: () => evolveSetting("runBridge.enabled"), python: () => setting("python") },
+      {
+        isEnabled: () => evolveSetting("runBridge.enabled"),
+        python: () => setting("python"),
+        follow,
+      },
       forget,
     ),
   );
   owned.add(new DebugBridge(handlers, log, forget));
-  const command = (id: string, run: (given?: unknown) => Promise<void>): void => {
-    owned.add(vscode.commands.registerCommand(id, (given?: unknown) => told(run(given), log)));
-  };
-  command(Command.runNet, (given) => launcher.runNet(given));
-  command(Command.openBridgedTerminal, () => launcher.openTerminal());
+  owned.add(userCommand(Command.runNet, log, (given) => launcher.runNet(given)));
+  owned.add(userCommand(Command.openBridgedTerminal, log, () => launcher.openTerminal()));
   return { elsewhere: new Elsewhere(handlers, log), dispose: () => owned.dispose() };
-}
-
-/** What went wrong is shown to the user who asked for it. */
-async function told(work: Promise<void>, log: Log): Promise<void> {
-  try {
-    await work;
-  } catch (error) {
-    log.error(error instanceof Error ? error : String(error));
-    void vscode.window.showErrorMessage(`Bascule: ${messageOf(error)}`);
-  }
 }
 
 const GRANTS: readonly (readonly [string, Exclude<Grant, undefined>])[] = [

@@ -3,20 +3,29 @@ import * as path from "node:path";
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import { Failure } from "../common/failure";
+import { bascule } from "../common/nets";
+import { chosenNet, ensureTrusted, savedNet } from "../nets/chosen";
+import type { Followed } from "../nets/live";
 import type { Connection, RunBridge } from "./server";
 
 export interface LaunchSettings {
   isEnabled: () => boolean;
   /** A Python that has bascule; empty for the `bascule` command. */
   python: () => string;
+  /** Has the marking of a net shown while it runs. */
+  follow: (net: vscode.Uri) => Promise<Followed | undefined>;
 }
 
-const NETS = [".evolve.yaml", ".evolve.yml", ".pnml.yaml", ".pnml"];
+/** What a run has while it lasts; the connection unless the user has switched the bridge off. */
+interface Held {
+  connection: Connection | undefined;
+  followed?: Followed | undefined;
+}
 
 export class Launcher implements Disposable {
   private readonly watching: vscode.Disposable[];
-  private readonly tasks = new Map<vscode.TaskExecution, Connection>();
-  private readonly terminals = new Map<vscode.Terminal, Connection>();
+  private readonly tasks = new Map<vscode.TaskExecution, Held>();
+  private readonly terminals = new Map<vscode.Terminal, Held>();
 
   constructor(
     private readonly bridge: RunBridge,
@@ -32,12 +41,12 @@ export class Launcher implements Disposable {
   /** Runs the net in `given`, or in the active editor; its unsaved changes are saved first. */
   async runNet(given?: unknown): Promise<void> {
     ensureTrusted();
-    const uri = given instanceof vscode.Uri ? given : vscode.window.activeTextEditor?.document.uri;
-    if (uri?.scheme !== "file" || !NETS.some((end) => uri.path.endsWith(end)))
-      throw new Failure("bridge.invalid_params", `Open a net first: a file ${NETS.join(", ")}`);
-    await save(uri);
+    const uri = chosenNet(given);
+    await savedNet(uri);
     const connection = await this.open(path.basename(uri.fsPath));
-    const [command, ...args] = this.command(["run", uri.fsPath]);
+    const followed = await this.settings.follow(uri);
+    const trace = followed ? ["--trace", followed.file] : [];
+    const [command, ...args] = bascule(this.settings.python(), "run", ...trace, uri.fsPath);
     const folder = vscode.workspace.getWorkspaceFolder(uri);
     const cwd = folder?.uri.fsPath ?? path.dirname(uri.fsPath);
     const env = { ...(connection?.environment ?? {}) };
@@ -50,7 +59,7 @@ export class Launcher implements Disposable {
       [],
     );
     task.presentationOptions = { clear: true, showReuseMessage: false };
-    await this.track(this.tasks, connection, () => vscode.tasks.executeTask(task));
+    await this.track(this.tasks, { connection, followed }, () => vscode.tasks.executeTask(task));
   }
 
   /** A terminal whose scripts can ask this window. */
@@ -59,7 +68,7 @@ export class Launcher implements Disposable {
     const connection = await this.open("A script in the bridged terminal");
     if (!connection)
       throw new Failure("bridge.unavailable", "The setting evolve.runBridge.enabled is off");
-    const terminal = await this.track(this.terminals, connection, () =>
+    const terminal = await this.track(this.terminals, { connection }, () =>
       Promise.resolve(
         vscode.window.createTerminal({
           name: "Bridged",
@@ -76,7 +85,7 @@ export class Launcher implements Disposable {
   dispose(): void {
     for (const each of this.watching) each.dispose();
     for (const all of [this.tasks, this.terminals]) {
-      for (const connection of all.values()) connection.dispose();
+      for (const held of all.values()) release(held);
       all.clear();
     }
   }
@@ -86,44 +95,27 @@ export class Launcher implements Disposable {
     return this.settings.isEnabled() ? this.bridge.open(name) : Promise.resolve(undefined);
   }
 
-  private async track<K>(
-    all: Map<K, Connection>,
-    connection: Connection | undefined,
-    start: () => Thenable<K>,
-  ): Promise<K> {
+  private async track<K>(all: Map<K, Held>, held: Held, start: () => Thenable<K>): Promise<K> {
     try {
       const started = await start();
-      if (connection) all.set(started, connection);
+      all.set(started, held);
       return started;
     } catch (error) {
-      connection?.dispose();
+      release(held);
       throw error;
     }
   }
 
-  private ended<K>(all: Map<K, Connection>, which: K): void {
-    const connection = all.get(which);
-    if (!connection) return;
+  private ended<K>(all: Map<K, Held>, which: K): void {
+    const held = all.get(which);
+    if (!held) return;
     all.delete(which);
-    connection.dispose();
-    this.onEnded(connection.session);
-  }
-
-  private command(args: string[]): [string, ...string[]] {
-    const python = this.settings.python();
-    return python ? [python, "-m", "bascule", ...args] : ["bascule", ...args];
+    release(held);
+    if (held.connection) this.onEnded(held.connection.session);
   }
 }
 
-async function save(uri: vscode.Uri): Promise<void> {
-  const open = vscode.workspace.textDocuments.find(
-    (each) => each.uri.toString() === uri.toString(),
-  );
-  if (open?.isDirty && !(await open.save()))
-    throw new Failure("bridge.failed", `${uri.fsPath} could not be saved, so it was not run`);
-}
-
-function ensureTrusted(): void {
-  if (!vscode.workspace.isTrusted)
-    throw new Failure("bridge.not_allowed", "Nothing is started in a workspace you do not trust");
+function release({ connection, followed }: Held): void {
+  connection?.dispose();
+  void followed?.end();
 }

@@ -1,4 +1,4 @@
-"""The commands people type. `sandbox`, which programs start, is apart for its speed."""
+"""The commands people type. `sandbox`, which programs start, is only listed: it starts faster."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "session": "Make, use and remove sessions of a hub.",
     "serve": "Run the hub where VS Code windows and agents meet.",
     "nginx": "Put nginx, with TLS, before the hub.",
+    "sandbox": "Serve a sandbox's actions over HTTP, for programs.",
     "token": "Show the hub's first token, or make others.",
     "editor": "Install the VS Code that `up` opens in a browser.",
     "schema": "Print the JSON Schema of every action and observation.",
@@ -34,8 +35,7 @@ COMMANDS: Mapping[str, str] = {
 imports none."""
 
 _EPILOG = (
-    "Started by programs: `bascule sandbox`, a sandbox's action server, and `bascule "
-    "debug-adapter`, a debugger for nets. Each has a --help of its own."
+    "Started by editors: `bascule debug-adapter`, a debugger for nets, with a --help of its own."
 )
 _SETTINGS: Mapping[str, Mapping[str, bool]] = {
     # From the first word of a command on, flags are its own.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +45,11 @@ def attach(
         raise NoSuchShell(
             f"there is no tmux shell {name!r} in this sandbox; there are: {there}. The first "
             "command in a shell makes it, and a pty shell cannot be attached to"
+        )
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "attach is for people at a terminal, and its input or output is none (a pipe, or a "
+            f"file). Programs read what the shell printed: GET /shells/{name}/log of its server"
         )
     environment = {key: value for key, value in os.environ.items() if key != "TMUX"}
     os.execve(tmux, [tmux, "-S", str(socket), "attach-session", "-t", f"={wanted}"], environment)  # noqa: S606

@@ -13,7 +13,7 @@ usage: bascule debug-adapter
 
 Debug nets. An editor starts this and speaks the debug adapter protocol with it on stdin and
 stdout. Launch arguments: program (the net), stopOnEntry, noDebug, cwd, env, python (the
-interpreter to run it with), policy, seed, maxFirings, timeout."""
+interpreter to run it with), policy, seed, maxFirings, timeout, trace (a file)."""
 
 
 def debug_adapter(arguments: Sequence[str]) -> int:

@@ -6,13 +6,16 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bascule.core.errors import StorageFailed
 
-from .netfile import read_net
+from .netfile import STDIN, load_named, read_net
+
+if TYPE_CHECKING:
+    from bascule.net import Net
 
 net = typer.Typer(
     help="Check, draw, simulate or explore a net, without running the code in it.",
@@ -22,6 +25,7 @@ net = typer.Typer(
 )
 
 File = Annotated[Path, typer.Argument(help="A *.evolve.yaml or *.pnml file.")]
+Name = Annotated[str, typer.Option("--name", help="What the file on stdin is called.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
 
 _INVALID = 2
@@ -33,20 +37,18 @@ class Form(StrEnum):
     SVG = "svg"
     PNG = "png"
     MERMAID = "mermaid"
+    JSON = "json"
+    """What an editor shows: the SVG, and the line of each place and transition."""
 
 
 @net.command()
 def check(
-    files: Annotated[list[str], typer.Argument(help="Files; - is a *.evolve.yaml on stdin.")],
+    files: Annotated[list[str], typer.Argument(help="Files; - is one on stdin.")],
     as_json: AsJson = False,
+    name: Name = STDIN,
 ) -> int:
     """Say what is wrong with nets, as file:line:column. Exits with 2 when one of them is none."""
-    from bascule.net import load, load_bytes
-
-    loaded = [
-        load_bytes(sys.stdin.buffer.read(), "stdin.evolve.yaml") if file == "-" else load(file)
-        for file in files
-    ]
+    loaded = [load_named(file, name) for file in files]
     found = [diagnostic for each in loaded for diagnostic in each.diagnostics]
     if as_json:
         typer.echo(json.dumps([each.as_json() for each in found], ensure_ascii=False))
@@ -58,18 +60,21 @@ def check(
 
 @net.command()
 def show(
-    file: File,
+    file: Annotated[
+        Path, typer.Argument(help="A *.evolve.yaml or *.pnml file; - is one on stdin.")
+    ],
     form: Annotated[
         Form | None, typer.Option("--format", help="By default as OUTPUT ends.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Instead of stdout.")
     ] = None,
+    name: Name = STDIN,
 ) -> int:
-    """Draw a net as SVG, PNG or as the text of a Mermaid flowchart."""
+    """Draw a net as SVG, PNG or as the text of a Mermaid flowchart; as JSON for editors."""
     from bascule.net import to_mermaid, to_svg
 
-    found = read_net(file)
+    found = read_net(file, name)
     if found is None:
         return _INVALID
     match form or _form_of(output):
@@ -79,6 +84,8 @@ def show(
             drawn = to_png(to_svg(found))
         case Form.MERMAID:
             drawn = to_mermaid(found).encode()
+        case Form.JSON:
+            drawn = json.dumps(_view(found), ensure_ascii=False).encode()
         case Form.SVG:
             drawn = to_svg(found).encode()
     if output is None:
@@ -152,8 +159,23 @@ def schema() -> None:
     typer.echo(schema_text(), nl=False)
 
 
+def _view(found: Net) -> dict[str, Any]:
+    from bascule.net import to_svg
+
+    return {
+        "svg": to_svg(found),
+        "places": {place.id: place.span.line for place in found.places.values()},
+        "transitions": {each.id: each.span.line for each in found.transitions.values()},
+    }
+
+
 def _form_of(output: Path | None) -> Form:
-    endings = {".png": Form.PNG, ".mmd": Form.MERMAID, ".mermaid": Form.MERMAID}
+    endings = {
+        ".png": Form.PNG,
+        ".mmd": Form.MERMAID,
+        ".mermaid": Form.MERMAID,
+        ".json": Form.JSON,
+    }
     return endings.get(output.suffix.lower(), Form.SVG) if output is not None else Form.SVG
 
 

@@ -19,7 +19,7 @@ from bascule.core.errors import InvalidSetting, StorageFailed
 if TYPE_CHECKING:
     from bascule.net import Net, Result, Runner
     from bascule.net.rule import Marking
-    from bascule.net.trace import Event, Listener
+    from bascule.net.trace import Listener
 
 
 class Choice(StrEnum):
@@ -114,7 +114,7 @@ def _interrupt(runner: Runner, signum: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def _trace(name: str) -> Iterator[Listener]:
-    from bascule.net.trace import line
+    from bascule.net.trace import writing
 
     with ExitStack() as stack:
         if name == "-":
@@ -127,11 +127,7 @@ def _trace(name: str) -> Iterator[Listener]:
                 file = stack.enter_context(Path(name).open("w", encoding="utf-8"))
             except OSError as error:
                 raise StorageFailed(f"{name} cannot be written: {error.strerror}") from error
-
-        def write(event: Event) -> None:
-            print(line(event), file=file, flush=True)
-
-        yield write
+        yield writing(file)
 
 
 def _replay(net: Net, trace: Path, *, quiet: bool) -> int:

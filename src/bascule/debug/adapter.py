@@ -35,7 +35,7 @@ _ELEMENT_FRAME: Final = 2
 _NET_FRAME: Final = 4
 _GRACE: Final = 2.0
 """Seconds a net that is told to end has for it."""
-_OPTIONS: Final = ("policy", "seed", "maxFirings", "timeout")
+_OPTIONS: Final = ("policy", "seed", "maxFirings", "timeout", "trace")
 
 CAPABILITIES: Final[Body] = {
     "supportsConfigurationDoneRequest": True,
@@ -451,6 +451,7 @@ class Adapter:
         stop = self._leave()
         self._stepping_from = None
         if stop.thread is not None:
+            await self._ask("run_code")
             await self._leave_code("continue", stop.thread)
         else:
             await self._ask("continue")

@@ -7,13 +7,14 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from bascule.core.errors import InvalidRequest, UsageError
 from bascule.net import Limits, Net, Result, Runner, policy_named
-from bascule.net.trace import shown
+from bascule.net.trace import Listener, shown, writing
 
 from .breakpoints import Target
 from .control import ControlLine
@@ -54,11 +55,17 @@ class Debuggee:
         seed = options.get("seed")
         policy = "random" if seed is not None else options.get("policy", "first")
         limits = Limits(options.get("maxFirings", Limits().firings), options.get("timeout"))
-        self._runner = Runner(
-            net, bridge, policy=policy_named(policy, seed), limits=limits, gate=self._gate
-        )
-        self._gate.attach(self._runner)
-        result = asyncio.run(self._run(self._runner))
+        with _tracing(options.get("trace")) as listeners:
+            self._runner = Runner(
+                net,
+                bridge,
+                policy=policy_named(policy, seed),
+                limits=limits,
+                listeners=listeners,
+                gate=self._gate,
+            )
+            self._gate.attach(self._runner)
+            result = asyncio.run(self._run(self._runner))
         self._is_ended = True
         sys.stdout.flush()
         sys.stderr.flush()
@@ -94,6 +101,8 @@ class Debuggee:
                 gate.go_on(Mode.STEP)
             case "step_code":
                 gate.step_code()
+            case "run_code":
+                gate.run_code()
             case "pause":
                 self._pause()
             case "where":
@@ -130,6 +139,15 @@ class Debuggee:
         self._gate.stops_on_errors = False
         self._gate.go_on(Mode.RUN)
         self._go.set()
+
+
+@contextmanager
+def _tracing(path: str | None) -> Iterator[list[Listener]]:
+    if not path:
+        yield []
+        return
+    with Path(path).open("w", encoding="utf-8") as file:
+        yield [writing(file)]
 
 
 def _nobody(_: Mapping[str, Any]) -> None:

@@ -129,6 +129,10 @@ class Gate:
         self._mode = Mode.STEP
         self._stop_at = self._begun
 
+    def run_code(self) -> None:
+        """The code goes on to its end, and so does the net: what was stepped is forgotten."""
+        self._mode = Mode.RUN
+
     def pause(self) -> None:
         self._wants_pause = True
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, TypeAlias
+from typing import IO, Any, ClassVar, TypeAlias
 
 from .model import TransitionId
 from .rule import Marking, Produced
@@ -119,6 +119,15 @@ def as_json(event: Event) -> dict[str, Any]:
 def line(event: Event) -> str:
     """One line of a trace. What JSON has no words for is told as Python shows it."""
     return json.dumps(as_json(event), ensure_ascii=False, default=repr)
+
+
+def writing(file: IO[str]) -> Listener:
+    """Writes a trace, each line at once, so that it can be read while the net runs."""
+
+    def write(event: Event) -> None:
+        print(line(event), file=file, flush=True)
+
+    return write
 
 
 def shown(marking: Marking) -> dict[str, list[Any]]:

@@ -41,7 +41,7 @@ from bascule.wire import (
 )
 
 from .transfer import destination_of, pack, save
-from .verbs import Verbs, with_timeout
+from .verbs import Verbs, prepared
 
 DEFAULT_SHELL: Final = "main"
 """The name under which a sandbox keeps the shell that actions without one use."""
@@ -109,8 +109,8 @@ class RemoteRuntime(Verbs):
         await self._http.aclose()
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
-        action = with_timeout(action, self.default_timeout)
         try:
+            action = prepared(action, self.default_timeout)
             body = to_json({"action": encode_action(action)})
             if on_progress is None:
                 return await self._act(action, body)

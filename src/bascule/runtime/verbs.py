@@ -28,7 +28,7 @@ from bascule.core.actions import (
     RemoveDir,
 )
 from bascule.core.contracts import OnProgress, Runtime
-from bascule.core.errors import BasculeError, RemoteError
+from bascule.core.errors import BasculeError, CommandInvalid, RemoteError
 from bascule.core.observations import (
     BrowserOutput,
     CmdOutput,
@@ -46,7 +46,7 @@ from bascule.core.observations import (
     IPythonOutput,
     Observation,
 )
-from bascule.wire import error_from_wire
+from bascule.wire import ensure_valid, error_from_wire
 
 _Seen = TypeVar("_Seen", bound=Observation)
 
@@ -189,11 +189,26 @@ class Verbs(Runtime):
         return expect(await self.act(action), kind)
 
 
-def with_timeout(action: Action, default: float | None) -> Action:
-    """A command or cell without a time-out of its own gets the runtime's."""
+def prepared(action: Action, default: float | None) -> Action:
+    """The action as it is done: checked, and a command or cell that brings no time-out with the
+    runtime's. Raises `InvalidAction`, or `CommandInvalid` for a program that cannot be written."""
+    ensure_valid(action)
+    if isinstance(action, CmdRun | IPythonRun):
+        _ensure_writable(action.command if isinstance(action, CmdRun) else action.code)
     if default is not None and action.timeout is None and isinstance(action, CmdRun | IPythonRun):
         return replace(action, timeout=default)
     return action
+
+
+def _ensure_writable(program: str) -> None:
+    """On its way elsewhere such a character would be replaced, and another program be run."""
+    try:
+        program.encode()
+    except UnicodeEncodeError as error:
+        raise CommandInvalid(
+            f"the command or cell holds a character that has no UTF-8 form, at position "
+            f"{error.start}: {program[error.start]!r}"
+        ) from None
 
 
 def _page(observation: Observation) -> BrowserOutput | FileDownloaded:

@@ -29,7 +29,7 @@ from bascule.core.windows import Window
 from bascule.link.hub import HubLink
 from bascule.wire import error_observation
 
-from .verbs import with_timeout
+from .verbs import prepared
 from .window_verbs import WindowVerbs
 
 _GRACE: Final = 150.0
@@ -95,8 +95,8 @@ class VSCodeRuntime(WindowVerbs):
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         if self._closed:
             raise UsageError("This runtime was closed; make another")
-        action = with_timeout(action, self.default_timeout)
         try:
+            action = prepared(action, self.default_timeout)
             return await self._act(action, on_progress)
         except (LinkError, AccessDenied, VersionMismatch):
             raise

@@ -40,7 +40,7 @@ from bascule.core.identity import now
 from bascule.core.observations import Interrupted, Nothing, Observation, UserRejected
 from bascule.wire import error_observation
 
-from .browser.settings import find_chromium
+from .browser.settings import find_chromium, why_no_browser
 from .files.archive import Archives
 from .files.editor import Editor
 from .files.files import Files
@@ -121,7 +121,7 @@ class Sandbox(Closable):
         """Its processes start with its first action. Raises `NotSupported` where there is none."""
         if self._browser is None:
             if self._chromium is None:
-                raise NotSupported(_NO_BROWSER)
+                raise NotSupported(self._no_browser())
             from .browser.browser import Browser  # most sandboxes never browse
 
             self._browser = Browser(
@@ -238,10 +238,13 @@ class Sandbox(Closable):
                 "what it had begun may still take effect"
             ) from None
 
+    def _no_browser(self) -> str:
+        return f"{_NO_BROWSER}: {why_no_browser(self.settings.browser)}"
+
     def _not_supported(self, action: Action) -> NotSupported:
         able = ", ".join(sorted(self.capabilities))
         if isinstance(action, Browse | BrowseInteractive):
-            what = f"{_NO_BROWSER}; it can do: {able}"
+            what = f"{self._no_browser()}. It can do: {able}"
             return NotSupported(f"{action.kind!r}: {what}", kind=action.kind)
         return NotSupported(
             f"{action.kind!r} actions are not available in this sandbox; it can do: {able}",
@@ -249,10 +252,8 @@ class Sandbox(Closable):
         )
 
 
-_NO_BROWSER = (
-    "Browser functionality is not supported or disabled in this sandbox "
-    "(it needs Chromium and the package playwright: bascule[browser])"
-)
+_NO_BROWSER = "Browser functionality is not supported or disabled in this sandbox"
+"""The words OpenHands' clients look for."""
 
 
 async def _not_confirmed(action: CmdRun | IPythonRun) -> Observation:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         decode_observation,
         encode_action,
         encode_observation,
+        ensure_valid,
         reply_envelope,
     )
     from .jsontext import from_json, to_json
@@ -27,6 +28,7 @@ __all__ = [
     "encode_action",
     "encode_observation",
     "encode_progress",
+    "ensure_valid",
     "error_from_wire",
     "error_observation",
     "error_to_wire",
@@ -44,6 +46,7 @@ _HOMES = {
     "decode_observation": "events",
     "encode_action": "events",
     "encode_observation": "events",
+    "ensure_valid": "events",
     "reply_envelope": "events",
     "from_json": "jsontext",
     "to_json": "jsontext",

@@ -1,4 +1,5 @@
-// A language model for tests: it adds, counts, repeats what it was told before, and refuses.
+// A language model for tests: it adds, counts, repeats what it was told before, and refuses. And a
+// look at what only extensions see: what is said in debug sessions, and how tasks end.
 const vscode = require("vscode");
 
 function activate(context) {
@@ -10,7 +11,52 @@ function activate(context) {
         provideLanguageModelChatResponse: answer,
         provideTokenCount: () => 1,
     };
+    const said = [];
+    const told = (message) => said.push(message);
+    const statuses = [];
+    const ended = new vscode.EventEmitter();
     context.subscriptions.push(
+        vscode.debug.registerDebugAdapterTrackerFactory("evolve", {
+            createDebugAdapterTracker: () => ({
+                onWillReceiveMessage: told,
+                onDidSendMessage: told,
+            }),
+        }),
+        // All that was said since the last time.
+        vscode.commands.registerCommand("testmodel.debugged", () => said.splice(0)),
+        vscode.tasks.onDidEndTaskProcess(({ exitCode }) => {
+            statuses.push(exitCode);
+            ended.fire();
+        }),
+        // The exit status of the task that ended next after the last time.
+        vscode.commands.registerCommand("testmodel.taskStatus", async () => {
+            if (!statuses.length) await new Promise((resolve) => ended.event(resolve));
+            return statuses.shift();
+        }),
+        vscode.commands.registerCommand("testmodel.set", (name, value) =>
+            vscode.workspace.getConfiguration().update(name, value, true),
+        ),
+        vscode.commands.registerCommand("testmodel.addBreakpoint", (path, line) => {
+            const at = new vscode.Location(vscode.Uri.file(path), new vscode.Position(line - 1, 0));
+            vscode.debug.addBreakpoints([new vscode.SourceBreakpoint(at)]);
+        }),
+        // With the caret in it.
+        vscode.commands.registerCommand("testmodel.open", async (path) => {
+            await vscode.window.showTextDocument(vscode.Uri.file(path), { preview: false });
+        }),
+        // VS Code's own command for terminals waits for ever where a task in one has ended.
+        vscode.commands.registerCommand("testmodel.endAll", async () => {
+            await vscode.debug.stopDebugging();
+            vscode.debug.removeBreakpoints(vscode.debug.breakpoints);
+            for (const terminal of vscode.window.terminals) terminal.dispose();
+        }),
+        vscode.commands.registerCommand("testmodel.breakpoints", () =>
+            vscode.debug.breakpoints.map(({ location, enabled }) => [
+                location.uri.fsPath,
+                location.range.start.line + 1,
+                enabled,
+            ]),
+        ),
         vscode.lm.registerLanguageModelChatProvider("bascule-tests", provider),
         // There and back: what the window did before is known to extensions then.
         vscode.commands.registerCommand("testmodel.settle", () =>

@@ -17,6 +17,18 @@ from .pages import PageServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
+PDF = b"""%PDF-1.4
+1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj
+2 0 obj <</Type/Pages/Kids[3 0 R]/Count 1>> endobj
+3 0 obj <</Type/Page/Parent 2 0 R/MediaBox[0 0 300 100]/Contents 4 0 R/Resources
+<</Font<</F 5 0 R>>>>>> endobj
+4 0 obj <</Length 43>> stream
+BT /F 18 Tf 20 40 Td (Said in a PDF) Tj ET
+endstream endobj
+5 0 obj <</Type/Font/Subtype/Type1/BaseFont/Helvetica>> endobj
+trailer <</Root 1 0 R>>
+"""
+
 
 def size_of(data_url: str) -> tuple[int, int]:
     data = base64.b64decode(data_url.removeprefix("data:image/png;base64,"))
@@ -39,6 +51,36 @@ async def test_a_page_is_read_as_text_with_its_links(visitor: Visitor, pages: Pa
     assert seen.active_page_index == 0
     assert seen.last_browser_action == f'goto("{pages.url}")'
     assert seen.last_browser_action_error == ""
+
+
+async def test_what_can_be_acted_on_is_listed_below_the_text(
+    visitor: Visitor, pages: PageServer
+) -> None:
+    seen = await visitor.browse(f"{pages.url}/form")
+    number = bid(seen, "button 'Press'")
+    acted = await visitor.well(f"click('{number}')")
+
+    assert "# Order" in seen.content.partition("END webpage content")[0]
+    listed = seen.content.partition("END webpage content")[2]
+    assert f"[{bid(seen, 'textbox')}] textbox 'Name'\n" in listed
+    assert "combobox 'Size', value='Small'\n" in listed
+    assert "heading" not in listed
+    assert "option" not in listed
+    assert "Pressed 1" in acted.content
+    assert bid(acted, "button 'Press'") == number
+
+
+async def test_a_list_that_is_too_long_says_how_much_it_leaves_out(
+    visitor: Visitor, pages: PageServer
+) -> None:
+    pages.pages["/many"] = "<title>M</title>" + f"<button>{'long ' * 100}</button>" * 200
+    seen = await visitor.browse(f"{pages.url}/many")
+    listed = seen.content.partition("END webpage content")[2]
+
+    assert listed.count("] button 'long long") == 150
+    assert "[… 50 more; browse_interactive with noop(0) shows the page's whole tree …]" in listed
+    assert len(listed) < 25_000
+    assert "BEGIN elements" not in (await visitor.browse(f"{pages.url}/next")).content
 
 
 async def test_it_is_seen_as_a_picture_too(visitor: Visitor, pages: PageServer) -> None:
@@ -68,6 +110,48 @@ async def test_an_address_nobody_answers_at_is_an_answer_that_says_why(visitor: 
     assert seen.last_browser_action_error in seen.content
     assert seen.url == "http://127.0.0.1:1987/"
     assert "the name is not known" in named.last_browser_action_error
+
+
+async def test_a_link_to_where_nobody_answers_says_why(visitor: Visitor, pages: PageServer) -> None:
+    pages.pages["/dead"] = "<title>D</title><a href='http://127.0.0.1:1987/x'>Go</a>"
+    page = await visitor.well(f"goto('{pages.url}/dead')")
+    seen = await visitor.do(f"click('{bid(page, 'Go')}')")
+
+    assert "http://127.0.0.1:1987/x could not be opened" in seen.last_browser_action_error
+    assert "connection refused" in seen.last_browser_action_error
+    assert seen.url == "http://127.0.0.1:1987/x"
+    assert not (await visitor.browse(f"{pages.url}/next")).error
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("", "The address is empty"),
+        ("  ", "The address is empty"),
+        ("javascript:alert(1)", "javascript: is nothing a browser here goes to"),
+        ("JavaScript:alert(1)", "javascript: is nothing"),
+        ("mailto:ann@example.org", "mailto: is nothing"),
+        ("chrome://settings", "chrome: is nothing"),
+        ("view-source:http://localhost/", "view-source: is nothing"),
+        ("http://a\x00b/", "a character no address has, '\\x00' at position 8"),
+        ("http://a/\nb", "a character no address has, '\\n' at position 9"),
+        ("/etc/\x00", "a character no address has"),
+        ("http://[::1", "is no address"),
+        ("http://localhost:99999/", "is no address"),
+    ],
+)
+async def test_what_is_no_address_is_refused_in_clear_words(
+    visitor: Visitor, pages: PageServer, url: str, complaint: str
+) -> None:
+    await visitor.browse(f"{pages.url}/next")
+    browsed = await visitor.browse(url)
+    gone = await visitor.do(f"goto({url!r})")
+
+    for seen in (browsed, gone):
+        assert seen.error
+        assert complaint in seen.last_browser_action_error
+        assert seen.last_browser_action_error in seen.content
+        assert seen.url == f"{pages.url}/next"
 
 
 async def test_a_page_of_five_megabytes_is_answered_by_head_and_tail(
@@ -249,6 +333,21 @@ async def test_dialogs_are_answered_and_told(visitor: Visitor, pages: PageServer
     assert "StaticText 'Ann'" in who.content
 
 
+async def test_a_page_that_never_stops_talking_does_not_fill_the_answer(
+    visitor: Visitor, pages: PageServer
+) -> None:
+    pages.pages["/talk"] = (
+        "<title>T</title><p>here</p>"
+        "<script>for (let i = 0; i < 50; i++) alert('x'.repeat(100000))</script>"
+    )
+    seen = await visitor.browse(f"{pages.url}/talk")
+
+    assert "here" in seen.content
+    assert seen.content.count("The page showed a dialog") == 30
+    assert "[… 20 more such notes …]" in seen.content
+    assert len(seen.content) < 20_000
+
+
 async def test_a_new_tab_comes_to_the_front(visitor: Visitor, pages: PageServer) -> None:
     page = await visitor.well(f"goto('{pages.url}/tabs')")
     opened = await visitor.well(f"click('{bid(page, 'Open')}')")
@@ -301,3 +400,17 @@ async def test_a_file_is_viewed_by_its_path(visitor: Visitor) -> None:
     assert "image 'picture.png'" in seen.content
     assert "key=" not in seen.content + seen.url + "".join(seen.open_pages_urls)
     assert "No such file" in text.content
+
+
+async def test_a_pdf_is_drawn_and_its_text_read(visitor: Visitor) -> None:
+    file = visitor.directory / "paper.pdf"
+    file.write_bytes(PDF)
+    (visitor.directory / "broken.pdf").write_bytes(b"%PDF-1.4 nothing more")
+    seen = await visitor.well(f"goto('{file}')")
+    read = await visitor.browse(str(file))
+    broken = await visitor.browse(f"{visitor.directory}/broken.pdf")
+
+    assert "RootWebArea 'File Viewer - paper.pdf'" in seen.content
+    assert "Canvas 'Page 1 of 1'" in seen.content
+    assert "Said in a PDF" in read.content
+    assert "broken.pdf is a PDF that cannot be drawn here" in broken.content

@@ -45,6 +45,35 @@ WAYS = {
     "subdomain": "await fetch(there.replace('127.0.0.1', 'x.localhost'), { mode: 'no-cors' })",
     "number": "await fetch(there.replace('127.0.0.1', '0x7f.1'), { mode: 'no-cors' })",
     "zero": "await fetch(there.replace('127.0.0.1', '0.0.0.0'), { mode: 'no-cors' })",
+    "decimal": "await fetch(there.replace('127.0.0.1', '2130706433'), { mode: 'no-cors' })",
+    "octal": "await fetch(there.replace('127.0.0.1', '0177.0.0.01'), { mode: 'no-cors' })",
+    "other loopback": "await fetch(there.replace('127.0.0.1', '127.9.8.7'), { mode: 'no-cors' })",
+    "mapped": "await fetch(there.replace('127.0.0.1', '[::ffff:7f00:1]'), { mode: 'no-cors' })",
+    "IPv6": "await fetch(there.replace('127.0.0.1', '[::1]'), { mode: 'no-cors' })",
+    "IPv6 nowhere": "await fetch(there.replace('127.0.0.1', '[::]'), { mode: 'no-cors' })",
+    "last dot": "await fetch(there.replace('127.0.0.1', 'localhost.'), { mode: 'no-cors' })",
+    "full width": "await fetch(there.replace('127.0.0.1', '１２７.０.０.１'), { mode: 'no-cors' })",
+    "user": "await new Promise(f => { const i = new Image(); i.onload = i.onerror = f;"
+    " i.src = there.replace('127', 'u:p@127') })",
+    "srcdoc": "await new Promise(f => { const i = document.createElement('iframe'); i.onload ="
+    " () => setTimeout(f, 200); i.srcdoc = `<meta http-equiv=refresh content='0;url=${there}'>`;"
+    " document.body.append(i) })",
+    "framed form": "await new Promise(f => { document.body.insertAdjacentHTML('beforeend',"
+    " `<iframe name=t></iframe><form method=post target=t action=${there}></form>`);"
+    " document.forms[0].submit(); setTimeout(f, 300) })",
+    "shared worker": "await new Promise(f => { const w = new SharedWorker(URL.createObjectURL(new"
+    " Blob([`onconnect = e => fetch('${there}', { mode: 'no-cors' }).finally(() =>"
+    " e.ports[0].postMessage(1))`]))); w.port.onmessage = f })",
+    "transport": "const t = new WebTransport(there.replace('http:', 'https:')); await t.ready",
+    "ice": "const c = new RTCPeerConnection({ iceServers: [{ urls: there.replace('http://',"
+    " 'turn:').replace('/next', '') + '?transport=tcp', username: 'u', credential: 'p' }] });"
+    " c.createDataChannel('x'); await c.setLocalDescription();"
+    " await new Promise(f => setTimeout(f, 400))",
+    "prefetch": "document.head.innerHTML += `<link rel=prefetch href=${there}>"
+    "<link rel=dns-prefetch href=${there}><link rel=modulepreload href=${there}>`;"
+    " await new Promise(f => setTimeout(f, 300))",
+    "keepalive": "fetch(there, { mode: 'no-cors', keepalive: true }).catch(() => {});"
+    " await new Promise(f => setTimeout(f, 200))",
     "redirect": "await fetch('/redirect?to=' + there, { mode: 'no-cors' })",
     "socket": "await new Promise(f => { const s = new WebSocket(there.replace('http', 'ws'));"
     " s.onclose = s.onopen = f })",
@@ -105,6 +134,36 @@ async def test_going_there_is_refused_and_said(guarded: Guarded, pages: PageServ
     for seen in (straight, around):
         assert "kept from the browser" in seen.last_browser_action_error
         assert "Next page" not in seen.content
+    leads = f"{pages.url}/redirect?to={guarded.server.url}/next leads to {guarded.server.url}/next"
+    assert straight.last_browser_action_error.startswith(f"{guarded.server.url}/next is kept")
+    assert around.last_browser_action_error.startswith(leads)
+    assert guarded.server.asked == []
+
+
+async def test_what_speaks_tls_is_refused_at_once_and_said(guarded: Guarded) -> None:
+    async with asyncio.timeout(5):
+        seen = await guarded.visitor.browse(guarded.server.url.replace("http:", "https:"))
+
+    assert "is kept from the browser" in seen.last_browser_action_error
+    assert guarded.server.asked == []
+
+
+@pytest.mark.parametrize("size", [10, 3_000_000])
+async def test_a_form_does_not_lead_there_and_the_answer_says_so(
+    guarded: Guarded, pages: PageServer, size: int
+) -> None:
+    pages.pages["/post"] = (
+        f"<title>P</title><form method='post' action='{guarded.server.url}/next'>"
+        "<textarea name='t' hidden></textarea><button>Send</button></form>"
+        f"<script>document.querySelector('textarea').value = 'x'.repeat({size})</script>"
+    )
+    page = await guarded.visitor.well(f"goto('{pages.url}/post')")
+    seen = await guarded.visitor.do(f"click('{bid(page, 'Send')}')")
+    after = await guarded.visitor.do("noop(0)")
+
+    assert f"{guarded.server.url}/next is kept from the browser" in seen.last_browser_action_error
+    assert "=== BEGIN error of the last action ===" in seen.content
+    assert not after.error
     assert guarded.server.asked == []
 
 
@@ -114,6 +173,7 @@ async def test_a_link_does_not_lead_there(guarded: Guarded, pages: PageServer) -
     seen = await guarded.visitor.do(f"click('{bid(page, 'Go')}')")
 
     assert "kept from pages" in seen.content
+    assert f"{guarded.server.url}/next is kept from the browser" in seen.last_browser_action_error
     assert guarded.server.asked == []
 
 

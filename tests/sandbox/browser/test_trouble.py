@@ -162,6 +162,23 @@ async def test_a_crash_while_nobody_looks_is_told_with_the_next_action(
     assert "Next page" in seen.content
 
 
+async def test_what_drives_the_browser_is_started_again_too(
+    fragile: Visitor, pages: PageServer
+) -> None:
+    await fragile.browse(f"{pages.url}/next")
+    waiting = asyncio.ensure_future(fragile.browser.act(BrowseInteractive("noop(2000)")))
+    await asyncio.sleep(0.2)
+    (driver,) = running(fragile.browser, "run-driver")
+    driver.kill()
+    with pytest.raises(BrowserCrashed):
+        await waiting
+    after = await fragile.browse(f"{pages.url}/next")
+
+    assert "Next page" in after.content
+    assert "crashed and was started again" in after.content
+    assert len(running(fragile.browser, "run-driver")) == 1
+
+
 async def test_the_worker_is_started_again_too(
     fragile: Visitor, pages: PageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

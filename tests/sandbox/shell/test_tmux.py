@@ -19,6 +19,7 @@ from bascule.core.contracts import Shell
 from bascule.core.errors import InvalidSetting, MissingTool, SandboxStartFailed
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.sandbox.shell.shells import Shells
+from bascule.sandbox.shell.tmux import TmuxShell
 from tests.contracts.shell import ShellSuite, read_on_until, run, sleepers, started, typed
 
 SERVER = """
@@ -145,6 +146,79 @@ async def test_a_pane_that_was_closed_by_who_is_attached_is_followed_by_a_new_sh
             break
     assert seen.content == ". /\n"
     assert (await shells.run(CmdRun("echo again"))).content == "again\n"
+
+
+async def kill_tmux(shells: Shells) -> None:
+    """As somebody does who thinks it is theirs."""
+    command = ("tmux", "-S", str(shells._host.socket), "kill-server")
+    await (await asyncio.create_subprocess_exec(*command)).wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prelude", ["", "trap '' HUP; "])
+async def test_a_tmux_that_was_killed_is_followed_by_another_and_a_new_shell(
+    shells: Shells, prelude: str
+) -> None:
+    await shells.run(CmdRun(f"{prelude}cd /; x=1"))
+    await shells.run(CmdRun("true", shell="other"))
+    for _ in range(2):
+        await kill_tmux(shells)
+        seen = await shells.run(CmdRun(f"{prelude}echo $x. $PWD"))
+        if seen.metadata.shell_ended:  # it was still given to the one that was killed
+            seen = await shells.run(CmdRun(f"{prelude}echo $x. $PWD"))
+
+        assert seen.content == ". /\n"
+        assert seen.metadata.new_shell
+        assert "This is a new shell" in seen.metadata.suffix
+        assert (await shells.run(CmdRun("x=2; echo again"))).content == "again\n"
+    assert (await shells.run(CmdRun("echo here", shell="other"))).content == "here\n"
+
+
+@pytest.mark.slow
+async def test_a_command_whose_tmux_is_killed_is_answered_with_what_it_printed(
+    shells: Shells,
+) -> None:
+    kill = f"tmux -S {shells._host.socket} kill-server"
+    seen = await shells.run(CmdRun(f"echo before; {kill}; sleep 61.25", timeout=30))
+
+    assert seen.content == "before\n"
+    assert seen.metadata.shell_ended
+    assert not await asyncio.to_thread(sleepers, "61.25")
+    after = await shells.run(CmdRun("echo after"))
+    assert (after.content, after.metadata.new_shell) == ("after\n", True)
+
+
+@pytest.mark.slow
+async def test_nobody_is_invited_to_a_terminal_that_is_gone(shells: Shells) -> None:
+    shell = shells.open("main")
+    assert isinstance(shell, TmuxShell)
+    await shell.run(CmdRun("true"))
+    shell._is_attended = True
+    bash, terminal = shell._bash, Path(shells._host.panes["main"].terminal)
+    # Without letting the loop go on, so that nobody has heard of it yet.
+    subprocess.run(["tmux", "-S", shells._host.socket, "kill-server"], check=True)
+    while terminal.exists():
+        pass
+    shell._invite()
+    assert shell._bash is not bash
+
+    assert (await shell.run(CmdRun("echo here"))).content == "here\n"
+
+
+@pytest.mark.slow
+async def test_a_tmux_killed_while_no_server_was_there_costs_the_shell_and_no_more(
+    kept: ShellSettings,
+) -> None:
+    await killed_server(kept, "x=1", f"echo seen; {GO}; sleep 60")
+    command = ("tmux", "-S", f"{kept.state_dir}/tmux", "kill-server")
+    await (await asyncio.create_subprocess_exec(*command)).wait()
+    async with await restored(kept) as shells:
+        seen = await shells.run(CmdRun(""))
+        after = await shells.run(CmdRun("echo $x."))
+
+    assert seen.content == "seen\n"
+    assert seen.metadata.shell_ended
+    assert (after.content, after.metadata.new_shell) == (".\n", True)
 
 
 @pytest.mark.slow

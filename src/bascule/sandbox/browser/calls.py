@@ -15,6 +15,10 @@ from bascule.core.errors import InvalidAction
 
 MOST_CALLS: Final = 100
 LONGEST: Final = 1 << 20
+FARTHEST: Final = 10**9
+"""The largest number anything can mean, pixels and milliseconds alike."""
+LONGEST_NAP: Final = 30_000
+"""Milliseconds of one `noop`."""
 
 _REQUIRED: Final = object()
 
@@ -28,6 +32,12 @@ class Parameter:
     @property
     def is_required(self) -> bool:
         return self.default is _REQUIRED
+
+    @property
+    def wanted(self) -> str:
+        """What fits, in words."""
+        kinds = " or ".join(kind.__name__ for kind in self.kinds)
+        return f"{kinds}, up to {FARTHEST}" if {int, float} & set(self.kinds) else kinds
 
     def __str__(self) -> str:
         return self.name if self.is_required else f"{self.name}={self.default!r}"
@@ -154,16 +164,19 @@ def _bound(
                 raise _wrong(name, text, f"{parameter.name} is missing")
             bound[parameter.name] = parameter.default
         elif not _fits(bound[parameter.name], parameter.kinds):
-            kinds = " or ".join(kind.__name__ for kind in parameter.kinds)
-            raise _wrong(name, text, f"{parameter.name} has to be {kinds}")
+            raise _wrong(name, text, f"{parameter.name} has to be {parameter.wanted}")
         if int in parameter.kinds and str in parameter.kinds:
             bound[parameter.name] = str(bound[parameter.name])
+    if name == "noop" and not 0 <= bound["wait_ms"] <= LONGEST_NAP:
+        raise _wrong(name, text, f"wait_ms has to be 0 to {LONGEST_NAP} milliseconds")
     return bound
 
 
 def _fits(value: object, kinds: tuple[type, ...]) -> bool:
     if isinstance(value, bool):
         return bool in kinds
+    if isinstance(value, int | float) and not abs(value) <= FARTHEST:
+        return False
     if isinstance(value, list):
         return list in kinds and all(isinstance(each, str) for each in value)
     return isinstance(value, kinds)

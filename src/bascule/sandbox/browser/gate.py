@@ -27,6 +27,7 @@ Doorman = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _CONNECT_TIMEOUT: Final = 15.0
+_HEARING: Final = 3.0
 _PIECE: Final = 1 << 16
 _MOST_CONNECTIONS: Final = 512
 _OK, _FAILED, _REFUSED, _UNREACHABLE, _UNSUPPORTED = 0, 1, 5, 4, 7
@@ -105,8 +106,7 @@ class Gate:
             writer.write(_answer(_UNSUPPORTED))
             return
         if host == VIEWER_HOST:
-            writer.write(_answer(_OK))
-            await self._doorman(reader, writer)
+            await self._turn_away(reader, writer)
             return
         try:
             addresses = await _look_up(host, port)
@@ -117,8 +117,7 @@ class Gate:
         if any(self.is_kept(address, port) for address in addresses):
             if len(self._kept) < 1000:
                 self._kept.add((host, port))
-            writer.write(_answer(_OK))
-            await self._doorman(reader, writer)
+            await self._turn_away(reader, writer)
             return
         try:
             there = await _connect(addresses, port)
@@ -129,6 +128,17 @@ class Gate:
         self._troubles.pop((host, port), None)
         writer.write(_answer(_OK))
         await _join((reader, writer), there)
+
+    async def _turn_away(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Let the doorman answer, and hear the browser out: what it still sends when a connection
+        is closed takes the answer with it."""
+        writer.write(_answer(_OK))
+        await self._doorman(reader, writer)
+        with suppress(OSError):
+            writer.write_eof()
+            async with asyncio.timeout(_HEARING):
+                while await reader.read(_PIECE):
+                    pass
 
     def _remember(self, host: str, port: int, why: str) -> None:
         if len(self._troubles) > 200:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from playwright.async_api import ElementHandle, Error
+from playwright.async_api import ElementHandle, Error, Response
 
 from bascule.core.errors import BrowserCrashed, InvalidAction
 
@@ -18,7 +18,6 @@ from .tabs import Tab, Tabs
 
 _Button = Literal["left", "middle", "right"]
 
-_LONGEST_NAP = 30_000
 _NO_WAIT = 0.2
 """Seconds in which what a click began shows itself."""
 
@@ -47,12 +46,14 @@ class Hands:
         """Do it, then wait until what it began is over or has had its time."""
         tab = await self._tabs.front()
         before = tab.loading()
+        tab.forget_answer()
         await _unless_crashed(tab, getattr(self, call.name)(**call.arguments))
         if call.name not in _CHANGES_NOTHING:
             settled = await self._settle(before)
             await self._tabs.caught_up(within=min(2.0, self._settings.load_timeout))
             if await self._tabs.front() is not settled:
-                await self._settle(frozenset())
+                settled = await self._settle(frozenset())
+            self._ensure_arrived(settled)
 
     # Going places -------------------------------------------------------------------------
 
@@ -74,9 +75,9 @@ class Hands:
             ):
                 return
             await tab.stop_loading()
-            raise InvalidAction(self._addresses.explained(url, error)) from None
-        if answer is not None and answer.status == 403 and self._addresses.is_kept(answer.url):
-            raise InvalidAction(f"{url} is kept from the browser: it is the sandbox's own address")
+            raise InvalidAction(self._addresses.explained(url, error.message)) from None
+        if answer is not None and self._was_refused(answer):
+            raise InvalidAction(self._addresses.refusal(url, answer.url))
 
     async def go_back(self) -> None:
         tab = await self._tabs.front()
@@ -101,7 +102,7 @@ class Hands:
             raise InvalidAction(f"There is no tab {index}; they are 0 to {most}") from None
 
     async def noop(self, wait_ms: float) -> None:
-        await asyncio.sleep(max(0.0, min(wait_ms, _LONGEST_NAP)) / 1000)
+        await asyncio.sleep(wait_ms / 1000)
 
     # Elements -----------------------------------------------------------------------------
 
@@ -246,6 +247,16 @@ class Hands:
         if not file.is_file():
             raise InvalidAction(f"{name} is not a file that can be uploaded")
         return str(file)
+
+    def _was_refused(self, answer: Response) -> bool:
+        return answer.status == 403 and self._addresses.is_kept(answer.url)
+
+    def _ensure_arrived(self, tab: Tab) -> None:
+        """A link or form that led to where no page can go: say so, as `goto` does."""
+        if tab.answer is not None and self._was_refused(tab.answer):
+            raise InvalidAction(self._addresses.refusal("", tab.answer.url))
+        if tab.failure and tab.shows_error:
+            raise InvalidAction(self._addresses.explained(tab.asked, tab.failure))
 
     async def _settle(self, before: frozenset[Any]) -> Tab:
         """Until the page in front has loaded and what the call made it fetch is there."""

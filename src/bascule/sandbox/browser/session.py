@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from bascule.core.errors import BasculeError, BrowserCrashed, NoSuchPath, Sandbo
 from bascule.sandbox.files.paths import Paths
 
 from .addresses import Addresses
-from .calls import parse_calls
+from .calls import Call, parse_calls
 from .gate import Gate
 from .hands import Hands
 from .pictures import Album, Easel, data_url, photograph
@@ -40,9 +40,15 @@ _FLAGS: Final = (
 """Nothing goes past the gate: no QUIC, no WebRTC of its own, no names looked up. Memory is bounded
 per page, processes in number."""
 
+_CRASHED: Final = "The browser crashed during the action; the next one starts it again"
 _LAUNCH_TIMEOUT: Final = 45.0
+_STOP_TIMEOUT: Final = 5.0
 _LOOK_TIMEOUT: Final = 12.0
 """Seconds a page has to be read; one whose script never ends does not answer."""
+_LIST_TIMEOUT: Final = 4.0
+_MOST_LISTED: Final = 150
+_MOST_NOTES: Final = 30
+_LONGEST_NOTE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +98,8 @@ class Session(Closable):
     async def browse(self, args: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
         url = str(args.get("url", ""))
         quoted = url.replace("\\", "\\\\").replace('"', '\\"')
-        return await self._act("browse", f'goto("{quoted}")', args, timeout)
+        goto = Call("goto", {"url": url}, f'goto("{quoted}")')
+        return await self._act("browse", goto, args, timeout)
 
     async def interact(self, args: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
         return await self._act(
@@ -138,14 +145,28 @@ class Session(Closable):
             context,
             most=self._settings.max_tabs,
             downloads=self._place.working_dir / DOWNLOADS,
-            note=self._notes.append,
+            note=self._note,
         )
         self._easel = Easel(self._browser)
 
     async def _ensure_running(self) -> None:
         if not await self._lives():
-            await self._launch()
-            self._notes.append("The browser had crashed and was started again; its tabs are gone")
+            try:
+                await self._launch()
+            except SandboxStartFailed:  # who drives it may be gone as well
+                await self._drive_anew()
+                await self._launch()
+            self._note("The browser had crashed and was started again; its tabs are gone")
+
+    async def _drive_anew(self) -> None:
+        gone, self._playwright = self._playwright, None
+        if gone is not None:
+            try:
+                async with asyncio.timeout(_STOP_TIMEOUT):
+                    await gone.stop()
+            except (Error, OSError) as error:
+                logger.debug("the driver of the browser had ended: %s", error)
+        self._playwright = await async_playwright().start()
 
     async def _lives(self) -> bool:
         """Ask the browser itself: that it died may not have been heard of yet."""
@@ -161,7 +182,7 @@ class Session(Closable):
     # One action ---------------------------------------------------------------------------
 
     async def _act(
-        self, kind: str, calls: str, args: Mapping[str, Any], timeout: float | None
+        self, kind: str, calls: str | Call, args: Mapping[str, Any], timeout: float | None
     ) -> dict[str, Any]:
         async with self._turn:
             self._notes.clear()
@@ -171,9 +192,7 @@ class Session(Closable):
             try:
                 await asyncio.wait({work, crashing}, return_when=asyncio.FIRST_COMPLETED)
                 if not work.done() or (self._crashed.is_set() and work.exception() is not None):
-                    raise BrowserCrashed(
-                        "The browser crashed during the action; the next one starts it again"
-                    )
+                    raise BrowserCrashed(_CRASHED)
                 return work.result()
             finally:
                 work.cancel()
@@ -181,21 +200,22 @@ class Session(Closable):
                 await asyncio.gather(work, crashing, return_exceptions=True)
 
     async def _perform(
-        self, kind: str, calls: str, args: Mapping[str, Any], timeout: float | None
+        self, kind: str, calls: str | Call, args: Mapping[str, Any], timeout: float | None
     ) -> dict[str, Any]:
         hands = Hands(
             self._tabs,
             addresses=self._addresses,
             settings=self._settings,
             resolve=self._resolve,
-            note=self._notes.append,
+            note=self._note,
         )
         self._tabs.downloaded.clear()
-        last, trouble = calls, ""
+        text = calls if isinstance(calls, str) else calls.text
+        last, trouble = text, ""
         limit = timeout or self._settings.timeout
         try:
             async with asyncio.timeout(limit):
-                for call in parse_calls(calls):
+                for call in parse_calls(calls) if isinstance(calls, str) else [calls]:
                     last = call.text
                     await hands.do(call)
                 await self._tabs.saved(within=min(limit, self._settings.load_timeout))
@@ -208,7 +228,7 @@ class Session(Closable):
         if self._tabs.downloaded and not trouble and last.startswith("goto"):
             return self._download(self._tabs.downloaded[-1])
         sight = await self._look(with_tree=kind != "browse" or bool(args.get("return_axtree")))
-        return await self._told(kind, sight, calls, trouble, hands, args)
+        return await self._told(kind, sight, text, trouble, hands, args)
 
     def _download(self, file: str) -> dict[str, Any]:
         content = f"[Location of downloaded file: {file}]"
@@ -225,12 +245,25 @@ class Session(Closable):
                 else:
                     sight.text = await tab.reader.text(self._settings.text_limit)
             tab.is_stuck = False
+            if not with_tree:
+                sight.elements = await self._elements(tab)
         except (Error, TimeoutError):
+            if not await self._lives():
+                raise BrowserCrashed(_CRASHED) from None
             tab.is_stuck = True
-            self._notes.append("The page does not answer: a script in it may not end")
+            self._note("The page does not answer: a script in it may not end")
         finally:
             sight.picture = await drawing
         return sight
+
+    async def _elements(self, tab: Tab) -> list[str]:
+        """What can be acted on; nothing when the page takes long to say, for its text is there."""
+        try:
+            async with asyncio.timeout(_LIST_TIMEOUT):
+                return list((await tab.reader.tree()).listed(most=_MOST_LISTED))
+        except (Error, TimeoutError) as error:
+            logger.debug("a page did not list its elements: %s", error)
+            return []
 
     async def _told(
         self,
@@ -267,7 +300,9 @@ class Session(Closable):
         if kind != "browse":
             lines += [f"[Focused element bid: {extras.get('focused_element_bid', '')}]"]
             lines += [f"[Screenshot saved to: {path}]"] if path else []
-        lines += [f"[{note}]" for note in self._notes]
+        lines += [f"[{note}]" for note in self._notes[:_MOST_NOTES]]
+        if (more := len(self._notes) - _MOST_NOTES) > 0:
+            lines.append(f"[… {more} more such notes …]")
         lines += [f"[Message to the user: {text}]" for text in hands.messages]
         if trouble:
             lines += ["", "=== BEGIN error of the last action ===", trouble]
@@ -283,6 +318,7 @@ class Session(Closable):
                 "============== BEGIN webpage content ==============",
                 sight.text,
                 "============== END webpage content ==============",
+                *_listed(sight.elements),
             ]
         partly = (
             "; only what is in view and a screen around it, for the page is large"
@@ -294,6 +330,10 @@ class Session(Closable):
             _cut("\n".join(sight.tree.lines()), self._settings.text_limit),
             "============== END accessibility tree ==============",
         ]
+
+    def _note(self, text: str) -> None:
+        """Something to be told with the answer. Pages have a say in it: no more than a line."""
+        self._notes.append(text if len(text) <= _LONGEST_NOTE else text[:_LONGEST_NOTE] + "…")
 
     def _resolve(self, path: str) -> Path:
         if not path:
@@ -308,8 +348,21 @@ class _Sight:
     def __init__(self, tab: Tab) -> None:
         self.tab = tab
         self.text = ""
+        self.elements: list[str] = []
+        """What can be acted on, by its bid; the tree has it otherwise."""
         self.tree: Tree | None = None
         self.picture = b""
+
+
+def _listed(elements: Sequence[str]) -> list[str]:
+    """With the numbers that the next action needs; without them it would have to look once more."""
+    if not elements:
+        return []
+    return [
+        "============== BEGIN elements for browse_interactive, as in click('12') ==============",
+        *elements,
+        "============== END elements ==============",
+    ]
 
 
 def _cut(text: str, limit: int) -> str:

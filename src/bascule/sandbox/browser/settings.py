@@ -40,6 +40,17 @@ class BrowserSettings:
     """Seconds of an action that does not bring its own."""
 
 
+def why_no_browser(settings: BrowserSettings) -> str:
+    """What to do about a `find_chromium` that finds none."""
+    if not settings.enabled:
+        return "it is switched off: --no-enable-browser, or the setting `enabled`"
+    if importlib.util.find_spec("playwright") is None:
+        return "the package playwright is missing: pip install 'bascule[browser]'"
+    if settings.chromium:
+        return f"there is no Chromium at {settings.chromium}"
+    return "there is no Chromium on the PATH: apt-get install chromium"
+
+
 def find_chromium(settings: BrowserSettings) -> str | None:
     """The program to run; None when this machine has none, or not what it takes to drive it."""
     if not settings.enabled or importlib.util.find_spec("playwright") is None:

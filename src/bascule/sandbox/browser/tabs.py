@@ -16,6 +16,7 @@ from playwright.async_api import (
     Error,
     Page,
     Request,
+    Response,
 )
 
 from .reading import Reader
@@ -37,19 +38,28 @@ class Tab:
         self.is_stuck = False
         """It did not answer when it was looked at."""
         self.asked = ""
-        """Where it was last sent to."""
+        """Where it was last sent to, by an agent or a page."""
+        self.answer: Response | None = None
+        """What the last request for a whole page was answered with; None while it is not."""
+        self.failure = ""
+        """Why it was not, in the browser's words."""
         self._under_way: set[Request] = set()
         self._changed = asyncio.Event()
         page.on("crash", lambda _: self.has_crashed.set())
         page.on("request", self._begun)
         page.on("requestfinished", self._over)
-        page.on("requestfailed", self._over)
+        page.on("requestfailed", self._failed)
+        page.on("response", self._answered)
 
     @property
     def url(self) -> str:
         """Its address, for people: of a page that did not come, the one that was asked for."""
-        shown = self.page.url
-        return without_key(self.asked if shown.startswith("chrome-error:") else shown)
+        return without_key(self.asked if self.shows_error else self.page.url)
+
+    @property
+    def shows_error(self) -> bool:
+        """Chromium's own page in the place of one that did not come."""
+        return self.page.url.startswith("chrome-error:")
 
     async def stop_loading(self) -> None:
         """Give up a page that does not come; the one before stays usable."""
@@ -75,9 +85,33 @@ class Tab:
             return False
         return True
 
+    def forget_answer(self) -> None:
+        """Before a call: what comes next is its own doing."""
+        self.answer, self.failure = None, ""
+
     def _begun(self, request: Request) -> None:
         if request.resource_type in _COUNTED:
             self._under_way.add(request)
+        if self._is_for_page(request):
+            self.forget_answer()
+            self.asked = request.url
+
+    def _answered(self, response: Response) -> None:
+        if self._is_for_page(response.request):
+            self.answer = response
+
+    def _failed(self, request: Request) -> None:
+        why = request.failure or "it failed"
+        if self._is_for_page(request) and "ERR_ABORTED" not in why:  # as what is downloaded is
+            self.failure = why
+        self._over(request)
+
+    def _is_for_page(self, request: Request) -> bool:
+        """It asks for what is to take the place of the whole page, not of a frame in it."""
+        try:
+            return request.is_navigation_request() and request.frame is self.page.main_frame
+        except Error:  # a worker's, or a frame's that is not there yet
+            return False
 
     def _over(self, request: Request) -> None:
         self._under_way.discard(request)

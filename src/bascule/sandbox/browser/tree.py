@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 Box = tuple[float, float, float, float]
 """Left, top, width and height on the screen of the page."""
+
+_LISTED_NAME: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,16 @@ class Tree:
         yield f"RootWebArea {self.title!r}" + ("" if self.focused else ", focused")
         for node in self.nodes:
             yield "\t" * node.depth + _line(node)
+
+    def listed(self, *, most: int) -> Iterable[str]:
+        """One line per element that can be acted on, up to `most`, and how many more there are."""
+        active = [node for node in self.nodes if node.bid and node.is_clickable]
+        active = [node for node in active if node.role != "option"]
+        for node in active[:most]:
+            yield _line(node, name=_shortened(node.name)).removesuffix(", clickable")
+        if len(active) > most or self.is_partial:
+            more = f"{len(active) - most} more" if len(active) > most else "there may be more"
+            yield f"[… {more}; browse_interactive with noop(0) shows the page's whole tree …]"
 
     def as_object(self) -> dict[str, Any]:
         """As BrowserGym's agents get it from Chromium: nodes with ids, roles, names, children."""
@@ -74,14 +86,17 @@ class Tree:
         }
 
 
-def _line(node: Node) -> str:
-    words = [
-        f"[{node.bid}] {node.role} {node.name!r}" if node.bid else f"{node.role} {node.name!r}"
-    ]
-    for name, value in node.properties.items():
-        if name in ("url", "level"):
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LISTED_NAME else name[: _LISTED_NAME - 1] + "…"
+
+
+def _line(node: Node, *, name: str | None = None) -> str:
+    said = f"{node.role} {node.name if name is None else name!r}"
+    words = [f"[{node.bid}] {said}" if node.bid else said]
+    for key, value in node.properties.items():
+        if key in ("url", "level"):
             continue
-        words.append(name if value is True else f"{name}={value!r}")
+        words.append(key if value is True else f"{key}={value!r}")
     if node.is_clickable and not node.properties.get("disabled"):
         words.append("clickable")
     return ", ".join(words)

@@ -21,12 +21,14 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit, urlunsplit
 from bascule.core.errors import BasculeError, FileTooLarge, IsADirectory, NoSuchPath
 
 from .gate import VIEWER_HOST
+from .pdf import pdf_body
 
 ORIGIN: Final = f"http://{VIEWER_HOST}"
 LARGEST: Final = 32 << 20
 _MOST_KEYS: Final = 256
 _LONGEST_HEAD: Final = 64 << 10
 _PATIENCE: Final = 10.0
+_TLS: Final = b"\x16"
 _IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp")
 
 Resolve = Callable[[str], Path]
@@ -51,7 +53,10 @@ class Viewer:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request, one answer."""
         async with asyncio.timeout(_PATIENCE):
-            head = await reader.readuntil(b"\r\n\r\n")
+            first = await reader.readexactly(1)
+            if first == _TLS:
+                return  # who speaks it wants a certificate first, and there is none
+            head = first + await reader.readuntil(b"\r\n\r\n")
         method, _, rest = head[:_LONGEST_HEAD].partition(b" ")
         target = urlsplit(rest.partition(b" ")[0].decode("latin-1"))
         key = parse_qs(target.query).get("key", [""])[0]
@@ -98,14 +103,12 @@ def _shown(file: Path, data: bytes) -> str:
     if kind in _IMAGES or kind == "image/svg+xml":
         return f'<img alt="{name}" src="{_inline(kind, data)}">'
     if kind == "application/pdf":
-        return (
-            f"<p>{name} is a PDF of {len(data)} bytes. This browser does not draw it; "
-            "a shell can turn it into text or pictures (pdftotext, pdftoppm).</p>"
-        )
+        return pdf_body(file)
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return f"<p>{name}: {len(data)} bytes that are no text and no picture.</p>"
+        what = f"{len(data)} bytes that are no text, picture or PDF"
+        return f"<p>{name}: {what}, which is all that is shown.</p>"
     return f"<pre>{html.escape(text)}</pre>"
 
 

@@ -200,15 +200,19 @@ class Keeper:
         elif message["op"] == "end":
             self.end(message["pid"], message["grace"])
         elif message["op"] == "hold":
+            self.release(message["key"])
             self.held[message["key"]] = Held(fds, message["spool"])
         elif message["op"] == "release":
-            if (held := self.held.pop(message["key"], None)) is not None:
-                for fd in held.fds:
-                    os.close(fd)
+            self.release(message["key"])
         elif message["op"] == "leave":
             self.is_leaving = True
             return False
         return True
+
+    def release(self, key: str) -> None:
+        if (held := self.held.pop(key, None)) is not None:
+            for fd in held.fds:
+                os.close(fd)
 
     def exactly(self, size: int) -> bytes:
         assert self.link is not None

@@ -149,7 +149,10 @@ class BashProcess(ABC):
         over in pieces, each pushed by the end-of-file key, which after text means no more than
         "take this now"; the reader sees the same bytes.
         """
-        modes = termios.tcgetattr(self._tty)
+        try:
+            modes = termios.tcgetattr(self._tty)
+        except termios.error:
+            return  # tmux took the terminal away
         if modes[3] & termios.ICANON and len(data) > _TYPED_LINE:
             push = modes[6][termios.VEOF]
             lines = data.split(b"\n")
@@ -169,7 +172,7 @@ class BashProcess(ABC):
 
     def signal(self, number: int) -> bool:
         """Signal what is in the foreground as its key would; False if only the key can."""
-        if number in _KEY_SIGNALS and not termios.tcgetattr(self._tty)[3] & termios.ISIG:
+        if number in _KEY_SIGNALS and not self._signals_by_keys():
             return False  # the program asked to get keys as bytes
         group = self.foreground()
         if group <= 0:
@@ -179,6 +182,12 @@ class BashProcess(ABC):
         except (ProcessLookupError, PermissionError):
             return False
         return True
+
+    def _signals_by_keys(self) -> bool:
+        try:
+            return bool(termios.tcgetattr(self._tty)[3] & termios.ISIG)
+        except termios.error:
+            return True  # tmux took the terminal away
 
     def is_in_command(self) -> bool:
         """Bash has read the whole line and runs the command in it: its input is not the channel."""

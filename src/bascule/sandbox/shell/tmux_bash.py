@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import termios
 from collections.abc import Callable, Mapping
@@ -80,7 +82,8 @@ class TmuxBash(BashProcess):
         self._channel.setblocking(False)
         self._was_typed_into = True
         self.is_alive = True
-        self._take_terminal(pane)
+        with contextlib.suppress(OSError):  # it went away with its tmux; the host will tell
+            self._take_terminal(pane)
         self._loop.add_reader(self._channel, self._channel_readable)
 
     def remembered(self) -> dict[str, object]:
@@ -105,7 +108,8 @@ class TmuxBash(BashProcess):
         self._on_line = None
         self._loop.remove_reader(self._tty)
         self._was_typed_into = True  # by people, or by tmux answering a program; who knows
-        super().settle()
+        with contextlib.suppress(OSError):  # its terminal is gone, and bash learns of it as we do
+            super().settle()
 
     def drain(self) -> None:
         """Nothing can be had sooner than it comes."""
@@ -129,12 +133,13 @@ class TmuxBash(BashProcess):
 
     def invite(self, prompt: bytes, on_line: Callable[[bytes], None]) -> None:
         """Let people type one line, which `on_line` gets, until the next command."""
-        if self._tty < 0:
-            return
         self.show(prompt)
-        modes = termios.tcgetattr(self._tty)
-        modes[3] = (modes[3] | termios.ECHO | termios.ICANON) & ~termios.ISIG
-        termios.tcsetattr(self._tty, termios.TCSANOW, modes)
+        try:
+            modes = termios.tcgetattr(self._tty)
+            modes[3] = (modes[3] | termios.ECHO | termios.ICANON) & ~termios.ISIG
+            termios.tcsetattr(self._tty, termios.TCSANOW, modes)
+        except (termios.error, ValueError):
+            return  # the terminal is gone, or closed already
         self._on_line = on_line
         self._loop.add_reader(self._tty, self._typed)
 
@@ -162,8 +167,8 @@ class TmuxBash(BashProcess):
 
     def _take_terminal(self, pane: Pane) -> None:
         self._pane, self.terminal = pane, pane.terminal
-        self._tty = os.open(self.terminal, _OPEN | os.O_NONBLOCK)
         self._host.listen(pane, self._pane_output, self._lost)
+        self._tty = os.open(self.terminal, _OPEN | os.O_NONBLOCK)
 
     def _pane_output(self, data: bytes, end: int) -> None:
         if end <= self.position:
@@ -187,10 +192,16 @@ class TmuxBash(BashProcess):
             self._on_output(data)
 
     def _lost(self) -> None:
-        """tmux is gone: nothing more will come."""
+        """The pane is gone, or all of tmux: nothing more will come, and bash has no terminal.
+
+        It is told by a signal, which it may ignore, so it is ended.
+        """
         ours, self._ours = self._ours, {}
         for callback in ours.values():
             callback()
+        if self.is_alive:
+            self.kill()
+            self.ended(-signal.SIGHUP)
 
     def _write(self, data: bytes) -> None:
         if self._pane is not None and self._host.is_running:

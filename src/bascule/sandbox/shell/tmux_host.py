@@ -49,6 +49,7 @@ _LONGEST_SOCKET = 100
 _KEYS_PER_LINE = 1000
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 _EARLY = 1 << 16
+_GONE = "the tmux of this sandbox has ended; the next command starts another"
 
 _CONFIGURATION = r"""
 set -s exit-empty off
@@ -144,6 +145,12 @@ class TmuxHost(Closable):
             end_process(pane.parked)
 
     async def _open_pane(self, name: str, rows: int, columns: int) -> Pane:
+        try:
+            return await self._ready_pane(name, rows, columns)
+        except SandboxDied:  # tmux was killed just now; a pane of the next one will do
+            return await self._ready_pane(name, rows, columns)
+
+    async def _ready_pane(self, name: str, rows: int, columns: int) -> Pane:
         await self._ensure_started()
         old = self.panes.get(name)
         if old is not None and not await self._has(old):
@@ -220,7 +227,14 @@ class TmuxHost(Closable):
         return found
 
     async def resume(self) -> None:
-        """Hand out what came since the server before stopped reading, and go on."""
+        """Hand out what came since the server before stopped reading, and go on.
+
+        If tmux has ended meanwhile, those who listen to its panes are told as at any other time.
+        """
+        with contextlib.suppress(SandboxDied):
+            await self._resume()
+
+    async def _resume(self) -> None:
         self._loop = asyncio.get_running_loop()
         while data := await asyncio.to_thread(os.pread, self._stream, _READ, self._end):
             self._end += len(data)
@@ -244,7 +258,7 @@ class TmuxHost(Closable):
         if under_way := [*self._opening.values(), *filter(None, [self._starting])]:
             await asyncio.wait(under_way)
         # A keeper that is closed kills all below it, tmux too.
-        self._stop("the sandbox was closed")
+        self._stop()
         await self.keeper.aclose()
 
     async def _ensure_started(self) -> None:
@@ -273,7 +287,7 @@ class TmuxHost(Closable):
                 cwd="/",
                 stdin=theirs_in,
                 stdout=theirs_out,
-                on_exit=lambda _: self._stop("it ended"),
+                on_exit=lambda _: None,  # its output ends then, and all that is in it comes first
             )
         except BaseException:
             os.close(ours_in)
@@ -320,20 +334,25 @@ class TmuxHost(Closable):
             )
 
     async def _park(self, pane: str) -> Pane:
-        parked = asyncio.get_running_loop().create_future()
+        parked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         seen = self._early.pop(pane, b"")
 
         def look(data: bytes, _: int) -> None:
             nonlocal seen
             seen += data
             if seen.endswith(PARKED) and not parked.done():
-                parked.set_result(None)
+                parked.set_result(True)
 
-        self._listeners[pane] = look
+        def give_up() -> None:
+            if not parked.done():
+                parked.set_result(False)
+
+        self._listeners[pane], self._mourners[pane] = look, give_up
         program = shlex.join([sys.executable, "-I", "-S", str(_PARK), PARKED.decode()])
         await self._ask(f"respawn-pane -k -t {pane} -- {program}")
         (facts,) = await self._ask(f"display-message -p -t {pane} '#{{pane_pid}} #{{pane_tty}}'")
-        await parked
+        if not await parked:
+            raise SandboxDied(_GONE)
         pid, _, terminal = facts.partition(" ")
         return Pane(pane, int(pid), terminal)
 
@@ -351,7 +370,7 @@ class TmuxHost(Closable):
 
     def _tell(self, command: str, answered: asyncio.Future[Reply] | None) -> None:
         if self._in < 0:
-            raise SandboxDied("the tmux of this sandbox has ended")
+            raise SandboxDied(_GONE)
         self._replies.append(answered)
         self._write(command + "\n")
 
@@ -378,7 +397,7 @@ class TmuxHost(Closable):
         except BlockingIOError:
             return
         if not moved:
-            self._stop("its control client ended")
+            self._stop()
             return
         data = os.pread(self._stream, moved, self._end)
         self._end += moved
@@ -415,7 +434,7 @@ class TmuxHost(Closable):
             if (tell := self._hosts.get(session or "")) is not None:
                 tell(session in self._visitors.values())
 
-    def _stop(self, why: str) -> None:
+    def _stop(self) -> None:
         """tmux is gone, or to be forgotten."""
         if self._out < 0 or self._loop is None:
             return
@@ -426,8 +445,11 @@ class TmuxHost(Closable):
         self._in = self._out = self._stream = -1
         self._unwritten.clear()
         self._listeners.clear()
+        self._early.clear()
         self._visitors.clear()
         self._hosts.clear()
+        for pane in self.panes.values():
+            end_process(pane.parked)
         self.panes.clear()
         if self._server > 0:
             end_process(self._server)  # a keeper that was killed has not
@@ -436,7 +458,7 @@ class TmuxHost(Closable):
         replies, self._replies = self._replies, deque()
         for answered in replies:
             if answered is not None and not answered.done():
-                answered.set_exception(SandboxDied(f"the tmux of this sandbox is gone: {why}"))
+                answered.set_exception(SandboxDied(_GONE))
         for mourn in mourners.values():
             mourn()
 
