@@ -408,6 +408,14 @@ async def test_a_start_that_a_hub_left_is_gone_on_with(hub: SessionPlace, admin:
         assert await again.run(made["id"], "echo up") == "up\n"
 
 
+async def test_secrets_of_a_session_that_never_came_to_be_are_removed(hub: SessionPlace) -> None:
+    await hub.stop()
+    for name in ("abc.json", ".abc"):
+        (hub.directory / "secrets" / name).write_text("{}")
+    await hub.start()
+    assert os.listdir(hub.directory / "secrets") == []
+
+
 async def test_a_sandbox_without_a_session_is_ended(hub: SessionPlace, admin: Asker) -> None:
     session = await admin.ready()
     await hub.stop()

@@ -123,5 +123,9 @@ class Book:
         """From now on nothing of this session is recorded without it."""
         self._masks[session_id] = mask
 
+    def unhide(self, session_id: SessionId) -> None:
+        """It did not come to be."""
+        self._masks.pop(session_id, None)
+
     def mask(self, session_id: SessionId) -> Mask:
         return self._masks.get(session_id) or Mask(())

@@ -84,7 +84,9 @@ class Sessions(Closable):
             return
         await self._all.open()
         await self._book.open()
-        for row in self._book.all():
+        rows = self._book.all()
+        await asyncio.to_thread(self._all.vault.sweep, {row.id for row in rows})
+        for row in rows:
             own = await asyncio.to_thread(self._all.vault.get, row.id)
             if own is not None:
                 self._book.hide(row.id, _mask(own))
@@ -134,6 +136,7 @@ class Sessions(Closable):
             kept, is_new = await self._book.add(row, claims_of(spec, self._settings))
         finally:
             if not is_new:
+                self._book.unhide(row.id)
                 await asyncio.shield(asyncio.to_thread(self._keeper.vault.remove, row.id))
         if not is_new:
             return _ensure_same(kept, wanted)

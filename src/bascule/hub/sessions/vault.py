@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -51,6 +51,12 @@ class Vault:
 
     def remove(self, session_id: SessionId) -> None:
         self._path(session_id).unlink(missing_ok=True)
+
+    def sweep(self, known: Collection[SessionId]) -> None:
+        """Remove what a hub left that was killed before it had kept the session itself."""
+        for each in self._directory.iterdir():
+            if each.suffix != ".json" or each.stem not in known:
+                each.unlink()
 
     def _path(self, session_id: SessionId) -> Path:
         return self._directory / f"{session_id}.json"
