@@ -26,7 +26,7 @@ class Containers(Case):
     def rounds(self, entrant: Entrant, effort: Effort) -> int:
         return effort.rounds if entrant.only == self.name else 0
 
-    def measure(self, worker: Worker, round: int, effort: Effort) -> Figures:
+    def measure(self, worker: Worker, round: int, effort: Effort) -> Figures:  # noqa: ARG002
         return worker.ask(
             "single", count=QUICK_COUNT if effort.is_quick else COUNT, timeout=TIMEOUT
         )
