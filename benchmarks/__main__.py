@@ -22,6 +22,7 @@ from benchmarks.cases.bridge import Bridge
 from benchmarks.cases.browsing import Browsing
 from benchmarks.cases.case import Case, Effort
 from benchmarks.cases.cells import Cells
+from benchmarks.cases.containers import Containers
 from benchmarks.cases.endurance import Endurance
 from benchmarks.cases.files import FileWork
 from benchmarks.cases.fleet import Fleet
@@ -42,7 +43,7 @@ CASES: tuple[Case, ...] = (
     *(Startup(), Latency(), LatencyOneCore()),
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
-    *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy(), Sessions()),
+    *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy(), Sessions(), Containers()),
 )
 
 

@@ -108,6 +108,12 @@ BASCULE_SESSIONS = Entrant(
     "local_sessions",
     only="sessions",
 )
+BASCULE_CONTAINERS = Entrant(
+    "bascule-containers",
+    "sandboxes of sessions, by the spawner of kind `docker`",
+    "docker_sessions",
+    only="containers",
+)
 BASCULE_PROXY = Entrant(
     "bascule-proxy", "Bascule's hub before a server", "proxied", ("bascule",), only="proxy"
 )
@@ -130,6 +136,7 @@ ENTRANTS: tuple[Entrant, ...] = (
     *(BASCULE_NETS, SNAKES, PM4PY),
     *PROXIES,
     BASCULE_SESSIONS,
+    BASCULE_CONTAINERS,
 )
 NOT_IN_A_HURRY: frozenset[Entrant] = frozenset({OPENHANDS_PTY, OPENHANDS_SERVER})
 """Slow to load and without a goal of ours: a quick run leaves them out."""

@@ -161,7 +161,7 @@ async def test_a_sessions_own_window_is_known_by_the_socket_it_comes_through(
     session = await admin.ready()
 
     async def asked() -> list[int]:
-        path = hub.directory / "run/.doors" / f"{session}.sock"
+        path = hub.directory / "run/.doors" / session / "hub.sock"
         door = HttpClient("http://localhost", socket_path=path)
         calls = (
             ("GET", "/health"),

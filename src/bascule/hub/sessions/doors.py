@@ -77,6 +77,7 @@ class Doors:
 
 def _bound(path: Path) -> socket.socket:
     """The directory it is in says who may come."""
+    path.parent.mkdir(mode=0o711, exist_ok=True)
     path.unlink(missing_ok=True)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

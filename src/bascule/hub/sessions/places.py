@@ -41,7 +41,7 @@ class Directories:
         return cls(state / "sessions", run, state / "secrets", state / "archives")
 
     def open(self) -> None:
-        longest = self.run / ("x" * 25) / "sandbox.sock"
+        longest = self.door(SessionId("x" * 25))
         if len(os.fsencode(longest)) > _LONGEST_SOCKET:
             raise InvalidSetting(
                 f"{self.run} is too long a name for a directory of sockets; the setting `run_dir` "
@@ -76,8 +76,12 @@ class Directories:
         )
 
     def door(self, session_id: SessionId) -> Path:
-        """The hub's own socket for the session, apart from those that are the sandbox's to make."""
-        return self.run / _DOORS / f"{session_id}.sock"
+        """The hub's own socket for the session, apart from those that are the sandbox's to make.
+
+        In a directory of its own, which is what a sandbox is shown: the socket of the next hub
+        appears in it, where one that is shown by itself would stay the old one for ever.
+        """
+        return self.run / _DOORS / session_id / "hub.sock"
 
     def socket(self, session_id: SessionId, name: str = "sandbox") -> Path:
         return self.run / session_id / f"{name}.sock"
@@ -90,7 +94,8 @@ class Directories:
 
     def remove_run(self, session_id: SessionId) -> None:
         """Its sockets and what lies beside them."""
-        self.door(session_id).unlink(missing_ok=True)
+        if self.door(session_id).parent.exists():
+            shutil.rmtree(self.door(session_id).parent)
         if (self.run / session_id).exists():
             shutil.rmtree(self.run / session_id)
 

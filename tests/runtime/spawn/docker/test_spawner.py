@@ -30,6 +30,15 @@ from tests.runtime.spawn.docker.plans import new_plan
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(300)]
 
 MIB = 1 << 20
+MANY = """
+import subprocess
+made = []
+try:
+    while len(made) < 100:
+        made.append(subprocess.Popen(["sleep", "100"]))
+except OSError as error:
+    print(len(made), error.strerror)
+"""
 PATIENT_CURL = "curl -s --retry 30 --retry-connrefused --retry-delay 1"
 
 
@@ -125,8 +134,10 @@ class TestDocker(SpawnerSuite):
     ) -> None:
         await spawner.start(replace(plan, limits=Limits(processes=40)))
         async with client(plan) as runtime:
-            seen = await runtime.run("for i in $(seq 60); do sleep 100 & done; jobs | wc -l")
-            assert "Resource temporarily unavailable" in seen.content
+            await runtime.write("many.py", MANY)
+            made, _, why = (await runtime.run("python3 many.py")).content.partition(" ")
+            assert 10 < int(made) < 40
+            assert why == "Resource temporarily unavailable\n"
         assert (await spawner.usage(plan.session_id)).processes <= 40
 
     async def test_cpu_past_the_limit_is_not_given(
@@ -159,7 +170,7 @@ class TestDocker(SpawnerSuite):
                 assert (await runtime.run("ls /sys/class/net")).content == "lo\n"
                 assert (await runtime.run(asking)).content == "403\n"
         async with client(plan) as runtime:
-            assert (await runtime.run(asking)).content == "502\n"
+            assert "403" not in (await runtime.run(asking)).content  # nobody is there to say it
             async with self.another(make) as second:
                 assert (await runtime.run(asking)).content == "403\n"
                 await second.stop(plan.session_id)
@@ -232,7 +243,7 @@ class TestDocker(SpawnerSuite):
         async with Engine(engine.address) as asked:
             await asked.open()
             left = await asked.all(f"{SCOPE}={settings.scope}")
-        assert [found.session_id for found, _ in left] == [plan.session_id]
+        assert [found.session_id for found in left] == [plan.session_id]
 
     async def test_a_sandbox_that_was_never_told_its_key_ends_by_itself(
         self, spawner: Spawner, plan: SandboxPlan, monkeypatch: pytest.MonkeyPatch

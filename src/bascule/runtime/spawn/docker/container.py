@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bascule.core.errors import InvalidRequest
 from bascule.core.sessions import Egress, RunningSandbox, SandboxPlan, SessionId
 from bascule.runtime.spawn.inside import (
     EGRESS_DIR,
@@ -232,7 +231,7 @@ def _bind(there: Path, seen: str, *, read_only: bool) -> dict[str, Any]:
 
 def _hub_view(hub_socket: Path, session_id: SessionId) -> dict[str, Path]:
     """The directory of the socket, in which the next hub will make a new one: a socket that is
-    shown by itself would stay the old one for ever."""
-    if hub_socket.parent.name != session_id:
-        raise InvalidRequest(f"{hub_socket} is not in a directory of this session's own")
-    return {HUB_DIR: hub_socket.parent}
+    shown by itself stays the old one for ever. But never a directory that others have too."""
+    if hub_socket.parent.name == session_id:
+        return {HUB_DIR: hub_socket.parent}
+    return {f"{HUB_DIR}/{hub_socket.name}": hub_socket}

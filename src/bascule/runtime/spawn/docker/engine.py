@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import IO, Any, Final
 
 import aiodocker
@@ -19,6 +20,8 @@ from bascule.core.sessions import Usage
 from .container import Found
 
 _UNIX: Final = "unix://"
+_NEVER: Final = "0001-"
+"""How the times of what has not happened begin."""
 _OLDEST: Final = (1, 41)
 """Of the API: Docker 20.10."""
 
@@ -83,16 +86,24 @@ class Engine(Closable):
                 raise
         return Found.read(shown["Id"], shown["Config"]["Labels"], shown["State"]["Status"])
 
-    async def all(self, label: str) -> list[tuple[Found, float]]:
-        """Every container that has the label, `name=value`, and when each was made."""
+    async def all(self, label: str) -> list[Found]:
+        """Every container that has the label, `name=value`."""
         with losses():
             listed = await self.docker.containers.list(
                 all="true", filters=json.dumps({"label": [label]})
             )
-        return [
-            (Found.read(each["Id"], each["Labels"], each["State"]), float(each["Created"]))
-            for each in listed
-        ]
+        return [Found.read(each["Id"], each["Labels"], each["State"]) for each in listed]
+
+    async def idle_since(self, id: str) -> datetime:
+        """When it ended; when it was made, if it never ran. Now, if it is gone."""
+        try:
+            with losses():
+                shown = await self.container(id).show()
+        except aiodocker.DockerError:
+            return datetime.now(UTC)
+        finished = shown["State"]["FinishedAt"]
+        told = shown["Created"] if finished.startswith(_NEVER) else finished
+        return datetime.fromisoformat(told[:19]).replace(tzinfo=UTC)
 
     async def usage(self, id: str) -> Usage:
         # aiodocker's own waits a second for a rate of CPU that nobody here asks for.

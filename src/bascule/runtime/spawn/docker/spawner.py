@@ -6,11 +6,11 @@ import asyncio
 import logging
 import math
 import os
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,7 +69,7 @@ class DockerSpawner(Spawner):
     async def open(self) -> None:
         await self._engine.open()
         await asyncio.to_thread(_make_dirs, self.settings)
-        for found, _ in await self._all():
+        for found in await self._all():
             if found.is_running:
                 await self._proxies.open(found.session_id, found.egress)
 
@@ -96,12 +96,12 @@ class DockerSpawner(Spawner):
         """Removes on the way what a spawner that died has left: containers that were never
         started, and those that ended long ago."""
         everything = await self._all()
-        for found, made in everything:
-            if not found.is_running and time.time() - made > self.settings.kept_for:
-                async with self._turns[found.session_id]:
-                    await self._remove_if_over(found)
-        running = [found.as_running() for found, _ in everything if found.is_running]
-        await self._proxies.keep({each.session_id for each in running})
+        for found in everything:
+            if not found.is_running and not self._turns[found.session_id].locked():
+                await self._remove_if_old(found)
+        running = [found.as_running() for found in everything if found.is_running]
+        busy = {session_id for session_id, turn in self._turns.items() if turn.locked()}
+        await self._proxies.keep(busy | {each.session_id for each in running})
         return running
 
     async def pause(self, session_id: SessionId) -> None:
@@ -169,7 +169,7 @@ class DockerSpawner(Spawner):
 
     async def _start_new(self, plan: SandboxPlan, say: OnStage) -> RunningSandbox:
         say("preparing its directories")
-        taken = {found.uid for found, _ in await self._all() if found.is_running}
+        taken = {found.uid for found in await self._all() if found.is_running}
         owner = await asyncio.to_thread(prepare, self.settings, plan, taken)
         blueprint = Blueprint(self.settings, plan, owner, self._engine.is_rootless)
         say(f"looking for the image {blueprint.image}")
@@ -221,7 +221,7 @@ class DockerSpawner(Spawner):
 
     # Finding ------------------------------------------------------------------------------
 
-    async def _all(self) -> list[tuple[Found, float]]:
+    async def _all(self) -> list[Found]:
         return await self._engine.all(f"{SCOPE}={self.settings.scope}")
 
     async def _find(self, session_id: SessionId) -> Found | None:
@@ -255,10 +255,13 @@ class DockerSpawner(Spawner):
         with losses(), suppress(aiodocker.DockerError):  # it ended, or is removed by force next
             await self._engine.container(found.id).stop(t=math.ceil(grace))
 
-    async def _remove_if_over(self, found: Found) -> None:
-        now = await self._find(found.session_id)
-        if now is not None and now.id == found.id and not now.is_running:
-            await self._remove(now)
+    async def _remove_if_old(self, found: Found) -> None:
+        async with self._turns[found.session_id]:
+            idle = datetime.now(UTC) - await self._engine.idle_since(found.id)
+            now = await self._find(found.session_id)
+            is_same = now is not None and now.id == found.id and not now.is_running
+            if is_same and idle.total_seconds() >= self.settings.kept_for:
+                await self._remove(found)
 
     async def _remove(self, found: Found) -> None:
         """By force, with all that was made for it; what it said last is kept."""
