@@ -14,6 +14,7 @@ import asyncio
 import fcntl
 import hashlib
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -103,11 +104,18 @@ def _ensure_possible() -> None:
 
 @contextmanager
 def _store() -> Iterator[Path]:
-    path = cache_dir() / "test-engine"
+    path = _cache() / "test-engine"
     path.mkdir(parents=True, exist_ok=True)
     with (path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield path / "data"
+
+
+def _cache() -> Path:
+    """The user's, also for a worker of a benchmark, which is given a home of its own."""
+    if "XDG_CACHE_HOME" in os.environ:
+        return cache_dir()
+    return Path(pwd.getpwuid(os.getuid()).pw_dir, ".cache/bascule")
 
 
 def _command(store: Path, place: Path, group: str, *, isolated: bool) -> list[str]:
@@ -195,6 +203,8 @@ async def ensure_image(address: str, *, say: bool = False) -> str:
     async with Engine(address) as engine:
         await engine.open()
         if await engine.image(asked.tag) is None:
+            if await engine.image(BASE) is None:
+                raise CannotRun(f"there is no {BASE}; `scripts/test-docker` makes it")
             await build_image(engine, asked, _say if say else lambda _line: None)
         for each in await engine.docker.images.list():
             for tag in each.get("RepoTags") or ():

@@ -29,7 +29,7 @@ def engine() -> Iterator[Dockerd]:
 def image(engine: Dockerd) -> str:
     try:
         return asyncio.run(dockerd.ensure_image(engine.address))
-    except SandboxStartFailed as error:
+    except (SandboxStartFailed, dockerd.CannotRun) as error:
         pytest.skip(f"NO IMAGE, `scripts/test-docker` makes what it is built on: {error}")
 
 
