@@ -89,6 +89,12 @@ def test_ctrl_c_while_waiting_ends_the_command(runtime: SyncRuntime) -> None:
     assert runtime.run("echo usable").content == "usable\n"
 
 
+def test_an_action_that_was_begun_can_be_cancelled(runtime: SyncRuntime) -> None:
+    begun = runtime.begin(CmdRun("read forever"))
+    assert begun.cancel()
+    assert runtime.run("echo usable", queue=True).content == "usable\n"
+
+
 def test_before_and_after_it_says_so(tmp_path: Path) -> None:
     runtime = SyncRuntime(LocalRuntime(tmp_path))
     with pytest.raises(UsageError, match="not connected"):
