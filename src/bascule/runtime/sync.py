@@ -66,7 +66,12 @@ class SyncRuntime:
             raise
 
     def close(self) -> None:
+        """End the runtime. At the interpreter's exit, once no thread can be started any more, that
+        is left to the end of the process, which a sandbox does not outlive."""
         if self._loop is None or self._thread is None:
+            return
+        if not threading.main_thread().is_alive():
+            self._loop = self._thread = None
             return
         try:
             self._wait(self._runtime.aclose())
