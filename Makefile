@@ -2,7 +2,7 @@
 # ARGS goes on to the program behind run, test and bench: make test ARGS="-k shell".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup editor run test test-fast test-editor check check-extension fix bench clean
+.PHONY: help setup editor run test test-fast test-editor test-openhands check check-extension fix bench clean
 
 help: ## list these verbs
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -25,6 +25,9 @@ test-fast: ## set up, then the tests that finish while you look
 test-editor: ## set up, then the tests in a real VS Code in a real browser
 	@scripts/editor --with-browser
 	@scripts/test -m editor $(ARGS)
+
+test-openhands: ## the runtime tests of OpenHands V0, from OPENHANDS_SRC=<a checkout of its 0.62>, in our sandbox
+	@scripts/openhands_tests "$(OPENHANDS_SRC)" $(ARGS)
 
 check: ## formatters, linters, strict types, import directions, version
 	@scripts/check

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from tests.adapters.test_openhands_v1 import openhands_python
+from tests.adapters.environment import openhands_python
 
 from .rig import EditorWindow, Rig
 
@@ -23,7 +23,7 @@ async def test_an_openhands_v1_agent_mends_a_program_in_the_window(
         "BASCULE_WINDOW": str(vscode_window.id),
     }
     agent = await asyncio.create_subprocess_exec(
-        openhands_python(project),
+        openhands_python(project, "v1"),
         project / "examples" / "openhands_v1.py",
         cwd=tmp_path,
         env={**os.environ, **ours},

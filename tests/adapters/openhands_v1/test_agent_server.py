@@ -5,18 +5,17 @@ The model is a server too: TestLLM's script does not travel to another process.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.adapters.model import Call, Model, serving
 
 KEY = "a-key-for-tests"
 
@@ -45,61 +44,18 @@ talk.close()
 """
 
 
-class Model(ThreadingHTTPServer):
-    """Answers as OpenAI's servers do: the next call of the script to whoever offers tools."""
-
-    def __init__(self, *script: tuple[str, dict[str, Any]]) -> None:
-        super().__init__(("127.0.0.1", 0), _Answer)
-        self.script = list(script)
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
-
-
-class _Answer(BaseHTTPRequestHandler):
-    server: Model
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        message: dict[str, Any] = {"role": "assistant", "content": "A title"}
-        if asked.get("tools"):
-            name, arguments = self.server.script.pop(0)
-            function = {"name": name, "arguments": json.dumps(arguments)}
-            number = f"call-{len(self.server.script)}"
-            message["tool_calls"] = [{"id": number, "type": "function", "function": function}]
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        body = json.dumps(
-            {
-                "id": "1",
-                "object": "chat.completion",
-                "created": 0,
-                "model": "m",
-                "choices": [choice],
-            }
-        ).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None: ...
-
-
 @pytest.fixture
 def model() -> Iterator[Model]:
     edit = {"command": "create", "path": "made", "file_text": "by an agent\n"}
-    script = Model(
+    script: list[Call] = [
         ("terminal", {"command": "cd /; (exit 3)"}),
         ("terminal", {"command": "exit 4"}),
         ("file_editor", edit),
         ("terminal", {"command": "cat made"}),
         ("finish", {"message": "Done."}),
-    )
-    thread = threading.Thread(target=script.serve_forever)
-    thread.start()
-    yield script
-    script.shutdown()
-    thread.join()
-    script.server_close()
+    ]
+    with serving(script) as model:
+        yield model
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from bascule.adapters.openhands_v1 import use_bascule
 from bascule.core.actions import CmdRun, OpenFile, ShowDiff
 from bascule.core.errors import AmbiguousWindow, HubUnreachable, NoWindow
+from tests.adapters.place import WindowPlace, window_on
 
-from .place import WindowPlace, window_on
 from .talk import call, conversation, converse, told
 
 

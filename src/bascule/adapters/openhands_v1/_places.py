@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from openhands.sdk.utils import sanitized_env
 
+from bascule.adapters.shell_names import ShellNames
 from bascule.core.actions import Action
 from bascule.core.errors import ActionCancelled, BasculeError, UsageError
 from bascule.core.observations import Observation
@@ -104,7 +105,6 @@ class Hold:
 @dataclass(slots=True)
 class _Shared:
     place: Place
-    number: int
     holders: int = 0
 
 
@@ -114,6 +114,7 @@ class Places:
     def __init__(self) -> None:
         self.choice = Choice()
         self._shared: dict[str, _Shared] = {}
+        self._names = ShellNames()
         self._lock = threading.Lock()
 
     def hold(self, conversation_id: str, working_dir: str) -> Hold:
@@ -121,8 +122,7 @@ class Places:
         with self._lock:
             shared = self._shared.get(conversation_id)
             if shared is None:
-                number = self._free_number()
-                shared = _Shared(_open(self.choice, working_dir, number), number)
+                shared = _Shared(_open(self.choice, working_dir, self._names))
                 self._shared[conversation_id] = shared
             shared.holders += 1
         return Hold(shared.place, lambda: self._release(conversation_id, shared))
@@ -134,10 +134,8 @@ class Places:
                 return
             del self._shared[conversation_id]
         shared.place.runtime.close()
-
-    def _free_number(self) -> int:
-        taken = {shared.number for shared in self._shared.values()}
-        return next(n for n in range(1, len(taken) + 2) if n not in taken)
+        if shared.place.lasts:
+            self._names.give_back(shared.place.shell)
 
 
 PLACES: Final = Places()
@@ -149,9 +147,9 @@ def hold(conv_state: ConversationState) -> Hold:
     return PLACES.hold(str(conv_state.id), conv_state.workspace.working_dir)
 
 
-def _open(choice: Choice, working_dir: str, number: int) -> Place:
+def _open(choice: Choice, working_dir: str, names: ShellNames) -> Place:
     if choice.is_window:
-        return _in_window(choice, number)
+        return _in_window(choice, names)
     shells = ShellSettings(env=sanitized_env() | _FOR_READERS, soft_timeout=choice.soft_timeout)
     sandbox = LocalRuntime(
         working_dir, settings=SandboxSettings(shells=shells), default_timeout=None
@@ -161,9 +159,7 @@ def _open(choice: Choice, working_dir: str, number: int) -> Place:
     return Place(runtime, working_dir=working_dir, shell="", lasts=False)
 
 
-def _in_window(choice: Choice, number: int) -> Place:
-    """Conversations at the same time have a shell each; one after another they share the first,
-    so that a window does not fill with terminals."""
+def _in_window(choice: Choice, names: ShellNames) -> Place:
     window = VSCodeRuntime(choice.hub, choice.token, window=choice.window, default_timeout=None)
     runtime = SyncRuntime(window)
     runtime.connect()
@@ -171,5 +167,4 @@ def _in_window(choice: Choice, number: int) -> Place:
     if not folders:
         runtime.close()
         raise UsageError(f"The window {window.window.name!r} has no folder open to work in")
-    shell = "" if number == 1 else f"openhands-{number}"
-    return Place(runtime, working_dir=folders[0].path, shell=shell, lasts=True)
+    return Place(runtime, working_dir=folders[0].path, shell=names.take(), lasts=True)
