@@ -16,15 +16,13 @@ WINDOW = "bascule.adapters.openhands_v0.VSCodeRuntime"
 
 
 def configured(runtime: str, workspace: Path | None, store: Path, **settings: Any) -> Any:
-    config = OpenHandsConfig(
+    return OpenHandsConfig(
         runtime=runtime,
         workspace_base=None if workspace is None else str(workspace),
         file_store="local",
         file_store_path=str(store),
         **settings,
     )
-    config.sandbox.runtime_startup_env_vars = {"NO_CHANGE_TIMEOUT_SECONDS": "1"}
-    return config
 
 
 @contextmanager

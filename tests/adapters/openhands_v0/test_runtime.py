@@ -66,6 +66,16 @@ def test_a_command_out_of_time_goes_on_and_is_typed_into(runtime: Any) -> None:
     assert (done.content, done.exit_code) == ("got forty-two\n", 0)
 
 
+def test_silence_is_answered_after_the_seconds_openhands_was_told(tmp_path: Path) -> None:
+    config = configured(SANDBOX, tmp_path, tmp_path / "store")
+    config.sandbox.runtime_startup_env_vars = {"NO_CHANGE_TIMEOUT_SECONDS": "1"}
+    with opened(config) as runtime:
+        seen = run(runtime, "sleep 60")
+
+    assert seen.exit_code == -1
+    assert "no new output after 1 seconds" in seen.metadata.suffix
+
+
 def test_an_observation_names_its_action_in_openhands_numbers(runtime: Any) -> None:
     action = CmdRunAction("true")
     action._id = 41
