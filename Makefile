@@ -16,15 +16,15 @@ editor: ## install the VS Code for the browser that `make run` opens (800 MB, on
 run: ## set up, then a sandbox with a prompt, and VS Code in the browser (bascule up)
 	@scripts/run $(ARGS)
 
-test: ## set up, check, then all tests, also in a real VS Code
+test: ## set up, check, then all tests, the last of them in a real VS Code
 	@scripts/test $(ARGS)
 
 test-fast: ## set up, then the tests that finish while you look
 	@scripts/test -m "not slow and not editor" $(ARGS)
 
 test-editor: ## set up, then the tests in a real VS Code in a real browser
-	@scripts/editor --with-browser
-	@scripts/test -m editor $(ARGS)
+	@scripts/setup
+	@scripts/test-editor $(ARGS)
 
 test-openhands: ## the runtime tests of OpenHands V0, from OPENHANDS_SRC=<a checkout of its 0.62>, in our sandbox
 	@scripts/openhands_tests "$(OPENHANDS_SRC)" $(ARGS)

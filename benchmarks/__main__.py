@@ -18,12 +18,17 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine, plot, report
+from benchmarks.cases.bridge import Bridge
+from benchmarks.cases.browsing import Browsing
 from benchmarks.cases.case import Case, Effort
+from benchmarks.cases.cells import Cells
 from benchmarks.cases.endurance import Endurance
 from benchmarks.cases.files import FileWork
 from benchmarks.cases.fleet import Fleet
 from benchmarks.cases.latency import Latency, LatencyOneCore
+from benchmarks.cases.nets import Nets
 from benchmarks.cases.output import LARGE, MEDIUM, Output
+from benchmarks.cases.proxy import Proxy
 from benchmarks.cases.server import ServerStart
 from benchmarks.cases.startup import Startup
 from benchmarks.cases.window import Window
@@ -36,7 +41,7 @@ CASES: tuple[Case, ...] = (
     *(Startup(), Latency(), LatencyOneCore()),
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
-    Window(),
+    *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy()),
 )
 
 

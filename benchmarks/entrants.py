@@ -20,6 +20,10 @@ class Entrant:
     a tenth of a second."""
     needs_editor: bool = False
     """Lives in a real VS Code in a real browser; is handed where they are."""
+    only: str = ""
+    """The one case it can take part in; empty: any."""
+    package: str | None = None
+    """Comes from npm, as `name@version`; is handed what starts it."""
 
     @property
     def is_peer(self) -> bool:
@@ -30,6 +34,13 @@ RAW = Entrant("raw-pty", "bash on a pty, blocking reads: the physical limit", "r
 BASCULE = Entrant("bascule", "Bascule in process, on uvloop", "bascule_local", ("uvloop",))
 BASCULE_ASYNCIO = Entrant(
     "bascule-asyncio", "Bascule in process, on plain asyncio", "bascule_local", ("asyncio",)
+)
+BASCULE_TMUX = Entrant(
+    "bascule-tmux",
+    "Bascule in process, on uvloop, its shells on tmux",
+    "bascule_local",
+    ("uvloop", "tmux"),
+    only="latency",
 )
 BASCULE_HTTP = Entrant(
     "bascule-http", "Bascule's action server over HTTP, by `RemoteRuntime`", "bascule_remote"
@@ -43,6 +54,12 @@ BASCULE_WINDOW = Entrant(
     "bascule_window",
     pace="slow",
     needs_editor=True,
+)
+BASCULE_BRIDGE = Entrant(
+    "bascule-bridge",
+    "a script's questions to the extension's run bridge, by `vscode_bridge`'s client",
+    "bascule_bridge",
+    only="bridge",
 )
 OPENHANDS_TMUX = Entrant(
     "openhands-v1-tmux",
@@ -69,12 +86,47 @@ OPENHANDS_SERVER = Entrant(
 SWE_REX = Entrant(
     "swe-rex", "SWE-ReX's local runtime, in process", "swe_rex", venv="swe-rex", pace="slow"
 )
+BASCULE_NETS = Entrant("bascule-nets", "Bascule's nets", "net_bascule", only="nets")
+SNAKES = Entrant(
+    "snakes",
+    "SNAKES: `StateGraph`, `modes` and `fire`",
+    "net_snakes",
+    venv="snakes",
+    only="nets",
+)
+PM4PY = Entrant(
+    "pm4py",
+    "PM4Py: `construct_reachability_graph`, `enabled_transitions` and `weak_execute`",
+    "net_pm4py",
+    venv="pm4py",
+    only="nets",
+)
+
+BASCULE_PROXY = Entrant(
+    "bascule-proxy", "Bascule's hub before a server", "proxied", ("bascule",), only="proxy"
+)
+NGINX = Entrant("nginx", "nginx, one worker, 64 KB buffers", "proxied", ("nginx",), only="proxy")
+CADDY = Entrant("caddy", "Caddy, on one core", "proxied", ("caddy",), only="proxy")
+CHP = Entrant(
+    "configurable-http-proxy",
+    "JupyterHub's proxy, on Node",
+    "proxied",
+    ("chp",),
+    only="proxy",
+    package="configurable-http-proxy@5.3.0",
+)
+PROXIES: tuple[Entrant, ...] = (BASCULE_PROXY, NGINX, CADDY, CHP)
 
 ENTRANTS: tuple[Entrant, ...] = (
-    *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_HTTP, BASCULE_HTTP_BARE),
+    *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_TMUX, BASCULE_HTTP, BASCULE_HTTP_BARE),
     *(OPENHANDS_TMUX, OPENHANDS_PTY, OPENHANDS_SERVER, SWE_REX),
-    BASCULE_WINDOW,
+    *(BASCULE_BRIDGE, BASCULE_WINDOW),
+    *(BASCULE_NETS, SNAKES, PM4PY),
+    *PROXIES,
 )
 NOT_IN_A_HURRY: frozenset[Entrant] = frozenset({OPENHANDS_PTY, OPENHANDS_SERVER})
 """Slow to load and without a goal of ours: a quick run leaves them out."""
-OURS: tuple[Entrant, ...] = (BASCULE, BASCULE_ASYNCIO, BASCULE_HTTP, BASCULE_HTTP_BARE)
+OURS: tuple[Entrant, ...] = (
+    *(BASCULE, BASCULE_ASYNCIO, BASCULE_TMUX),
+    *(BASCULE_HTTP, BASCULE_HTTP_BARE),
+)

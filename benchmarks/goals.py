@@ -7,10 +7,18 @@ from dataclasses import dataclass
 
 from benchmarks.entrants import (
     BASCULE,
+    BASCULE_BRIDGE,
     BASCULE_HTTP,
+    BASCULE_NETS,
+    BASCULE_PROXY,
+    BASCULE_TMUX,
     BASCULE_WINDOW,
+    CHP,
+    NGINX,
     OPENHANDS_TMUX,
+    PM4PY,
     RAW,
+    SNAKES,
     SWE_REX,
     Entrant,
 )
@@ -129,6 +137,13 @@ def goals(endurance: int) -> Sequence[Goal]:
             "x",
             is_floor=True,
         ),
+        Goal(
+            "`true` in a tmux shell, faster than OpenHands V1's, tmux too",
+            ratio("latency", OPENHANDS_TMUX, BASCULE_TMUX, "median"),
+            20,
+            "x",
+            is_floor=True,
+        ),
         Goal("`true` over HTTP, with state", median("latency", http, "median", 1000), 1, " ms"),
         Goal("50 MB in process, of raw pty", ratio("output-50mb", here, RAW, "seconds"), 1.2, "x"),
         Goal("50 MB over HTTP, of raw pty", ratio("output-50mb", http, RAW, "seconds"), 2, "x"),
@@ -155,8 +170,32 @@ def goals(endurance: int) -> Sequence[Goal]:
         Goal("idle RSS of the server", median("server", http, "rss", 1 / MIB), 60, " MiB"),
         Goal(f"wrong of {endurance:,} commands under load, in process", wrong_of_all(here), 0),
         Goal(f"wrong of {endurance:,} commands under load, HTTP", wrong_of_all(http), 0),
+        Goal(
+            "a script's question to its window, of a bare WebSocket echo",
+            combined("bridge", BASCULE_BRIDGE, lambda ours, bare: ours / bare, "bridge", "echo"),
+            2,
+            "x",
+        ),
         *window_goals(),
+        *net_goals(),
+        *proxy_goals(),
     )
+
+
+def net_goals() -> Sequence[Goal]:
+    """Ahead of the libraries people use for nets."""
+    figures = {"states explored/s": "states_per_second", "firings/s": "firings_per_second"}
+    return [
+        Goal(
+            f"{text}, of {peer.title.partition(':')[0]}",
+            ratio("nets", BASCULE_NETS, peer, name),
+            5,
+            "x",
+            is_floor=True,
+        )
+        for text, name in figures.items()
+        for peer in (SNAKES, PM4PY)
+    ]
 
 
 def window_goals() -> Sequence[Goal]:
@@ -186,5 +225,33 @@ def window_goals() -> Sequence[Goal]:
             10,
             "x",
             is_floor=True,
+        ),
+    )
+
+
+def proxy_goals() -> Sequence[Goal]:
+    """Processor time of the others over ours, so more is better."""
+    kinds = {"small": "small request", "bulk": "large answer", "sockets": "WebSocket message"}
+    floors = {"small": 0.12, "bulk": 0.5, "sockets": 0.6}
+    return (
+        *(
+            Goal(
+                f"CPU of nginx for a {what}, of our proxy's",
+                ratio("proxy", NGINX, BASCULE_PROXY, f"{kind}_cpu"),
+                floors[kind],
+                "x",
+                is_floor=True,
+            )
+            for kind, what in kinds.items()
+        ),
+        *(
+            Goal(
+                f"CPU of configurable-http-proxy for a {what}, of our proxy's",
+                ratio("proxy", CHP, BASCULE_PROXY, f"{kind}_cpu"),
+                1,
+                "x",
+                is_floor=True,
+            )
+            for kind, what in kinds.items()
         ),
     )

@@ -16,7 +16,7 @@ from time import perf_counter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from benchmarks import editor, venvs
+from benchmarks import editor, packages, venvs
 from benchmarks.cases.case import Case, Effort
 from benchmarks.entrants import Entrant
 from benchmarks.results import Results
@@ -78,7 +78,7 @@ class Run:
                 self._pythons[entrant.name] = self._python(entrant)
                 self._handed[entrant.name] = self._parts(entrant)
                 self._workers[entrant.name] = self._start(entrant)
-            except (venvs.VenvFailed, editor.EditorMissing) as failed:
+            except (venvs.VenvFailed, editor.EditorMissing, packages.PackageMissing) as failed:
                 self._skip(entrant, str(failed))
         for entrant in entrants:
             self._greet(entrant)
@@ -109,7 +109,7 @@ class Run:
                 yield Step(case, entrant, number)
 
     def _rounds(self, case: Case, entrant: Entrant) -> int:
-        if case.is_in_editor is not entrant.needs_editor:
+        if case.is_in_editor is not entrant.needs_editor or entrant.only not in ("", case.name):
             return 0
         return case.rounds(entrant, self._effort)
 
@@ -152,6 +152,10 @@ class Run:
             return venvs.python_of(entrant.venv, self._root, make=not self._effort.is_quick)
 
     def _parts(self, entrant: Entrant) -> tuple[str, ...]:
+        if entrant.package is not None:
+            with self._console.status(entrant.package):
+                install = not self._effort.is_quick
+                return packages.command_of(entrant.package, self._root, install=install)
         if not entrant.needs_editor:
             return ()
         with self._console.status("VS Code, a browser and the extension"):

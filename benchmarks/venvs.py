@@ -12,6 +12,8 @@ OPENHANDS = ("openhands-sdk", "openhands-tools", "openhands-agent-server")
 VENVS: Mapping[str, Sequence[Sequence[str]]] = {
     "openhands": ([f"{name}==1.58.0" for name in OPENHANDS], OPENHANDS),
     "swe-rex": (["swe-rex==1.4.0"], ["swe-rex"]),
+    "snakes": (["snakes==0.9.33"], ["snakes"]),
+    "pm4py": (["pm4py==2.7.23.11"], ["pm4py"]),
 }
 """By name: what to install, and what to try when that cannot be had (the newest)."""
 

@@ -1,4 +1,5 @@
 // One file for the extension host. `vscode` is given by the host, node-pty by VS Code itself.
+import { copyFile, mkdir } from "node:fs/promises";
 import { build } from "esbuild";
 
 await build({
@@ -13,3 +14,9 @@ await build({
     legalComments: "none",
     logLevel: "warning",
 });
+
+// The process that has a kernel is the sandbox's own; it runs in the user's Python, so it comes along.
+await mkdir("dist", { recursive: true });
+await copyFile("../src/bascule/sandbox/ipython/_worker_main.py", "dist/ipython_worker.py");
+// So does the schema of nets, for whatever completes YAML: what `bascule net schema` prints.
+await copyFile("../src/bascule/net/evolve.schema.json", "dist/evolve.schema.json");

@@ -16,7 +16,7 @@ ALSO_BLOCKING = ("open", "pread", "pwrite", "fsync", "ftruncate", "waitpid")
 
 MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     # Once per sandbox: a directory of its own; once per shell: its log.
-    *((f"os.{call}", "sandbox/shell/shells.py", "_make") for call in ("mkdir", "stat")),
+    *((f"os.{call}", "sandbox/shell/shells.py", "ensure_dir") for call in ("mkdir", "stat")),
     ("os.open", "sandbox/shell/log.py", "__init__"),
     ("os.unlink", "sandbox/shell/log.py", "close"),
     # The log is written to the page cache as output comes; a thread would cost more than it saves.
@@ -27,7 +27,7 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     ),
     *(("os.pread", "sandbox/shell/log.py", name) for name in ("read", "_lines")),
     # /proc is memory; bash and Python are looked for on a PATH that is cached anyway.
-    *((call, "sandbox/shell/bash.py", "start") for call in ("os.stat", "os.access")),
+    *((call, "sandbox/shell/bash.py", "_spawn") for call in ("os.stat", "os.access")),
     *((call, "sandbox/shell/answers.py", "_interpreter") for call in ("os.stat", "os.access")),
     ("os.stat", "sandbox/shell/bash.py", "_channel_readable"),
     ("os.readlink", "sandbox/shell/bash.py", "directory"),
@@ -38,13 +38,35 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
         ("io.BufferedReader.read", "sandbox/shell/bash.py", name)
         for name in ("environment", "is_other_shell")
     ),
+    # The same for a shell on tmux: its log and directory, its terminal, /proc. Where it stands is
+    # written to the page cache, as the log is; so is what tmux says, by the kernel itself.
+    *((f"os.{call}", "sandbox/shell/shells.py", "_make_tmux") for call in ("mkdir", "stat")),
+    ("os.ftruncate", "sandbox/shell/log.py", "__init__"),
+    *(("os.open", "sandbox/shell/tmux_bash.py", name) for name in ("start", "_take_terminal")),
+    ("io.BufferedReader.read", "sandbox/shell/tmux_bash.py", "foreground"),
+    *((f"os.{call}", "sandbox/shell/tmux.py", "_save") for call in ("open", "pwrite")),
+    ("os.pread", "sandbox/shell/tmux_host.py", "_readable"),
+    *((f"os.{call}", "sandbox/shell/tmux_host.py", "_trim") for call in ("open", "pwrite")),
     # Once per endpoint, FastAPI looks where it was written, for the message of an error.
     *(
         (call, "fastapi/routing.py", "_extract_endpoint_context")
         for call in ("os.stat", "io.BufferedReader.read", "io.TextIOWrapper.read")
     ),
+    # The working directory is asked of the kernel, which knows it.
+    ("os.path.abspath", "bridge/calls.py", "_path"),
+    # A run has a loop of its own; code in a net that does not await is waited for, as it asked.
+    *(
+        (call, "net/runner.py", "_call")
+        for call in ("os.read", "os.waitpid", "os.stat", "time.sleep", "io.BufferedReader.read")
+    ),
+    *(
+        (f"io.{call}.write", "net/trace.py", "write")
+        for call in ("TextIOWrapper", "BufferedWriter")
+    ),
     # /dev/null, for the child's output.
     ("os.open", "runtime/child.py", "start"),
+    # Once per new connection: a socket's name is looked up, nothing is read.
+    ("os.open", "hub/proxy/upstream.py", "_connect_socket"),
     # A frame is small beside the socket's buffer, and the keeper always reads.
     *(
         (f"socket.socket.{call}", "sandbox/shell/keeper.py", "_send")

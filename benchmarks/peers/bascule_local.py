@@ -11,33 +11,45 @@ from time import perf_counter
 from typing import Any
 
 import bascule
-from bascule.core.actions import Action, CmdRun, FileEdit, FileRead, FileWrite
+from bascule.core.actions import (
+    Action,
+    Browse,
+    BrowseInteractive,
+    CmdRun,
+    FileEdit,
+    FileRead,
+    FileWrite,
+    IPythonRun,
+)
 from bascule.core.observations import Error, Observation
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
-from bascule.sandbox.shell.settings import ShellSettings
+from bascule.sandbox.shell.settings import ShellKind, ShellSettings
 from benchmarks.peers.serve import serve
-from benchmarks.peers.subject import Answer, Files, Refused, Subject
+from benchmarks.peers.subject import Answer, Cells, Files, Pages, Refused, Subject
 
 
-class BasculeLocal(Subject[str], Files):
+class BasculeLocal(Subject[str], Files, Cells, Pages):
     """A shell is a name; bash starts with its first command."""
 
-    name = "bascule"
     starts_with_first_command = True
 
-    def __init__(self) -> None:
+    def __init__(self, kind: ShellKind) -> None:
+        self.name = "bascule-tmux" if kind == "tmux" else "bascule"
+        self._kind = kind
         self._made: Sandbox | None = None
+        self._browsing: Sandbox | None = None
         self._names = map("shell-{}".format, itertools.count())
 
     def versions(self) -> dict[str, str]:
         return {"bascule": bascule.__version__}
 
     async def start(self) -> None:
-        self._made = _new_sandbox()
+        self._made = self._new_sandbox()
         await self._made.shells.run(CmdRun("true"))
 
     async def stop(self) -> None:
+        await self.end_browser()
         await self._sandbox.aclose()
 
     async def open(self) -> str:
@@ -54,7 +66,7 @@ class BasculeLocal(Subject[str], Files):
 
     async def start_cold(self) -> float:
         began = perf_counter()
-        sandbox = _new_sandbox()
+        sandbox = self._new_sandbox()
         await sandbox.shells.run(CmdRun("true"))
         seconds = perf_counter() - began
         await sandbox.aclose()
@@ -69,20 +81,43 @@ class BasculeLocal(Subject[str], Files):
     async def edit(self, path: str, old: str, new: str) -> None:
         await self._do(FileEdit(path, "str_replace", old_str=old, new_str=new))
 
-    async def _do(self, action: Action) -> Observation:
-        seen = await self._sandbox.act(action)
+    async def browse(self, url: str) -> str:
+        return (await self._do(Browse(url), self._with_browser)).content
+
+    async def interact(self, calls: str) -> str:
+        return (await self._do(BrowseInteractive(calls), self._with_browser)).content
+
+    async def end_browser(self) -> None:
+        sandbox, self._browsing = self._browsing, None
+        if sandbox is not None:
+            await sandbox.aclose()
+
+    @property
+    def _with_browser(self) -> Sandbox:
+        """One of its own, that nothing has been done in."""
+        self._browsing = self._browsing or self._new_sandbox()
+        return self._browsing
+
+    async def run_cell(self, code: str) -> str:
+        return (await self._do(IPythonRun(code, include_extra=False))).content
+
+    async def end_kernel(self) -> None:
+        await self.run_cell("exit")
+
+    async def _do(self, action: Action, sandbox: Sandbox | None = None) -> Observation:
+        seen = await (sandbox or self._sandbox).act(action)
         if isinstance(seen, Error):
             raise Refused(seen.content)
         return seen
+
+    def _new_sandbox(self) -> Sandbox:
+        shells = ShellSettings(working_dir=Path.cwd(), kind=self._kind)
+        return Sandbox(SandboxSettings(shells=shells))
 
     @property
     def _sandbox(self) -> Sandbox:
         assert self._made is not None
         return self._made
-
-
-def _new_sandbox() -> Sandbox:
-    return Sandbox(SandboxSettings(shells=ShellSettings(working_dir=Path.cwd())))
 
 
 def _run_on_uvloop(main: Coroutine[Any, Any, None]) -> None:
@@ -92,4 +127,5 @@ def _run_on_uvloop(main: Coroutine[Any, Any, None]) -> None:
 
 
 if __name__ == "__main__":
-    serve(BasculeLocal(), _run_on_uvloop if "uvloop" in sys.argv[1:] else asyncio.run)
+    kind: ShellKind = "tmux" if "tmux" in sys.argv[1:] else "pty"
+    serve(BasculeLocal(kind), _run_on_uvloop if "uvloop" in sys.argv[1:] else asyncio.run)

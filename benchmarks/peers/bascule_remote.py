@@ -22,7 +22,7 @@ from benchmarks.peers.http import (
     request,
 )
 from benchmarks.peers.serve import serve
-from benchmarks.peers.subject import Answer, Files, Server, Subject
+from benchmarks.peers.subject import Answer, Cells, Files, Server, Subject
 
 
 class Launched(Server):
@@ -69,7 +69,7 @@ class Launched(Server):
         connection.close()
 
 
-class BasculeRemote(Launched, Subject[str], Files):
+class BasculeRemote(Launched, Subject[str], Files, Cells):
     name = "bascule-http"
 
     async def start(self) -> None:
@@ -101,6 +101,12 @@ class BasculeRemote(Launched, Subject[str], Files):
 
     async def edit(self, path: str, old: str, new: str) -> None:
         await self._runtime.edit(path, "str_replace", old_str=old, new_str=new)
+
+    async def run_cell(self, code: str) -> str:
+        return (await self._runtime.run_ipython(code)).content
+
+    async def end_kernel(self) -> None:
+        await self.run_cell("exit")
 
 
 class BasculeBare(Launched, BareHttpSubject):

@@ -12,7 +12,17 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Generic
 
-from benchmarks.peers.subject import COMMAND_TIMEOUT, Files, Refused, Server, Shell, Subject
+from benchmarks.peers.pages import one_page
+from benchmarks.peers.subject import (
+    COMMAND_TIMEOUT,
+    Cells,
+    Files,
+    Pages,
+    Refused,
+    Server,
+    Shell,
+    Subject,
+)
 from benchmarks.peers.trials import FileTrial, Trials
 
 
@@ -58,6 +68,32 @@ class Measurements(Generic[Shell]):
             "first_command_p95": percentile(first, 95),
         }
 
+    async def browsing(self, count: int) -> dict[str, Any]:
+        """A small page on loopback: first with no browser yet, then again and again."""
+        browser = self._subject
+        if not isinstance(browser, Pages):
+            raise Refused("it has no browser")
+        with one_page() as (url, text):
+            began = perf_counter()
+            wrong = int(text not in await browser.browse(url))
+            first = perf_counter() - began
+            nexts, looks = [], []
+            for _ in range(count):
+                began = perf_counter()
+                wrong += text not in await browser.browse(url)
+                nexts.append(perf_counter() - began)
+                began = perf_counter()
+                wrong += text not in await browser.interact("noop(0)")
+                looks.append(perf_counter() - began)
+        await browser.end_browser()
+        return {
+            "first": first,
+            "next": statistics.median(nexts),
+            "next_p95": percentile(nexts, 95),
+            "interactive": statistics.median(looks),
+            "wrong": wrong,
+        }
+
     async def latency(self, count: int, warmup: int) -> dict[str, Any]:
         """`true`, again and again in one shell, each timed from the call to its answer."""
         run = self._subject.run
@@ -76,6 +112,31 @@ class Measurements(Generic[Shell]):
             "median": statistics.median(times),
             "p95": percentile(times, 95),
             "commands": count,
+            "wrong": wrong,
+        }
+
+    async def cells(self, count: int, warmup: int) -> dict[str, Any]:
+        """The first cell of a new kernel, then small ones, each timed from the call to its answer.
+
+        `first` has the kernel's start in it.
+        """
+        if not isinstance(self._subject, Cells):
+            raise Refused("has no cells")
+        await self._subject.end_kernel()
+        first = await _timed_cell(self._subject, "number = 0")
+        for _ in range(warmup):
+            await _timed_cell(self._subject, "0")
+        times: list[float] = []
+        wrong = 0
+        for number in range(1, count + 1):
+            began = perf_counter()
+            shown = await self._subject.run_cell("number += 1; number")
+            times.append(perf_counter() - began)
+            wrong += shown != str(number)
+        return {
+            "first": first,
+            "median": statistics.median(times),
+            "p95": percentile(times, 95),
             "wrong": wrong,
         }
 
@@ -168,6 +229,12 @@ def percentile(values: Sequence[float], percent: float) -> float:
     """The smallest value that at least `percent` of all do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+async def _timed_cell(subject: Cells, code: str) -> float:
+    began = perf_counter()
+    await subject.run_cell(code)
+    return perf_counter() - began
 
 
 async def _median_or_reason(measure: Callable[[], Awaitable[float]], repeats: int) -> float | str:

@@ -101,6 +101,34 @@ class Files(ABC):
         """Replace `old`, which occurs once, by `new`."""
 
 
+class Pages(ABC):
+    """What a subject has besides when it can browse. Its browser starts with the first page."""
+
+    @abstractmethod
+    async def browse(self, url: str) -> str:
+        """The page as text."""
+
+    @abstractmethod
+    async def interact(self, calls: str) -> str:
+        """Act in the page; its accessibility tree."""
+
+    @abstractmethod
+    async def end_browser(self) -> None:
+        """The next page starts another."""
+
+
+class Cells(ABC):
+    """What a subject has besides when it can run cells of Python."""
+
+    @abstractmethod
+    async def run_cell(self, code: str) -> str:
+        """What the cell showed."""
+
+    @abstractmethod
+    async def end_kernel(self) -> None:
+        """The next cell has to start a new one."""
+
+
 class Server(ABC):
     """What a subject has besides when it is a server that can be started by itself."""
 

@@ -2,27 +2,33 @@
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
+import { Browsing } from "./actions/browser";
 import { Consent } from "./actions/consent";
 import { Documents, type Change } from "./actions/documents";
 import { Editor } from "./actions/editor";
-import { Executor } from "./actions/executor";
+import { Executor, type Parts } from "./actions/executor";
 import { Files } from "./actions/files";
 import { Language } from "./actions/language";
 import { Places } from "./actions/places";
 import { findRipgrep, Search } from "./actions/search";
 import type { Texts } from "./actions/texts";
 import { WindowActions } from "./actions/window";
+import { BrowserWorker, findChromium, type Place } from "./browser/worker";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import type { Connection } from "./hub/connection";
 import { Stored } from "./manifest";
+import { Kernels } from "./notebook/kernels";
+import { Notebooks } from "./notebook/notebooks";
+import { findPython } from "./notebook/python";
 import { setting } from "./settings";
 import type { PtyModule } from "./terminal/bash";
 import { IntegratedShell } from "./terminal/integrated";
+import { KEY } from "./terminal/processes";
 import { BashShell } from "./terminal/shell";
 import { Shells, type MakeShell } from "./terminal/shells";
 import { showShell } from "./terminal/terminal";
-import { askInWindow } from "./views/questions";
+import { askForInput, askInWindow } from "./views/questions";
 
 const NO_TERMINAL =
   "Bascule: agents' commands run through VS Code's shell integration here, since a terminal of their own " +
@@ -59,15 +65,77 @@ function shellMaker(log: Log): MakeShell {
   };
 }
 
+/** The headless browser beside this window; nothing where `bascule.python` has none to drive. */
+export async function buildBrowser(
+  key: string,
+  hub: () => string,
+  log: Log,
+): Promise<BrowserWorker | undefined> {
+  const python = setting("python") || "python3";
+  const chromium = await findChromium(python, log);
+  if (!chromium) return undefined;
+  const place = (): Place => ({
+    working_dir: roots()[0] ?? os.homedir(),
+    roots: [...roots(), ...setting("allowOutside")],
+    refused: [setting("hub"), hub()].flatMap(addressOf),
+  });
+  return new BrowserWorker(python, chromium, { ...process.env, [KEY]: key }, place, log);
+}
+
+function addressOf(url: string): [string, number][] {
+  if (!URL.canParse(url)) return [];
+  const { hostname, port, protocol } = new URL(url);
+  return [[hostname, Number(port) || (protocol === "https:" ? 443 : 80)]];
+}
+
+/** Agents' kernels, and the notebooks in which the user sees their cells. */
+export function buildKernels(
+  context: vscode.ExtensionContext,
+  shells: Shells,
+  storage: string,
+  log: Log,
+): { kernels: Kernels; notebooks: Notebooks } {
+  const kernels: Kernels = new Kernels({
+    kernel: (agent, number) => {
+      const workingDir = roots()[0] ?? os.homedir();
+      return {
+        python: () => findPython(setting("python"), workingDir),
+        script: path.join(context.extensionPath, "dist/ipython_worker.py"),
+        directory: path.join(shells.place, `ipython-${number}`),
+        logFile: shells.logFile(agent, "ipython"),
+        logLimit: setting("terminal.logLimit"),
+        outputLimit: setting("terminal.outputLimit"),
+        workingDir,
+        env: shells.environment(),
+        followShell: setting("ipython.followShell"),
+      };
+    },
+    most: () => setting("ipython.maxKernels"),
+    show: (agent, code) => notebooks.show(agent, code),
+  });
+  const notebooks: Notebooks = new Notebooks({
+    directory: path.join(storage, "notebooks"),
+    extension: context.extension.id,
+    run: (agent, code, view) =>
+      kernels.runForUser(agent, { code, cwd: shells.cwd(agent) }, view, askForInput),
+    interrupt: (agent) => kernels.interrupt(agent, {}),
+    log,
+  });
+  return { kernels, notebooks };
+}
+
 export function buildExecutor(parts: {
   context: vscode.ExtensionContext;
+  browser: Promise<BrowserWorker | undefined>;
   shells: Shells;
+  kernels: Kernels;
   texts: Texts;
   connection: () => Connection | undefined;
   onChanged: (change: Change) => void;
+  bridge: Parts["bridge"];
   log: Log;
 }): Executor {
-  const { context, shells, texts, connection, onChanged, log } = parts;
+  const { context, browser, shells, kernels, texts, connection, onChanged, bridge, log } = parts;
   const places = new Places({
     roots: () => [...roots(), ...setting("allowOutside")],
     isReadable: (real) => shells.isLog(real),
@@ -75,7 +143,10 @@ export function buildExecutor(parts: {
   const documents = new Documents(onChanged, log);
   const files = new Files(places, documents);
   return new Executor({
+    browsing: browser.then((worker) => worker && new Browsing(worker, log)),
     shells,
+    bridge,
+    kernels,
     files,
     editor: new Editor(places, documents, files),
     search: new Search(places, unsavedTexts, findRipgrep(vscode.env.appRoot)),

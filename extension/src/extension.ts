@@ -2,13 +2,16 @@
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { SCHEME, Texts } from "./actions/texts";
-import { buildExecutor, buildShells } from "./build";
+import { buildBridge } from "./bridge";
+import { buildBrowser, buildExecutor, buildKernels, buildShells } from "./build";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
+import { buildDebugger } from "./debug";
 import { Courier } from "./hub/courier";
 import { identify } from "./hub/identity";
 import { Journal } from "./hub/journal";
 import { Command, Stored, View } from "./manifest";
+import { buildNets } from "./nets";
 import { Session } from "./session";
 import { setting, watchSettings } from "./settings";
 import { endProcesses } from "./terminal/processes";
@@ -56,10 +59,23 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const spotlight = new Spotlight(log);
   const status = new Status();
   const shells = buildShells(key, log);
+  const nets = buildNets(context, log);
+  const bridge = buildBridge({
+    context,
+    log,
+    addText: (name, text) => texts.add(name, text),
+    follow: (net) => nets.live.follow(net),
+  });
+  const browser = buildBrowser(key, () => session.current?.hub ?? "", log);
+  const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
+  const { kernels, notebooks } = buildKernels(context, shells, storage, log);
   const executor = buildExecutor({
     context,
+    browser,
     shells,
+    kernels,
     texts,
+    bridge: bridge.elsewhere,
     log,
     connection: () => session.current,
     onChanged: (change) => {
@@ -67,7 +83,6 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
       if (setting("reveal")) spotlight.show(change);
     },
   });
-  const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
   const courier = new Courier(
     new Journal(path.join(storage, "journal"), identity.host_id),
     executor,
@@ -87,12 +102,25 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     context,
     identity,
     courier,
-    executor.capabilities,
+    () => executor.capabilities,
     (state) => status.connection(state),
     log,
   );
 
-  subscriptions.push(shells, showTexts(texts), activity, spotlight, status, courier, session);
+  subscriptions.push(
+    kernels,
+    notebooks,
+    shells,
+    nets,
+    buildDebugger(nets.live, log),
+    bridge,
+    showTexts(texts),
+    activity,
+    spotlight,
+    status,
+    courier,
+    session,
+  );
   const command = (id: string, run: (...args: never[]) => unknown): void => {
     subscriptions.push(vscode.commands.registerCommand(id, run));
   };
@@ -101,6 +129,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   command(Command.stop, () => {
     const stopped = courier.stop();
     shells.stop();
+    kernels.stop();
     void vscode.window.showInformationMessage(`Bascule: stopped ${stopped} actions.`);
   });
   command(Command.forgetConsent, () => context.workspaceState.update(Stored.admitted, undefined));
@@ -110,7 +139,9 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   subscriptions.push(
     vscode.window.registerUriHandler({ handleUri: (uri) => session.openLink(uri) }),
   );
+  void browser.then((worker) => worker && subscriptions.push(worker));
   await session.connectBySettings();
+  if (await executor.settle()) session.ableToMore();
 }
 
 function showTexts(texts: Texts): vscode.Disposable {

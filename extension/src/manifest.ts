@@ -8,7 +8,14 @@ export const Command = {
   showActivity: "bascule.showActivity",
   openEntry: "bascule.openEntry",
   clearActivity: "bascule.clearActivity",
+  openBridgedTerminal: "bascule.openBridgedTerminal",
+  runNet: "evolve.runNet",
+  debugNet: "evolve.debugNet",
+  showNet: "evolve.showNet",
 } as const;
+
+/** The type of debug sessions of nets; the bridge answers what they ask. */
+export const DEBUG_TYPE = "evolve";
 
 export const View = { activity: "bascule.activity" } as const;
 
@@ -21,6 +28,9 @@ export interface Settings {
   allowOutside: string[];
   allowedCommands: string[];
   reveal: boolean;
+  python: string;
+  "ipython.followShell": boolean;
+  "ipython.maxKernels": number;
   "terminal.kind": "own" | "integrated";
   "terminal.softTimeout": number;
   "terminal.outputLimit": number;
@@ -36,12 +46,23 @@ export const SettingNames: readonly (keyof Settings)[] = [
   "allowOutside",
   "allowedCommands",
   "reveal",
+  "python",
+  "ipython.followShell",
+  "ipython.maxKernels",
   "terminal.kind",
   "terminal.softTimeout",
   "terminal.outputLimit",
   "terminal.logLimit",
   "terminal.maxShells",
 ];
+
+/** Those below `evolve`, which nets and their window share with others. Machine-scoped too. */
+export interface EvolveSettings {
+  "runBridge.enabled": boolean;
+  "runBridge.port": number;
+  "runBridge.allowedCommands": string[];
+  "runBridge.allowEdits": boolean;
+}
 
 /** Keys of what is kept between sessions. */
 export const Stored = {

@@ -18,7 +18,7 @@ export class Session implements Disposable {
     private readonly context: vscode.ExtensionContext,
     private readonly identity: WindowIdentity,
     private readonly courier: Courier,
-    private readonly capabilities: string[],
+    private readonly capabilities: () => string[],
     private readonly onState: (state: ConnectionState) => void,
     private readonly log: Log,
   ) {
@@ -27,6 +27,11 @@ export class Session implements Disposable {
         this.connection?.changed({ name: windowName(), folders: folders() }),
       ),
     );
+  }
+
+  /** The window can do more than it said. */
+  ableToMore(): void {
+    this.connection?.changed({ capabilities: this.capabilities() });
   }
 
   get current(): Connection | undefined {
@@ -80,7 +85,7 @@ export class Session implements Disposable {
         hub,
         token,
         identity: this.identity,
-        describe: () => describe(this.context, this.capabilities),
+        describe: () => describe(this.context, this.capabilities()),
         probe: () => probe(this.context),
       },
       this.courier,

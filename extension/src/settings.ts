@@ -1,6 +1,6 @@
 /** What the settings of this machine say; package.json has a default for each. */
 import * as vscode from "vscode";
-import type { Settings } from "./manifest";
+import type { EvolveSettings, Settings } from "./manifest";
 
 let known: vscode.WorkspaceConfiguration | undefined;
 
@@ -15,4 +15,8 @@ export function watchSettings(): vscode.Disposable {
   return vscode.workspace.onDidChangeConfiguration((change) => {
     if (change.affectsConfiguration("bascule")) known = undefined;
   });
+}
+
+export function evolveSetting<K extends keyof EvolveSettings>(name: K): EvolveSettings[K] {
+  return vscode.workspace.getConfiguration("evolve").get(name) as EvolveSettings[K];
 }

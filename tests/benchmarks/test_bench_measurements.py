@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.peers.measurements import Measurements, percentile
 from benchmarks.peers.raw_pty import RawPty, RawShell
-from benchmarks.peers.subject import Answer, Files, Refused, Subject
+from benchmarks.peers.subject import Answer, Cells, Files, Refused, Subject
 from benchmarks.peers.trials import Trials
 
 
@@ -111,3 +111,30 @@ def test_a_percentile_is_a_value_that_was_seen() -> None:
     assert percentile(values, 95) == 95.0
     assert percentile([3.0], 95) == 3.0
     assert percentile([1.0, 2.0, 9.0], 95) == 9.0
+
+
+class WithCells(Scripted, Cells):
+    """Counts its cells, and forgets one in four."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.count = -2
+
+    async def run_cell(self, code: str) -> str:
+        self.count += 1
+        return "" if self.count % 4 == 0 else str(self.count)
+
+    async def end_kernel(self) -> None:
+        self.count = -1
+
+
+async def test_every_wrong_cell_is_counted() -> None:
+    seen = await Measurements(WithCells()).cells(count=8, warmup=0)
+
+    assert seen["wrong"] == 2
+    assert 0 < seen["median"] <= seen["p95"]
+
+
+async def test_who_has_no_cells_is_left_out() -> None:
+    with pytest.raises(Refused):
+        await Measurements(Scripted({})).cells(count=1, warmup=0)

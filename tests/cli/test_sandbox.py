@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from bascule.cli.sandbox import PLUGINS, parse
 from bascule.core.errors import InvalidSetting, UsageError
+from bascule.runtime import RemoteRuntime, SyncRuntime
 
 from .processes import PATIENCE, bascule, environment, serving
 
@@ -30,6 +32,22 @@ def test_it_listens_on_loopback_unless_told_otherwise(tmp_path: Path) -> None:
     assert parse([*there, "--host", "0.0.0.0"], KEY).server.host == "0.0.0.0"
 
 
+def test_kinds_of_shells_come_by_flag_and_else_by_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    there = ["8000", "--working-dir", str(tmp_path)]
+    plain = parse(there, KEY).sandbox.shells
+    assert (plain.kind, plain.kinds, plain.state_dir) == ("pty", {}, None)
+    given = {**KEY, "BASCULE_SHELLS": "tmux,quick=pty"}
+    shells = parse([*there, "--state-dir", "s", "--keep-shells", "9"], given).sandbox.shells
+    assert (shells.kind, shells.kinds, shells.keep_for) == ("tmux", {"quick": "pty"}, 9)
+    assert shells.state_dir == Path("s").absolute()
+    assert parse([*there, "--shells", "seen=tmux"], given).sandbox.shells.kind == "pty"
+    with pytest.raises(InvalidSetting, match="BASCULE_SHELLS: 'no' is no kind"):
+        parse(there, {**KEY, "BASCULE_SHELLS": "no"})
+
+
 def test_the_flags_openhands_starts_its_server_with_are_understood(tmp_path: Path) -> None:
     launch = parse(
         [
@@ -44,7 +62,9 @@ def test_the_flags_openhands_starts_its_server_with_are_understood(tmp_path: Pat
     assert launch.sandbox.shells.working_dir == tmp_path / "made/here"
     assert launch.sandbox.shells.working_dir.is_dir()
     assert launch.sandbox.shells.soft_timeout == 2.5
-    assert launch.unavailable == (*(f"the plugin {name}" for name in PLUGINS), "BrowserGym")
+    assert not launch.sandbox.browser.enabled
+    missing = [f"the plugin {name}" for name in PLUGINS if name != "jupyter"]
+    assert launch.unavailable == (*missing, "BrowserGym")
 
 
 @pytest.mark.parametrize(
@@ -61,6 +81,17 @@ def test_the_flags_openhands_starts_its_server_with_are_understood(tmp_path: Pat
 def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str], complaint: str) -> None:
     with pytest.raises(UsageError, match=re.escape(complaint)):
         parse(arguments, KEY)
+
+
+def test_addresses_are_kept_from_pages(tmp_path: Path) -> None:
+    there = ["8000", "--working-dir", str(tmp_path)]
+    kept = ["--keep-from-pages", "hub.example:443", "--keep-from-pages", "[::1]:8765"]
+
+    assert parse(there, KEY).sandbox.browser.enabled
+    assert parse([*there, *kept], KEY).sandbox.browser.refused == (
+        ("hub.example", 443),
+        ("::1", 8765),
+    )
 
 
 @pytest.mark.parametrize("seconds", ["soon", "-1", "0", "inf", "nan"])
@@ -116,9 +147,12 @@ def test_it_does_not_start_without_a_key(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_not_provided_yet_is_said(tmp_path: Path) -> None:
-    with serving(tmp_path, "--plugins", "jupyter", "--enable-browser") as server:
-        assert "the plugin jupyter is not available in this version" in server.said
-        assert "the browser is not available in this version" in server.said
+    with serving(
+        tmp_path, "--plugins", "jupyter", "vscode", "--browsergym-eval-env", "x"
+    ) as server:
+        assert "jupyter" not in server.said
+        assert "the plugin vscode is not available in this version" in server.said
+        assert "BrowserGym is not available in this version" in server.said
 
 
 @pytest.mark.slow
@@ -142,3 +176,27 @@ def test_its_start_takes_little_work(tmp_path: Path) -> None:
             work.append(used.user + used.system)
 
     assert min(work) < 1.0
+
+
+@pytest.mark.slow
+def test_a_command_goes_on_when_the_server_is_killed_and_the_next_one_reads_on(
+    tmp_path: Path,
+) -> None:
+    os.mkfifo(tmp_path / "go")
+    with tempfile.TemporaryDirectory(prefix="bsc-") as short:  # names of sockets have to be
+        flags = ("--shells", "tmux", "--state-dir", f"{short}/state")
+        with serving(tmp_path, *flags) as first:
+            with SyncRuntime(RemoteRuntime(first.url, first.key)) as agent:
+                seen = agent.run("x=kept; echo before; cat go; echo after; (exit 7)", timeout=0.5)
+                assert (seen.content, seen.exit_code) == ("before\n", -1)
+            first.process.kill()
+            first.process.wait()
+        (tmp_path / "go").write_text("while nobody listened\n")
+        with serving(tmp_path, *flags) as second:
+            with SyncRuntime(RemoteRuntime(second.url, second.key)) as agent:
+                seen = agent.run("")
+                assert (seen.content, seen.exit_code) == ("while nobody listened\nafter\n", 7)
+                assert agent.run("echo $? $x").content == "7 kept\n"
+            second.process.terminate()
+            second.process.wait()
+        assert not Path(short, "state").exists()

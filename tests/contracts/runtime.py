@@ -11,13 +11,23 @@ import os
 import zipfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bascule.core.actions import Browse, CmdRun, FileRead, IPythonRun, Think
+from bascule.core.actions import (
+    Action,
+    Browse,
+    CmdRun,
+    FileRead,
+    IPythonRun,
+    McpCall,
+    Think,
+)
 from bascule.core.contracts import MANDATORY_CAPABILITIES, Progress
 from bascule.core.errors import (
     BasculeError,
+    CommandInvalid,
     DirectoryNotEmpty,
     EditNoMatch,
     InvalidPattern,
@@ -26,13 +36,17 @@ from bascule.core.errors import (
     NoSuchPath,
     NoSuchShell,
 )
-from bascule.core.observations import CmdOutput, Error, Nothing, UserRejected
+from bascule.core.observations import CmdOutput, Error, IPythonOutput, Nothing, UserRejected
 from bascule.runtime import Verbs
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 
 Make = Callable[..., Verbs]
 """A runtime that is not connected yet, by `SandboxSettings` and keywords of its own."""
+
+
+IMPOSSIBLE: tuple[Any, ...] = (-1, 0, float("nan"), float("inf"), "1")
+"""Time-outs that are none."""
 
 
 def settings(workspace: Path, **shells: object) -> SandboxSettings:
@@ -86,6 +100,38 @@ class RuntimeSuite:
     async def runtime(self, make: Make, workspace: Path) -> AsyncIterator[Verbs]:
         async with make(settings(workspace)) as runtime:
             yield runtime
+
+    # What cannot be asked -----------------------------------------------------------------
+
+    @pytest.mark.parametrize(
+        ("action", "field"),
+        [
+            (IPythonRun(None), "args.code"),  # type: ignore[arg-type]
+            (IPythonRun("1", output_limit="x"), "args.output_limit"),  # type: ignore[arg-type]
+            (IPythonRun("1", output_limit=1.5), "args.output_limit"),  # type: ignore[arg-type]
+            (CmdRun(b"true"), "args.command"),  # type: ignore[arg-type]
+            (CmdRun("true", shell=7), "args.shell"),  # type: ignore[arg-type]
+            (Browse(None), "args.url"),  # type: ignore[arg-type]
+            *((CmdRun("true", timeout=each), "timeout") for each in IMPOSSIBLE),
+            *((IPythonRun("1", timeout=each), "timeout") for each in IMPOSSIBLE),
+            *((Browse("about:blank", timeout=each), "timeout") for each in IMPOSSIBLE),
+        ],
+        ids=lambda value: repr(value) if isinstance(value, str) else value.kind,
+    )
+    async def test_what_no_action_can_mean_is_refused_and_named(
+        self, runtime: Verbs, action: Action, field: str
+    ) -> None:
+        seen = await runtime.act(action)
+
+        assert isinstance(seen, Error), seen
+        assert (seen.error_id, seen.cause) == ("action.invalid", action.id)
+        assert f"{action.kind} action: `{field}` must be" in seen.content
+
+    async def test_a_command_that_cannot_be_written_is_refused_not_changed(
+        self, runtime: Verbs
+    ) -> None:
+        with pytest.raises(CommandInvalid, match="no UTF-8 form"):
+            await runtime.run("echo '\udcff'")
 
     # Commands -----------------------------------------------------------------------------
 
@@ -170,6 +216,17 @@ class RuntimeSuite:
     async def test_a_shell_that_cannot_be_is_an_error(self, runtime: Verbs) -> None:
         with pytest.raises(InvalidShellName):
             await runtime.run("true", shell="../evil")
+
+    @pytest.mark.slow
+    async def test_cells_share_a_kernel(self, runtime: Verbs) -> None:
+        await runtime.run_ipython("x = 41")
+        action = IPythonRun("print(x + 1)")
+        seen = await runtime.act(action)
+
+        assert isinstance(seen, IPythonOutput)
+        assert seen.content.startswith("42\n")
+        assert seen.cause == action.id
+        assert not (await runtime.interrupt("ipython")).was_running
 
     # Time and concurrency -----------------------------------------------------------------
 
@@ -328,9 +385,9 @@ class RuntimeSuite:
 
     # What it cannot do --------------------------------------------------------------------
 
-    @pytest.mark.parametrize("action", [Browse("http://example.com"), Think("hm")])
+    @pytest.mark.parametrize("action", [McpCall("fetch"), Think("hm")])
     async def test_a_kind_it_cannot_do_is_an_error_that_says_what_it_can(
-        self, runtime: Verbs, action: Browse | Think
+        self, runtime: Verbs, action: McpCall | Think
     ) -> None:
         seen = await runtime.act(action)
         assert isinstance(seen, Error)

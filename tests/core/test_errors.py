@@ -7,14 +7,22 @@ import re
 import pytest
 
 from bascule.core import errors
-from bascule.core.errors import BasculeError, ExecutionError, LinkError, RemoteError, UsageError
+from bascule.core.errors import (
+    BasculeError,
+    BridgeError,
+    BridgeTimeout,
+    ExecutionError,
+    LinkError,
+    RemoteError,
+    UsageError,
+)
 
 CLASSES = {
     name: cls
     for name, cls in vars(errors).items()
     if isinstance(cls, type) and issubclass(cls, BasculeError)
 }
-BRANCHES = (UsageError, ExecutionError, LinkError)
+BRANCHES = (UsageError, ExecutionError, LinkError, BridgeError)
 
 
 def drawn() -> dict[str, tuple[str, str]]:
@@ -74,3 +82,11 @@ def test_an_error_of_a_peer_keeps_its_code() -> None:
         "moon.dark",
         {"phase": 0},
     )
+
+
+def test_an_error_of_a_bridge_is_caught_by_scripts_that_know_nothing_of_this_tree() -> None:
+    error = BridgeTimeout("No answer", timeout=1)
+
+    assert isinstance(error, RuntimeError)
+    assert isinstance(error, TimeoutError)
+    assert (str(error), error.detail) == ("No answer", {"timeout": 1})

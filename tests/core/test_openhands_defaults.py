@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bascule.core.actions import ACTIONS, Action
-from bascule.core.observations import OBSERVATIONS, CmdMetadata, Observation
+from bascule.core.observations import OBSERVATIONS, CellMetadata, CmdMetadata, Observation
 
 REQUIRED = object()
 
@@ -109,12 +109,13 @@ ACTION_FIELDS: dict[str, dict[str, Any]] = {
 
 OUR_ACTION_FIELDS: dict[str, dict[str, Any]] = {
     "run": {"shell": "", "output_limit": None, "queue": False},
+    "run_ipython": {"is_input": False, "output_limit": None},
     "edit": {"view_range": None},
 }
 
 OUR_ACTIONS = {
     *("mkdir", "rmdir", "rm", "list", "glob", "grep", "interrupt", "diagnostics", "symbols"),
-    *("selection", "open_file", "show_diff", "ask_user", "vscode_command"),
+    *("selection", "open_file", "show_diff", "ask_user", "vscode_command", "bridge"),
 }
 
 OBSERVATION_FIELDS: dict[str, dict[str, Any]] = {
@@ -179,7 +180,7 @@ OBSERVATION_FIELDS: dict[str, dict[str, Any]] = {
 
 OUR_OBSERVATIONS = {
     *("mkdir", "rmdir", "rm", "list", "glob", "grep", "interrupt", "diagnostics", "symbols"),
-    *("selection", "open_file", "show_diff", "ask_user", "vscode_command"),
+    *("selection", "open_file", "show_diff", "ask_user", "vscode_command", "bridge"),
 }
 
 METADATA_FIELDS: dict[str, Any] = {
@@ -195,6 +196,7 @@ METADATA_FIELDS: dict[str, Any] = {
 
 
 OUR_OBSERVATION_FIELDS: dict[str, dict[str, Any]] = {
+    "run_ipython": {"metadata": CellMetadata()},
     "read": {"error_id": ""},
     "edit": {"error_id": ""},
 }

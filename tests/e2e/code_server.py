@@ -6,8 +6,12 @@ the extension. Everything here runs on the loop that called `start`.
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +39,20 @@ def _output(script: str, *arguments: str) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
+def _add_extension(source: Path, directory: Path) -> None:
+    """One that needs no packing: it is found where extensions are, before the first start."""
+    manifest = json.loads((source / "package.json").read_text())
+    name = f"{manifest['publisher']}.{manifest['name']}-{manifest['version']}"
+    shutil.copytree(source, directory / name)
+
+
 SETTINGS: dict[str, Any] = {
     "files.autoSave": "off",
     "git.enabled": False,
     "security.workspace.trust.enabled": False,
     "terminal.integrated.enablePersistentSessions": False,
     "bascule.autoConnect": True,
+    "bascule.python": sys.executable,  # it has ipykernel and a browser to drive
     "bascule.consent": {"*": "allow"},
     "bascule.allowedCommands": ["workbench.action.*", "undo", "bascule.stop"],
 }
@@ -57,8 +69,10 @@ class CodeServer:
         *,
         settings: dict[str, Any],
         environment: dict[str, str] | None = None,
+        extensions: Sequence[Path] = (),
     ) -> None:
         self._home = home
+        self._extensions = extensions
         self._data = data
         self._settings = {**SETTINGS, **settings}
         self._environment = environment or {}
@@ -70,6 +84,8 @@ class CodeServer:
         return self._server.url
 
     async def start(self, vsix: Path) -> None:
+        for each in self._extensions:
+            _add_extension(each, self._data / "extensions")
         kept = {name: os.environ[name] for name in ("LANG", "PATH") if name in os.environ}
         home = self._data.with_name(f"{self._data.name}-home")  # nobody's start-up files
         home.mkdir(exist_ok=True)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.async_api import expect
 
 from bascule.core.actions import VscodeCommand
 from bascule.runtime.vscode import VSCodeRuntime
@@ -13,6 +14,8 @@ from bascule.runtime.vscode import VSCodeRuntime
 from .rig import EditorWindow, Rig
 
 _PICTURES = Path(__file__).parents[2] / ".e2e"
+
+expect.set_options(timeout=30_000)  # a window shares the machine with everything it starts
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -156,7 +156,11 @@ class Rig:
         await self.hub.start()
 
     async def serve(
-        self, name: str, settings: dict[str, Any], environment: dict[str, str] | None = None
+        self,
+        name: str,
+        settings: dict[str, Any],
+        environment: dict[str, str] | None = None,
+        extensions: Sequence[Path] = (),
     ) -> CodeServer:
         """Runs on the rig's loop. Another VS Code with settings of its own."""
         told = {"bascule.hub": self.line.url, "bascule.tokenFile": str(self._token), **settings}
@@ -165,6 +169,7 @@ class Rig:
             self._directory / name,
             settings=told,
             environment=environment,
+            extensions=extensions,
         )
         self._servers.append(server)
         await server.start(self._vsix)

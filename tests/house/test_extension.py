@@ -37,10 +37,13 @@ def test_every_setting_is_of_the_machine_and_no_workspace_can_change_it(project:
 def test_ids_in_the_manifest_are_those_in_the_code(project: Path) -> None:
     manifest = json.loads((project / "extension/package.json").read_text())["contributes"]
     source = (project / "extension/src/manifest.ts").read_text()
-    commands = re.findall(r': "(bascule\.\w+)",', source.split("Command = {")[1].split("}")[0])
+    command = r': "((?:bascule|evolve)\.\w+)",'
+    commands = re.findall(command, source.split("Command = {")[1].split("}")[0])
     names = re.findall(r'"([\w.]+)",', source.split("SettingNames")[1].split("]")[1])
     assert {each["command"] for each in manifest["commands"]} == set(commands)
-    assert set(manifest["configuration"]["properties"]) == {f"bascule.{name}" for name in names}
+    shared = re.findall(r'"([\w.]+)":', source.split("EvolveSettings {")[1].split("}")[0])
+    ours = {f"bascule.{name}" for name in names} | {f"evolve.{name}" for name in shared}
+    assert set(manifest["configuration"]["properties"]) == ours
 
 
 def test_its_lock_file_names_no_place_to_fetch_from(project: Path) -> None:

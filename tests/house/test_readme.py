@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def blocks(project: Path) -> list[str]:
-    """In order: the prompt, Python, HTTP."""
+    """In order: the prompt, Python, cells and pages, HTTP."""
     text = (project / "README.md").read_text()
     return re.findall(r"^```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
@@ -52,7 +52,7 @@ def paste(text: str, directory: Path) -> str:
 
 
 def test_the_first_success_is_ten_lines_at_most(blocks: list[str], clone: Path) -> None:
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     assert len(blocks[0].splitlines()) <= 10
     assert paste(blocks[0], clone).endswith(
         "still blue, still in /tmp\nline 1\nline 2\nline 3\nand it said 3\n"
@@ -72,10 +72,24 @@ def test_the_python_block_runs(blocks: list[str], tmp_path: Path) -> None:
     assert ran.stdout == "still blue\n3\n"
 
 
+@pytest.mark.browser
+def test_the_block_with_cells_and_pages_runs(blocks: list[str], tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", blocks[2]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+
+    assert ran.stdout == "2432902008176640000\nTrue\nTrue\n"
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_the_http_block_runs(blocks: list[str], clone: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    answer = paste(blocks[2].replace("8123", port), clone)
+    answer = paste(blocks[3].replace("8123", port), clone)
 
     assert json.loads(answer)["content"] == "hello from /tmp\n"

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from bascule.hub import Hub, HubSettings
 from bascule.hub.identity import Scope
+from bascule.hub.proxy import Routes
 from bascule.link.http import HttpClient
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
@@ -47,14 +48,17 @@ class Client(HttpClient):
 class Place:
     """A hub with the tokens that tests need; it can be stopped and started again."""
 
-    def __init__(self, state_dir: Path | None = None, **settings: Any) -> None:
+    def __init__(
+        self, state_dir: Path | None = None, *, routes: Routes | None = None, **settings: Any
+    ) -> None:
         self._sock = socket.create_server(("127.0.0.1", 0))
         self.port = self._sock.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.settings = HubSettings(
             admin_token=ADMIN, port=self.port, state_dir=state_dir, **settings
         )
-        self.hub = Hub(self.settings, sock=self._sock)
+        self._routes = routes
+        self.hub = Hub(self.settings, sock=self._sock, routes=routes)
         self.agent = self.window = ""
 
     async def __aenter__(self) -> Self:
@@ -78,7 +82,7 @@ class Place:
         await self.hub.aclose()
 
     async def start(self) -> None:
-        self.hub = Hub(self.settings)
+        self.hub = Hub(self.settings, routes=self._routes)
         await self.hub.start()
 
     @asynccontextmanager

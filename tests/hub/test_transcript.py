@@ -14,6 +14,7 @@ from bascule.core.identity import EventId
 from bascule.core.windows import WindowId
 from bascule.hub import Identity
 from bascule.link.socketio import Handler
+from bascule.sandbox.browser.settings import BrowserSettings
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
@@ -105,7 +106,8 @@ class RecordedWindow(FakeWindow):
 
 async def converse(workspace: Path) -> list[str]:
     transcript = Transcript()
-    settings = SandboxSettings(shells=ShellSettings(working_dir=workspace))
+    browser = BrowserSettings(enabled=False)  # what a window can do is told, and machines differ
+    settings = SandboxSettings(shells=ShellSettings(working_dir=workspace), browser=browser)
     async with Place() as place:
         window = RecordedWindow(place.url, place.window, settings, transcript=transcript)
         async with window:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,17 @@ class TestChildProcess(RuntimeSuite):
     def make(self) -> Make:
         def make(settings: SandboxSettings, **keywords: Any) -> Verbs:
             return LocalRuntime(settings=settings, process=True, **keywords)
+
+        return make
+
+
+@pytest.mark.slow
+class TestTmuxShells(RuntimeSuite):
+    @pytest.fixture
+    def make(self) -> Make:
+        def make(settings: SandboxSettings, **keywords: Any) -> Verbs:
+            shells = replace(settings.shells, kind="tmux")
+            return LocalRuntime(settings=replace(settings, shells=shells), **keywords)
 
         return make
 

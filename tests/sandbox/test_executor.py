@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bascule.core.actions import CmdRun, FileRead, FileWrite, Grep
+from bascule.core.actions import Browse, CmdRun, FileRead, FileWrite, Grep
 from bascule.core.contracts import MANDATORY_CAPABILITIES
 from bascule.core.errors import SandboxDied
 from bascule.core.observations import Error, FileContent
+from bascule.sandbox.browser.settings import BrowserSettings
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
@@ -30,8 +31,29 @@ async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
         yield sandbox
 
 
-async def test_it_can_do_what_is_mandatory_and_no_more_yet(sandbox: Sandbox) -> None:
-    assert sandbox.capabilities == MANDATORY_CAPABILITIES
+async def test_it_can_do_what_is_mandatory_and_browses_where_there_is_a_browser(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "chromium"
+    program.touch()
+    for browser, more in (
+        (BrowserSettings(enabled=False), set[str]()),
+        (BrowserSettings(chromium=str(tmp_path / "missing")), set()),
+        (BrowserSettings(chromium=str(program)), {"browse", "browse_interactive"}),
+    ):
+        made = await asyncio.to_thread(Sandbox, settings(tmp_path, browser=browser))
+        async with made as sandbox:
+            assert sandbox.capabilities == MANDATORY_CAPABILITIES | more
+
+
+async def test_without_a_browser_it_says_what_is_missing(tmp_path: Path) -> None:
+    browser = BrowserSettings(enabled=False)
+    async with await asyncio.to_thread(Sandbox, settings(tmp_path, browser=browser)) as sandbox:
+        seen = await sandbox.act(Browse("http://example.com"))
+
+    assert isinstance(seen, Error)
+    assert seen.error_id == "capability.missing"
+    assert "Browser functionality is not supported or disabled" in seen.content
 
 
 async def test_a_fault_of_ours_is_an_observation_and_is_logged_once(

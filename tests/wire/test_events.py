@@ -27,6 +27,7 @@ from bascule.core.errors import InvalidAction, UnknownKind
 from bascule.core.identity import EventId
 from bascule.core.observations import (
     OBSERVATIONS,
+    CellMetadata,
     CmdMetadata,
     CmdOutput,
     DirEntry,
@@ -195,8 +196,10 @@ def test_a_run_succeeded_when_its_status_is_zero(exit_code: int, success: bool) 
     assert encode_observation(observation)["success"] is success
 
 
-def test_a_cell_always_succeeded_and_other_kinds_do_not_say() -> None:
-    assert encode_observation(IPythonOutput(code="1/0"))["success"] is True
+def test_a_cell_succeeded_when_it_raised_nothing_and_other_kinds_do_not_say() -> None:
+    assert encode_observation(IPythonOutput(code="1"))["success"] is True
+    failed = IPythonOutput(code="1/0", metadata=CellMetadata(state="failed"))
+    assert encode_observation(failed)["success"] is False
     assert "success" not in encode_observation(FileContent(path="a"))
 
 

@@ -99,13 +99,13 @@ def test_the_page_has_every_extra_of_an_observation(kind: str) -> None:
     assert documented(section("Observations", level=2))[kind] == fields_of(schema)
 
 
-@pytest.mark.parametrize("name", ["CmdMetadata", "DirEntry", "GrepMatch"])
+@pytest.mark.parametrize("name", ["CmdMetadata", "CellMetadata", "DirEntry", "GrepMatch"])
 def test_the_page_has_every_field_of_a_part(name: str) -> None:
     assert documented(section("Observations", level=2))[name] == fields_of(DEFINITIONS[name])
 
 
 def test_the_page_has_no_kind_that_does_not_exist() -> None:
-    parts = ["CmdMetadata", "DirEntry", "GrepMatch"]
+    parts = ["CmdMetadata", "CellMetadata", "DirEntry", "GrepMatch"]
 
     assert list(documented(section("Actions", level=2))) == list(ACTIONS)
     assert sorted(documented(section("Observations", level=2))) == sorted([*OBSERVATIONS, *parts])

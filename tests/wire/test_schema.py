@@ -156,7 +156,7 @@ def test_every_kind_is_in_it_and_all_it_refers_to() -> None:
     ]
 
     assert kinds == [*ACTIONS, *OBSERVATIONS]
-    assert {"CmdMetadata", "DirEntry", "GrepMatch"} <= DEFINITIONS.keys()
+    assert {"CmdMetadata", "CellMetadata", "DirEntry", "GrepMatch"} <= DEFINITIONS.keys()
     assert all(f'"#/$defs/{name}"' in text for name in ("Action", "CmdMetadata", "GrepMatch"))
     assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 

@@ -98,7 +98,7 @@ export class Consent {
 export function summary(action: Asked, shown = (path: string): string => path): string {
   const args = action.args as Record<string, unknown>;
   const path = typeof args.path === "string" && args.path ? shown(args.path) : undefined;
-  const text = [args.command, path, args.pattern, args.question].find(
+  const text = [args.command, args.code, path, args.pattern, args.question].find(
     (value) => typeof value === "string" && value !== "",
   ) as string | undefined;
   const subject = action.action === "edit" ? path : text;

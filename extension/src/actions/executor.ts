@@ -3,8 +3,18 @@ import { Failure } from "../common/failure";
 import { within } from "../common/deadline";
 import type { ApprovalAnswered, Asked } from "../hub/contract";
 import type { OnProgress, Worker } from "../hub/courier";
-import { seen, type ActionKind, type ActionOf, type Seen } from "../protocol";
+import {
+  seen,
+  type ActionKind,
+  type ActionOf,
+  type ArgsOf,
+  type ExtrasOf,
+  type Seen,
+} from "../protocol";
+import { IPYTHON } from "../notebook/kernel";
+import type { Kernels } from "../notebook/kernels";
 import type { Shells } from "../terminal/shells";
+import type { Browsing } from "./browser";
 import type { Consent } from "./consent";
 import type { Editor } from "./editor";
 import type { Files } from "./files";
@@ -14,16 +24,31 @@ import type { WindowActions } from "./window";
 
 export interface Parts {
   shells: Shells;
+  kernels: Kernels;
   files: Files;
   editor: Editor;
   search: Search;
   language: Language;
   window: WindowActions;
   consent: Consent;
+  /** Answers what scripts ask; see `bridge/`. */
+  bridge: {
+    ask(asked: {
+      agent: string;
+      id: string;
+      request: string;
+      params: Record<string, unknown>;
+      signal: AbortSignal;
+      onPiece: (value: unknown) => void;
+    }): Promise<{ result: unknown; error: object | null }>;
+  };
+  /** Nothing where the machine has no browser to drive, which takes a while to find out. */
+  browsing: Promise<Browsing | undefined>;
 }
 
 interface Context {
   agent: string;
+  id: string;
   cwd: string;
   timeout: number | undefined;
   onProgress: OnProgress;
@@ -35,13 +60,22 @@ type Handlers = {
 };
 
 /** A time-out of these is the end of waiting for them, not a failure. */
-const TIMES_ITSELF = new Set(["run", "glob", "grep"]);
+const TIMES_ITSELF = new Set([
+  "run",
+  "run_ipython",
+  "glob",
+  "grep",
+  "browse",
+  "browse_interactive",
+]);
+const BROWSING = new Set(["browse", "browse_interactive"]);
 
 export class Executor implements Worker {
   private readonly handlers: Handlers;
+  private canBrowse = false;
 
   constructor(private readonly parts: Parts) {
-    const { shells, files, editor, search, language, window } = parts;
+    const { shells, kernels, files, editor, search, language, window } = parts;
     this.handlers = {
       read: (args, { cwd }) =>
         args.impl_source === "oh_aci" ? editor.view(args, cwd) : files.read(args, cwd),
@@ -60,6 +94,7 @@ export class Executor implements Worker {
       show_diff: (args, { cwd }) => window.showDiff(args, cwd),
       ask_user: (args, { signal }) => window.askUser(args, signal),
       vscode_command: (args) => window.command(args),
+      bridge: (args, context) => this.ask(args, context),
       run: (args, { agent, timeout, onProgress, signal }) =>
         shells.run(
           agent,
@@ -67,12 +102,47 @@ export class Executor implements Worker {
           (shell, { offset, data }) => onProgress(shell, offset, data),
           signal,
         ),
-      interrupt: (args, { agent }) => shells.interrupt(agent, args),
+      run_ipython: (args, { agent, cwd, timeout, onProgress, signal }) =>
+        kernels.run(agent, { ...args, timeout, cwd }, onProgress, signal),
+      interrupt: (args, { agent }) =>
+        (args.shell === IPYTHON ? kernels : shells).interrupt(agent, args),
+      browse: async (args, { timeout, signal }) =>
+        (await this.browsing("browse")).browse(args, timeout, signal),
+      browse_interactive: async (args, { timeout, signal }) =>
+        (await this.browsing("browse_interactive")).interact(args, timeout, signal),
     };
   }
 
+  /** Pieces travel as lines of JSON. */
+  private async ask(args: ArgsOf<"bridge">, context: Context): Promise<Seen<"bridge">> {
+    const { request, params = {} } = args;
+    const { agent, id, signal, onProgress } = context;
+    let offset = 0;
+    const onPiece = (value: unknown): void => {
+      const line = Buffer.from(`${JSON.stringify(value)}\n`);
+      onProgress("", offset, line);
+      offset += line.length;
+    };
+    const answered = await this.parts.bridge.ask({ agent, id, request, params, signal, onPiece });
+    return seen("bridge", "", { request, ...answered } as ExtrasOf<"bridge">);
+  }
+
+  /** Done once all capabilities are known; whether there are more than before. */
+  async settle(): Promise<boolean> {
+    this.canBrowse = (await this.parts.browsing) !== undefined;
+    return this.canBrowse;
+  }
+
+  /** As far as they are known by now. */
   get capabilities(): string[] {
-    return Object.keys(this.handlers).sort();
+    const known = Object.keys(this.handlers).sort();
+    return this.canBrowse ? known : known.filter((kind) => !BROWSING.has(kind));
+  }
+
+  private async browsing(kind: string): Promise<Browsing> {
+    const browsing = await this.parts.browsing;
+    if (!browsing) throw this.notSupported(kind);
+    return browsing;
   }
 
   async admit(action: Asked, signal: AbortSignal): Promise<void> {
@@ -91,7 +161,14 @@ export class Executor implements Worker {
     if (!handler) throw this.notSupported(kind);
     const timeout = action.timeout ?? undefined;
     const cwd = this.parts.shells.cwd(action.agent);
-    const work = handler(action.args, { agent: action.agent, cwd, timeout, onProgress, signal });
+    const work = handler(action.args, {
+      agent: action.agent,
+      id: action.id,
+      cwd,
+      timeout,
+      onProgress,
+      signal,
+    });
     if (timeout === undefined || TIMES_ITSELF.has(kind)) return work;
     return within(work, timeout * 1000, () => outOfTime(kind, timeout));
   }
@@ -101,6 +178,7 @@ export class Executor implements Worker {
   }
 
   end(): void {
+    this.parts.kernels.endAll();
     this.parts.shells.endAll();
   }
 

@@ -1,6 +1,7 @@
 /** What an agent can ask of the window itself: show, compare, ask, run a command. */
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
+import { fits } from "../common/patterns";
 import { seen, type ArgsOf, type ExtrasOf, type Seen } from "../protocol";
 import { naming, type Places } from "./places";
 import type { Texts } from "./texts";
@@ -90,10 +91,6 @@ function ask(
     );
   const ordered = [...options].sort((a, b) => Number(b === first) - Number(a === first));
   return vscode.window.showQuickPick(ordered, { title: question, ignoreFocusOut: true }, token);
-}
-
-function fits(command: string, pattern: string): boolean {
-  return pattern.endsWith("*") ? command.startsWith(pattern.slice(0, -1)) : command === pattern;
 }
 
 /** What of a result JSON can say. */

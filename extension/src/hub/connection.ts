@@ -1,4 +1,5 @@
 /** The socket to the hub: connects, registers, answers health, and tries again when it is cut. */
+import { isDeepStrictEqual } from "node:util";
 import { io, type Socket } from "socket.io-client";
 import type { Disposable } from "../common/disposables";
 import { within } from "../common/deadline";
@@ -101,6 +102,10 @@ export class Connection implements Disposable {
     return true;
   }
 
+  get hub(): string {
+    return this.settings.hub;
+  }
+
   /** Bytes of the largest message the hub takes. */
   get messageBytes(): number {
     return this.limit;
@@ -151,13 +156,15 @@ export class Connection implements Disposable {
     const { hub, token, identity, describe, probe } = this.settings;
     const socket = this.socket.id;
     this.limit = hello.limits.message_bytes;
+    let described: WindowDescription;
     try {
       await within(probe(), PROBE_MS, () => new Failure("link", "the editor does not answer"));
       if (socket !== this.socket.id) return;
+      described = describe();
       const response = await fetch(new URL("/api/vscode/register", hub), {
         method: "POST",
         headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
-        body: JSON.stringify({ nonce: hello.nonce, ...identity, ...describe() }),
+        body: JSON.stringify({ nonce: hello.nonce, ...identity, ...described }),
         signal: AbortSignal.timeout(REGISTER_MS),
       });
       if (socket !== this.socket.id || this.current.is === "closed") return; // a later one registers
@@ -174,6 +181,9 @@ export class Connection implements Disposable {
     this.registered = true;
     this.log.info(`registered with ${hub} as ${identity.window_id}`);
     this.become({ is: "connected", hub });
+    const current = describe();
+    // What changed meanwhile could not be told.
+    if (!isDeepStrictEqual(current, described)) this.changed(current);
     this.receiver.ready();
   }
 

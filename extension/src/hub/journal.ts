@@ -11,6 +11,8 @@ import type { Answer } from "../protocol";
 
 export const MAX_ACTIONS = 1000;
 export const MAX_BYTES = 16 << 20;
+/** Milliseconds within which two changes of a directory may bear the same time, amply. */
+const CLOCK_TICK = 100;
 
 type Line = { begun: string } | { ended: string; observation: Answer } | { acknowledged: string };
 
@@ -30,6 +32,7 @@ export type Known =
 export class Journal {
   private readonly entries = new Map<string, Entry>();
   private readonly others = new Map<string, number>();
+  private listed = { names: [] as string[], changed: -1 };
   private readonly file: string;
   private descriptor: number;
   private held = 0;
@@ -145,12 +148,18 @@ export class Journal {
     for (const name of this.otherFiles()) this.readFrom(name);
   }
 
+  /** Asked for every action: the directory is listed anew only if it may have changed. */
   private otherFiles(): string[] {
+    const changed = fs.statSync(this.directory).mtimeMs;
+    if (changed === this.listed.changed) return this.listed.names;
     const own = path.basename(this.file);
-    return fs
+    const names = fs
       .readdirSync(this.directory)
       .filter((name) => name.endsWith(".jsonl") && name !== own)
       .sort();
+    // A change of a moment ago may be followed by another that bears the same time.
+    this.listed = { names, changed: Date.now() - changed > CLOCK_TICK ? changed : -1 };
+    return names;
   }
 
   /** Returns the ids of actions that it says ended. */

@@ -36,7 +36,8 @@ export type Action =
   | OpenFileAction
   | ShowDiffAction
   | AskUserAction
-  | VscodeCommandAction;
+  | VscodeCommandAction
+  | BridgeRequestAction;
 export type Observation =
   | CmdOutputObservation
   | IPythonOutputObservation
@@ -70,7 +71,8 @@ export type Observation =
   | FileOpenedObservation
   | DiffShownObservation
   | UserAnsweredObservation
-  | VscodeCommandDoneObservation;
+  | VscodeCommandDoneObservation
+  | BridgeAnsweredObservation;
 
 /**
  * Run a command in a shell, read on from a running one (''), or type into it (`is_input`).
@@ -134,7 +136,7 @@ export interface CmdRunAction {
   [k: string]: unknown;
 }
 /**
- * Run a cell in the sandbox's IPython kernel.
+ * Run a cell in the IPython kernel, or answer what the running one asks (`is_input`).
  */
 export interface IPythonRunAction {
   id: string;
@@ -154,10 +156,24 @@ export interface IPythonRunAction {
   args: {
     code: string;
     thought?: string;
+    /**
+     * End `content` with the kernel's directory and interpreter.
+     */
     include_extra?: boolean;
     confirmation_state?: "confirmed" | "rejected" | "awaiting_confirmation";
     security_risk?: -1 | 0 | 1 | 2;
+    /**
+     * Run first, once in every kernel.
+     */
     kernel_init_code?: string;
+    /**
+     * Ours: `code` is the answer to a cell that asks for input.
+     */
+    is_input?: boolean;
+    /**
+     * Ours: characters of output to return, head and tail kept. 0: all of it. None: the default.
+     */
+    output_limit?: number | null;
     [k: string]: unknown;
   };
   /**
@@ -915,7 +931,7 @@ export interface GrepAction {
   [k: string]: unknown;
 }
 /**
- * Interrupt the program a shell runs; `kill` ends it by force.
+ * Interrupt the program a shell runs, or the cell the kernel does; `kill` ends it by force.
  */
 export interface InterruptAction {
   id: string;
@@ -933,6 +949,9 @@ export interface InterruptAction {
     [k: string]: unknown;
   } | null;
   args: {
+    /**
+     * `ipython` is the kernel; killing it loses its variables, and the next cell gets a new one.
+     */
     shell?: string;
     kill?: boolean;
     thought?: string;
@@ -1162,6 +1181,41 @@ export interface VscodeCommandAction {
   [k: string]: unknown;
 }
 /**
+ * Ask a window what its own scripts ask it, from elsewhere. Pieces come as lines of JSON.
+ */
+export interface BridgeRequestAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "bridge";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * Its type, `vscode/chat` and others; `$/progress` adds `value` to the request `id`.
+     */
+    request: string;
+    params?: {
+      [k: string]: unknown;
+    };
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
  * What a shell showed while a command ran; the text is decoded and otherwise untouched.
  */
 export interface CmdOutputObservation {
@@ -1259,6 +1313,9 @@ export interface CmdMetadata {
   duration?: number;
   [k: string]: unknown;
 }
+/**
+ * What a cell printed, returned and raised, as text; pictures come as data URLs.
+ */
 export interface IPythonOutputObservation {
   id: string;
   timestamp?: string | null;
@@ -1282,9 +1339,56 @@ export interface IPythonOutputObservation {
   extras: {
     code: string;
     image_urls?: string[] | null;
+    metadata?: CellMetadata;
     [k: string]: unknown;
   };
   success?: boolean;
+  [k: string]: unknown;
+}
+/**
+ * How a cell went and the state of its kernel then. All of it is ours.
+ */
+export interface CellMetadata {
+  /**
+   * done: it ended. failed: it raised `error_name`. running: it was interrupted and goes on all
+   * the same. input: it asks and waits for an answer. died: the kernel did. refused: this cell was
+   * not run because another one does not end. idle: no cell waits for this answer.
+   */
+  state?: "done" | "failed" | "running" | "input" | "died" | "refused" | "idle";
+  /**
+   * The class of what was raised, `ZeroDivisionError`.
+   */
+  error_name?: string;
+  error_value?: string;
+  /**
+   * The cell was out of time and was interrupted.
+   */
+  timed_out?: boolean;
+  /**
+   * This cell is the first of a new kernel: variables and imports of an earlier one are gone.
+   */
+  new_kernel?: boolean;
+  execution_count?: number | null;
+  working_dir?: string | null;
+  py_interpreter_path?: string | null;
+  /**
+   * Bytes the cell printed for this answer, left-out part included.
+   */
+  output_bytes?: number;
+  /**
+   * How many of those are not in `content`; the log has them.
+   */
+  left_out_bytes?: number;
+  /**
+   * Where this answer's output starts in the kernel's log, in bytes since the log began.
+   */
+  log_start?: number;
+  log_end?: number;
+  log_path?: string | null;
+  /**
+   * Seconds from giving the cell to this answer.
+   */
+  duration?: number;
   [k: string]: unknown;
 }
 /**
@@ -2219,6 +2323,41 @@ export interface VscodeCommandDoneObservation {
     result?: {
       [k: string]: unknown;
     };
+    [k: string]: unknown;
+  };
+  [k: string]: unknown;
+}
+export interface BridgeAnsweredObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that led to this.
+   */
+  cause?: string | null;
+  observation: "bridge";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    request: string;
+    result?: {
+      [k: string]: unknown;
+    };
+    /**
+     * `code`, `message` and `detail`, in place of a result.
+     */
+    error?: {
+      [k: string]: unknown;
+    } | null;
     [k: string]: unknown;
   };
   [k: string]: unknown;

@@ -30,7 +30,7 @@ export class IdleBash {
   /** Interrupts can cost the line that tells the end: this one then tells it. */
   private ask(execution: Execution): void {
     const bash = this.bash();
-    if (execution.isOver || !bash?.isListening()) return;
+    if (execution.isOver || execution.end || !bash?.isListening()) return;
     execution.wasAsked = true;
     bash.tell(askLine(execution.nonce, bash.ends));
     // After what can be read by then was read: the answer may be in it.
@@ -43,7 +43,7 @@ export class IdleBash {
    */
   private mend(execution: Execution): void {
     const bash = this.bash();
-    if (execution.isOver || !bash?.isListening()) return;
+    if (execution.isOver || execution.end || !bash?.isListening()) return;
     execution.statusUnknown = !execution.wasSignalled;
     bash.signal("SIGINT");
     execution.later(CLEARED_MS, () => bash.tell(repairLine(execution.nonce, bash.ends)));

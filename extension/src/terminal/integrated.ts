@@ -152,6 +152,8 @@ export class IntegratedShell implements AgentShell {
     if (execution.isOver) tell(undefined); // the terminal was closed
     const status = await ended;
     listening.dispose();
+    // A command that ended its shell has no status either, and may be told of before the shell is.
+    if (status === undefined && this.terminal) await goneWithin(this.terminal, PATIENCE);
     if (execution.isOver) return;
     execution.statusUnknown = status === undefined;
     this.finish(execution, status ?? -1);
@@ -254,6 +256,21 @@ function integrationOf(terminal: vscode.Terminal): Promise<vscode.TerminalShellI
       if (event.terminal !== terminal) return;
       listening.dispose();
       resolve(event.shellIntegration);
+    });
+  });
+}
+
+/** Returns when the terminal is closed, or has not been for so many milliseconds. */
+function goneWithin(terminal: vscode.Terminal, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const over = (): void => {
+      clearTimeout(timer);
+      listening.dispose();
+      resolve();
+    };
+    const timer = setTimeout(over, ms);
+    const listening = vscode.window.onDidCloseTerminal((closed) => {
+      if (closed === terminal) over();
     });
   });
 }

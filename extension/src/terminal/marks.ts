@@ -33,7 +33,8 @@ const N = "[0-9a-f]{16}";
 const ANY_MARK = new RegExp(`\\x1b\\]7771;(?:P|${N};[SEF])\\x07`, "g");
 const MODES = "-opost -echo -echonl -ixon -ixoff noflsh";
 const SHOW_PROMPT = "\\builtin printf -v PS1 '\\e]7771;P\\a'";
-/** Not empty, since scripts ask PS1 whether the shell is interactive. */
+/** What PS1 is between two lines. Not empty, since scripts ask it whether the shell is interactive. */
+export const HIDDEN_PROMPT = "\\[\\]";
 const HIDE_PROMPT = "\\builtin printf -v PS1 '\\\\[\\\\]'";
 
 /** What bash tells at the end of a command. */
@@ -48,6 +49,8 @@ export interface End {
   isCalm: boolean;
   /** A mark on the terminal follows. */
   isMarked: boolean;
+  /** The command's own line was dropped, and bash printed a prompt before this end. */
+  wasAsked: boolean;
 }
 
 /** A mark on the terminal, in a piece of output: what came before it and where it stops. */
@@ -55,7 +58,7 @@ export interface Found {
   before: number;
   after: number;
   isStart: boolean;
-  /** The command's own line was dropped, and bash printed a prompt before this end. */
+  /** Bash answers a question. */
   wasAsked: boolean;
 }
 
@@ -66,13 +69,16 @@ export function newNonce(): string {
   return randomBytes(8).toString("hex");
 }
 
-/** Makes a fresh bash ours: a quiet terminal, no history, no prompt to see, no log-out for idleness. */
+/**
+ * Makes a fresh bash ours: a quiet terminal, no history, no prompt to see, no log-out for idleness.
+ * It was started with `HIDDEN_PROMPT` in its environment, or it would print its own one first.
+ */
 export function initLine(nonce: string, ends: string): string {
   return (
     "{ \\builtin : <&255; } 2>/dev/null || \\exec 255<>/dev/tty; " +
     `stty ${MODES} <&255; ` +
     "set +o history +o histexpand; unset -v HISTFILE TMOUT MAILCHECK PROMPT_COMMAND; " +
-    `${HIDE_PROMPT}; PS2=\n${askLine(nonce, ends)}`
+    `${HIDE_PROMPT}; PS2= ; export -n PS1\n${askLine(nonce, ends)}`
   );
 }
 
@@ -265,6 +271,7 @@ function parse(body: string): End {
     cwd: cwd.join("\x1f"),
     isCalm: !isNoisy && !/[vx]/.test(options),
     isMarked: isNoisy || letter === "F",
+    wasAsked: letter === "F",
   };
 }
 

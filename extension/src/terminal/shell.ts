@@ -24,6 +24,7 @@ import {
   findEnd,
   findMark,
   heldBack,
+  HIDDEN_PROMPT,
   initLine,
   isRefusal,
   KEY_NAME,
@@ -269,7 +270,7 @@ export class BashShell {
       {
         directory: this.settings.directory,
         cwd: this.directory,
-        env: { ...this.env, PWD: this.directory },
+        env: { ...this.env, PWD: this.directory, PS1: HIDDEN_PROMPT },
         ...this.size,
       },
       {
@@ -301,6 +302,7 @@ export class BashShell {
     if (ended.status !== undefined)
       throw new Failure("sandbox.start_failed", `bash ended at once, with status ${ended.status}`);
     this.hadLife = true;
+    bash.drain(); // what it printed until here is nobody's output
     this.isSettled = true;
   }
 
@@ -381,7 +383,10 @@ export class BashShell {
 
   private takeEnd(execution: Execution, end: End): void {
     execution.end = end;
-    if (!execution.isPrinted) this.bash?.drain(); // what it printed is in the terminal by now
+    if (!execution.isPrinted) {
+      this.bash?.drain(); // what it printed is in the terminal by now
+      if (this.rest.length && !execution.isOver) this.onData(EMPTY); // now it is known how to read it
+    }
     if (execution.isOver) return;
     if (execution.isPrinted || !(execution.isMarked || end.isMarked)) this.finish(execution, end);
     else execution.later(MARK_MS, () => this.finish(execution, end));
@@ -414,10 +419,17 @@ export class BashShell {
         });
       return;
     }
+    const { end } = execution;
+    if (mark.wasAsked && !end) {
+      // Bash told the end before it printed this: perhaps that of the command's own line, after
+      // which it shows no prompt, and what looks like one was printed by the command.
+      this.rest = data;
+      return;
+    }
     const shown = data.subarray(0, mark.before);
-    this.emit(execution, mark.wasAsked ? withoutPrompt(shown) : shown);
+    this.emit(execution, end?.wasAsked ? withoutPrompt(shown) : shown);
     execution.isPrinted = true;
-    if (execution.end) this.finish(execution, execution.end);
+    if (end) this.finish(execution, end);
     this.idleOutput(data.subarray(mark.after));
   }
 

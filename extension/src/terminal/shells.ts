@@ -75,6 +75,16 @@ export class Shells implements Disposable {
     return this.shells.get(key(agent, DEFAULT))?.cwd ?? this.settings.workingDir();
   }
 
+  /** Where everything of this window's shells is kept while it is open. */
+  get place(): string {
+    return this.directory;
+  }
+
+  logFile(agent: string, name: string): string {
+    const owner = agent.replace(/[^A-Za-z0-9._-]/g, "_").slice(0, 64);
+    return path.join(this.directory, `${owner}-${name}.log`);
+  }
+
   /** Logs of shells may be read though they are outside of the workspace. */
   isLog(file: string): boolean {
     return path.dirname(file) === this.directory && file.endsWith(".log");
@@ -148,6 +158,11 @@ export class Shells implements Disposable {
   private open(agent: string, name: string): AgentShell {
     const known = this.shells.get(key(agent, name));
     if (known) return known;
+    if (name === "ipython")
+      throw new Failure(
+        "shell.invalid_name",
+        `'${name}' is the IPython kernel; use run_ipython, or another name for a shell`,
+      );
     if (!NAME.test(name))
       throw new Failure(
         "shell.invalid_name",
@@ -172,8 +187,7 @@ export class Shells implements Disposable {
       workingDir,
       env: this.environment(),
     };
-    const owner = agent.replace(/[^A-Za-z0-9._-]/g, "_").slice(0, 64);
-    const logFile = path.join(this.directory, `${owner}-${name}.log`);
+    const logFile = this.logFile(agent, name);
     const onClosed = (): void => this.closeShell(agent, name);
     return this.makeShell({ agent, name, settings, logFile, isSeen, onClosed });
   }
@@ -194,7 +208,8 @@ export class Shells implements Disposable {
     }
   }
 
-  private environment(): Record<string, string> {
+  /** What programs of agents start with, marked so that they are found again. */
+  environment(): Record<string, string> {
     const env: Record<string, string> = {};
     for (const [name, value] of Object.entries(process.env))
       if (value !== undefined && !NOT_INHERITED.test(name)) env[name] = value;

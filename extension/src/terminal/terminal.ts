@@ -4,8 +4,8 @@ import { Display } from "./display";
 import type { BashShell, Shown } from "./shell";
 import type { ShellOrder } from "./shells";
 
-/** Milliseconds for which what is written is gathered: every piece is a message to the window. */
-const GATHER = 30;
+/** Milliseconds for which what is written is gathered: every piece is a message and a drawing. */
+const GATHER = 50;
 const PROMPT = "\x1b[32m$\x1b[0m ";
 
 /** Gives a shell its terminal in the window. */
@@ -59,6 +59,7 @@ class ShellTerminal implements vscode.Pseudoterminal {
   handleInput(data: string): void {
     if (this.shell.typeAsUser(data)) return;
     for (const char of data) this.edit(char);
+    this.flush(); // whoever types wants to see it at once
   }
 
   close(): void {
@@ -123,6 +124,7 @@ class ShellTerminal implements vscode.Pseudoterminal {
   }
 
   private flush(): void {
+    clearTimeout(this.gathering);
     this.gathering = undefined;
     const text = this.unwritten;
     this.unwritten = "";

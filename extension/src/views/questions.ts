@@ -17,3 +17,11 @@ export async function askInWindow(
   const given = await vscode.window.showWarningMessage(text, ...ANSWERS.map(([label]) => label));
   return signal.aborted ? undefined : ANSWERS.find(([label]) => label === given)?.[1];
 }
+
+/** What a cell that the user runs asks for; nothing when they give it up. */
+export async function askForInput(question: string): Promise<string | undefined> {
+  return vscode.window.showInputBox({
+    prompt: question || "The cell asks for input",
+    ignoreFocusOut: true,
+  });
+}

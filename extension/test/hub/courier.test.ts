@@ -17,6 +17,7 @@ let hub: FakeHub;
 let worker: ScriptedWorker;
 let courier: Courier;
 let connection: Connection;
+let capabilities: string[];
 
 /** Does `read` at once, `run` when it is let. Counts what it was given. */
 class ScriptedWorker implements Worker {
@@ -57,6 +58,7 @@ beforeEach(async () => {
   hub = new FakeHub();
   await hub.start();
   worker = new ScriptedWorker();
+  capabilities = ["read"];
   open();
   await ready();
 });
@@ -64,7 +66,7 @@ beforeEach(async () => {
 afterEach(async () => {
   close();
   await hub.stop();
-  fs.rmSync(directory, { recursive: true });
+  fs.rmSync(directory, { recursive: true, maxRetries: 10 });
 });
 
 function open(token = TOKEN, host = "host"): void {
@@ -83,7 +85,7 @@ function open(token = TOKEN, host = "host"): void {
         platform: "linux",
         app: "test",
         remote: "local",
-        capabilities: ["read"],
+        capabilities,
       }),
       probe: () => worker.probe(),
       retry: { firstMs: 10, mostMs: 50 },
@@ -113,6 +115,17 @@ async function becomes(is: ConnectionState["is"]): Promise<ConnectionState> {
 const ready = (): Promise<ConnectionState> => becomes("connected");
 const answered = (count: number): Promise<void> =>
   hub.until(() => hub.observations.length >= count);
+
+test("what a window learnt to do while it registered is told", async () => {
+  expect(hub.changes).toEqual([]);
+  hub.onRegistration = () => {
+    capabilities = ["read", "browse"];
+    connection.changed({ capabilities });
+  };
+  hub.cut();
+  await hub.until(() => hub.changes.length > 0);
+  expect(hub.changes).toEqual([expect.objectContaining({ capabilities: ["read", "browse"] })]);
+});
 
 test("a window registers with the nonce, its identity and what it can do", () => {
   expect(hub.registrations).toHaveLength(1);

@@ -13,6 +13,9 @@ export class FakeHub {
   readonly registrations: Registration[] = [];
   readonly observations: Answer[] = [];
   readonly progress: { cause: string; offset: number; data: string }[] = [];
+  readonly changes: Record<string, unknown>[] = [];
+  /** Called when a registration has come and is not yet answered. */
+  onRegistration: () => void = () => undefined;
   /** Whether observations are confirmed. */
   confirms = true;
   /** What registering answers with. */
@@ -113,6 +116,10 @@ export class FakeHub {
       if (this.confirms) ack({ received: true });
       this.came();
     });
+    socket.on("window.changed", (change: Record<string, unknown>) => {
+      this.changes.push(change);
+      this.came();
+    });
     socket.on("oh_progress", (message: (typeof this.progress)[number]) => {
       this.progress.push(message);
       this.came();
@@ -124,6 +131,7 @@ export class FakeHub {
     for await (const chunk of request) text += String(chunk);
     const registration = JSON.parse(text) as Registration;
     this.registrations.push(registration);
+    this.onRegistration();
     setImmediate(() => this.came());
     if (this.status !== 200) return [this.status, { code: "window.taken", message: "taken" }];
     if (registration.nonce !== this.nonce)

@@ -11,7 +11,7 @@ beforeEach(() => {
   directory = fs.mkdtempSync(path.join(os.tmpdir(), "bascule-test-"));
 });
 
-afterEach(() => fs.rmSync(directory, { recursive: true }));
+afterEach(() => fs.rmSync(directory, { recursive: true, maxRetries: 10 }));
 
 const observed = (id: string, text = ""): Answer => answer(id, failed("usage", text));
 

@@ -19,7 +19,7 @@ beforeEach(() => {
 
 afterEach(() => {
   shell.close();
-  fs.rmSync(directory, { recursive: true, force: true });
+  fs.rmSync(directory, { recursive: true, maxRetries: 10, force: true });
 });
 
 function make(settings: { softSeconds?: number; logLimit?: number } = {}): BashShell {

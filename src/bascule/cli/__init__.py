@@ -31,6 +31,11 @@ def _dispatch(arguments: list[str]) -> int:
         from .sandbox import sandbox
 
         return sandbox(arguments[1:])
+    if arguments[:1] in (["debug-adapter"], ["debuggee"]):
+        from .debug_adapter import debug_adapter, debuggee
+
+        verb = debug_adapter if arguments[0] == "debug-adapter" else debuggee
+        return verb(arguments[1:])
     from .app import run
 
     return run(arguments)

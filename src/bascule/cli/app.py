@@ -1,4 +1,4 @@
-"""The commands people type. `sandbox`, which programs start, is apart for its speed."""
+"""The commands people type. `sandbox`, which programs start, is only listed: it starts faster."""
 
 from __future__ import annotations
 
@@ -17,17 +17,25 @@ COMMANDS: Mapping[str, str] = {
     "demo": "Play a short scripted agent in a connected VS Code window.",
     "pair": "Let your own VS Code into the hub.",
     "windows": "List the VS Code windows of the hub.",
+    "run": "Run a net to its end and exit with what became of it.",
+    "net": "Check, draw, simulate or explore a net.",
     "exec": "Run one command in a sandbox and exit with its status.",
     "shell": "Type commands into a sandbox's shell.",
+    "attach": "Look into a sandbox's tmux shell and type into what runs there.",
     "serve": "Run the hub where VS Code windows and agents meet.",
+    "nginx": "Put nginx, with TLS, before the hub.",
+    "sandbox": "Serve a sandbox's actions over HTTP, for programs.",
     "token": "Show the hub's first token, or make others.",
     "editor": "Install the VS Code that `up` opens in a browser.",
     "schema": "Print the JSON Schema of every action and observation.",
     "doctor": "Check this machine and say what is missing and how to get it.",
 }
-"""Each is a function in the module of its name. Told here so that listing them imports none."""
+"""Each is a function in the module of its name, or a group of them. Told here so that listing them
+imports none."""
 
-_EPILOG = "`bascule sandbox --help` shows how a program starts a sandbox's action server."
+_EPILOG = (
+    "Started by editors: `bascule debug-adapter`, a debugger for nets, with a --help of its own."
+)
 _SETTINGS: Mapping[str, Mapping[str, bool]] = {
     # From the first word of a command on, flags are its own.
     "exec": {"ignore_unknown_options": True, "allow_interspersed_args": False},
@@ -45,13 +53,13 @@ def run(arguments: Sequence[str]) -> int:
     return status or 0
 
 
-def load(command: str) -> Callable[..., int | None]:
-    """The function behind a command, imported now."""
+def load(command: str) -> Callable[..., int | None] | typer.Typer:
+    """The function or group behind a command, imported now."""
     module = import_module(f".{command}", __package__)
-    function: Callable[..., int | None] = getattr(module, f"{command}_", None) or getattr(
-        module, command
-    )
-    return function
+    found: Callable[..., int | None] | typer.Typer = getattr(
+        module, f"{command}_", None
+    ) or getattr(module, command)
+    return found
 
 
 def _build(named: str) -> typer.Typer:
@@ -67,6 +75,9 @@ def _build(named: str) -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     for command, line in COMMANDS.items():
         function = load(command) if command == named else _only_listed
+        if isinstance(function, typer.Typer):
+            app.add_typer(function, name=command, short_help=line)
+            continue
         settings = dict(_SETTINGS.get(command, {}))
         app.command(command, short_help=line, context_settings=settings)(function)
     return app

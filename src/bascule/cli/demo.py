@@ -73,7 +73,7 @@ async def _demo(place: HubPlace, selector: str, *, pause: float) -> int:
 async def _window(link: HubLink, selector: str) -> Window:
     """The one that is meant, as soon as it is there. Raises `AmbiguousWindow`."""
     from bascule.core.errors import NoWindow
-    from bascule.runtime.window_choice import choose
+    from bascule.core.window_choice import choose
 
     waiting = False
     async for windows in link.watch():

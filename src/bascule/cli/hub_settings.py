@@ -46,6 +46,13 @@ class HubFile(BaseModel):
     heartbeat: Seconds = 3.0
     probe_timeout: Seconds = 3.0
     forget_after: Seconds = 300.0
+    apps_origin: str = ""
+    frame_origins: Names = ()
+    run_dir: Path | None = None
+    connect_timeout: Seconds = 5.0
+    answer_timeout: Seconds = 300.0
+    stall_timeout: Seconds = 60.0
+    max_upload: Bytes = 1 << 30
     stop_grace: Seconds = 5.0
     log_format: Literal["text", "json"] = "text"
 
@@ -53,9 +60,15 @@ class HubFile(BaseModel):
         """The directory for tokens and window keys: the user's own unless one is named."""
         return (self.state_dir or default_state_dir()).expanduser().absolute()
 
+    def run(self) -> Path:
+        """The directory for the sockets of sessions: below the state unless one is named."""
+        return (self.run_dir or self.state() / "run").expanduser().absolute()
+
     def settings(self, admin_token: str) -> HubSettings:
-        values = self.model_dump(exclude={"log_format", "state_dir"})
-        return HubSettings(admin_token=admin_token, state_dir=self.state(), **values)
+        values = self.model_dump(exclude={"log_format", "state_dir", "run_dir"})
+        return HubSettings(
+            admin_token=admin_token, state_dir=self.state(), run_dir=self.run(), **values
+        )
 
 
 def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> HubFile:

@@ -101,7 +101,7 @@ def ripgrep() -> Finding:
 
 
 def tmux() -> Finding:
-    return _program("tmux", "shells that people can attach to will need it")
+    return _program("tmux", "shells that people can attach to need it")
 
 
 def node() -> Finding:
@@ -123,7 +123,7 @@ def chromium() -> Finding:
         if path := shutil.which(program):
             return Finding("Chromium", "ok", path)
     return Finding(
-        "Chromium", "limited", "not found", f"tests in a browser need it; {_apt('chromium')}"
+        "Chromium", "limited", "not found", f"browser actions need it; {_apt('chromium')}"
     )
 
 

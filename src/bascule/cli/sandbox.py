@@ -11,29 +11,36 @@ import logging
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
 import uvloop
 
 from bascule.core.errors import InvalidSetting, PermissionRefused, UsageError
+from bascule.sandbox.browser.settings import BrowserSettings, find_chromium
+from bascule.sandbox.ipython.settings import IPythonSettings
 from bascule.sandbox.server.serve import serve
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.sandbox.shell.keeper import Account
 from bascule.sandbox.shell.settings import ShellSettings, find_account
 
 from .logs import configure_logging
+from .shell_kinds import HELP, with_kinds
 
 logger = logging.getLogger(__name__)
 
 PLUGINS = ("agent_skills", "jupyter", "vscode")
-"""Names OpenHands asks for. None of them is provided yet: a sandbox goes without and says so."""
+"""Names OpenHands asks for. What is not provided yet a sandbox goes without, and says so."""
+
+PROVIDED = frozenset({"jupyter"})
+"""Starts with the first cell, whether asked for or not."""
 
 _EPILOG = """\
 environment:
   SESSION_API_KEY            required: what requests must bring in X-Session-API-Key
   NO_CHANGE_TIMEOUT_SECONDS  seconds without new output after which a command is answered (10)
+  BASCULE_SHELLS             as --shells
   BASCULE_LOG                debug, info, warning or error (info)
 """
 
@@ -66,14 +73,22 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
         soft_timeout=_soft_timeout(environment),
         account=account,
     )
-    wanted = [f"the plugin {name}" for name in given.plugins]
-    wanted += ["the browser"] if given.enable_browser else []
+    state_dir = given.state_dir and Path(given.state_dir).absolute()
+    shells = with_kinds(shells, given.shells, environment, state_dir=state_dir)
+    shells = replace(shells, keep_for=given.keep_shells)
+    browser = BrowserSettings(
+        enabled=given.enable_browser is not False, refused=tuple(given.keep_from_pages)
+    )
+    wanted = [f"the plugin {name}" for name in given.plugins if name not in PROVIDED]
+    wanted += ["the browser"] if given.enable_browser and find_chromium(browser) is None else []
     wanted += ["BrowserGym"] if given.browsergym_eval_env else []
     return Launch(
         ServerSettings(
             key=environment.get("SESSION_API_KEY", ""), host=given.host, port=given.port
         ),
-        SandboxSettings(shells=shells),
+        SandboxSettings(
+            shells=shells, ipython=IPythonSettings(python=given.python), browser=browser
+        ),
         tuple(wanted),
     )
 
@@ -81,7 +96,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="bascule sandbox",
-        description="Serve a sandbox: bash that remembers, files, edits, search.",
+        description="Serve a sandbox: bash that remembers, IPython, files, search, a browser.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -90,10 +105,30 @@ def _parser() -> argparse.ArgumentParser:
     add("port", type=_port, metavar="PORT", help="port to listen on; 0 takes a free one")
     add("--working-dir", required=True, metavar="DIR", help="where shells start")
     add("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    add("--shells", metavar="KIND", help=HELP)
+    add("--state-dir", metavar="DIR", help="where tmux shells wait for the next server; short")
+    add(
+        "--keep-shells",
+        type=_seconds,
+        default=ShellSettings().keep_for,
+        metavar="SECONDS",
+        help="how long they wait when the server was killed; 0: not at all (%(default)g)",
+    )
     add("--plugins", nargs="*", default=(), choices=PLUGINS, metavar="NAME", help=str(PLUGINS))
     add("--username", metavar="U", help="user to run shells as; the present one by default")
     add("--user-id", type=int, metavar="N", help="that user's id, or the user by id")
+    add(
+        "--python", default="", metavar="PATH", help="interpreter of IPython cells; ours by default"
+    )
     add("--enable-browser", action=argparse.BooleanOptionalAction, help="offer browser actions")
+    add(
+        "--keep-from-pages",
+        type=_address,
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="an address no page can reach with the browser's help; the hub's",
+    )
     add("--browsergym-eval-env", metavar="X", help="a BrowserGym environment")
     return parser
 
@@ -107,6 +142,23 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 65535")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return seconds
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
+    return host.strip("[]"), _port(port)
 
 
 def _working_dir(text: str, account: Account | None) -> Path:

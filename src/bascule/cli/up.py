@@ -46,6 +46,14 @@ def up(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Do not open a browser; only print the address.")
     ] = False,
+    shells: Annotated[
+        str | None,
+        typer.Option(
+            envvar="BASCULE_SHELLS",
+            help="Kind of shells: pty, or tmux, which `bascule attach` shows; NAME=KIND for one.",
+            show_default=False,
+        ),
+    ] = None,
     no_prompt: Annotated[
         bool, typer.Option("--no-prompt", help="Only serve, until SIGINT or SIGTERM.")
     ] = False,
@@ -65,13 +73,15 @@ def up(
 
     from .loop import LoopThread
     from .prompt import Prompt
+    from .shell_kinds import with_kinds
 
     configure_logging("warning")
     workspace = _workspace(working_dir or _WORKSPACE)
     serves = no_prompt or _nobody_types()
     key = os.environ.get("SESSION_API_KEY") or secrets.token_urlsafe(24)
     server_settings = ServerSettings(key=key, port=port)
-    sandbox = SandboxSettings(shells=ShellSettings(working_dir=workspace))
+    kinds = with_kinds(ShellSettings(working_dir=workspace), shells, os.environ)
+    sandbox = SandboxSettings(shells=kinds)
     with_editor = editor if editor is not None else serves or sys.stdin.isatty()
     # The servers have a loop of their own: a prompt whose terminal is slow must not hold up others.
     with (
@@ -85,6 +95,8 @@ def up(
             with waiting("starting VS Code"):
                 bench = _workbench(workspace, is_ours=working_dir is None)
                 stack.enter_context(server_loop.hold(bench))
+            for url in filter(None, (bench.hub_url, bench.local_hub_url, bench.vscode_url)):
+                server.keep_from_pages(url)
             introduction.tell_of(bench, open_browser=not no_browser)
         introduction.show()
         if serves:

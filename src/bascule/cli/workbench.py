@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,8 @@ class Workbench(Closable):
         }
         self._stack = contextlib.AsyncExitStack()
         self.hub_url = ""
+        self.local_hub_url = ""
+        self.vscode_url = ""
         self.address = ""
         """What to open in a browser; empty when there is no VS Code."""
         self.complaint = ""
@@ -54,6 +57,7 @@ class Workbench(Closable):
     async def start(self) -> None:
         hub = await self._open_hub()
         self.hub_url = hub.url
+        self.local_hub_url = hub.local_url
         state = self._settings.state()
         await asyncio.to_thread(self._stack.enter_context, announced(state, hub.local_url))
         try:
@@ -94,10 +98,12 @@ class Workbench(Closable):
             hub=hub.local_url,
             token=token,
             user={"security.workspace.trust.enabled": not self.is_trusted},
+            machine={"bascule.python": sys.executable},
             environment=self._environment,
         )
         server = VSCodeServer(installation, settings)
         await self._stack.enter_async_context(server)
+        self.vscode_url = server.url
         self.address = server.address(self._folder)
 
 

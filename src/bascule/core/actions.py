@@ -68,16 +68,22 @@ class CmdRun(Action):
 
 @dataclass(frozen=True, slots=True)
 class IPythonRun(Action):
-    """Run a cell in the sandbox's IPython kernel."""
+    """Run a cell in the IPython kernel, or answer what the running one asks (`is_input`)."""
 
     kind: ClassVar[str] = "run_ipython"
 
     code: str
     thought: str = ""
     include_extra: bool = True
+    """End `content` with the kernel's directory and interpreter."""
     confirmation_state: Confirmation = "confirmed"
     security_risk: SecurityRisk = -1
     kernel_init_code: str = ""
+    """Run first, once in every kernel."""
+    is_input: bool = False
+    """Ours: `code` is the answer to a cell that asks for input."""
+    output_limit: int | None = None
+    """Ours: characters of output to return, head and tail kept. 0: all of it. None: the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,11 +364,12 @@ class Grep(Action):
 
 @dataclass(frozen=True, slots=True)
 class Interrupt(Action):
-    """Interrupt the program a shell runs; `kill` ends it by force."""
+    """Interrupt the program a shell runs, or the cell the kernel does; `kill` ends it by force."""
 
     kind: ClassVar[str] = "interrupt"
 
     shell: str = ""
+    """`ipython` is the kernel; killing it loses its variables, and the next cell gets a new one."""
     kill: bool = False
     thought: str = ""
 
@@ -449,6 +456,18 @@ class VscodeCommand(Action):
     thought: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class BridgeRequest(Action):
+    """Ask a window what its own scripts ask it, from elsewhere. Pieces come as lines of JSON."""
+
+    kind: ClassVar[str] = "bridge"
+
+    request: str
+    """Its type, `vscode/chat` and others; `$/progress` adds `value` to the request `id`."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    thought: str = ""
+
+
 ACTIONS: Mapping[str, type[Action]] = {
     cls.kind: cls
     for cls in (
@@ -457,6 +476,7 @@ ACTIONS: Mapping[str, type[Action]] = {
         *(Condensation, CondensationRequest, TaskTracking, LoopRecovery),
         *(MakeDir, RemoveDir, Remove, ListDir, Glob, Grep, Interrupt),
         *(Diagnostics, Symbols, Selection, OpenFile, ShowDiff, AskUser, VscodeCommand),
+        BridgeRequest,
     )
 }
 """Every action class by its `kind`."""

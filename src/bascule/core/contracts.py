@@ -4,18 +4,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from .actions import Action, CmdRun
 from .observations import CmdOutput, Observation
 from .windows import Window, WindowId
 
+if TYPE_CHECKING:
+    from .sessions import RunningSandbox, SandboxPlan, SessionId, Usage
+
 MANDATORY_CAPABILITIES: frozenset[str] = frozenset(
-    {"run", "read", "write", "edit", "mkdir", "rmdir", "rm", "list", "glob", "grep", "interrupt"}
+    {
+        *("run", "run_ipython", "read", "write", "edit", "mkdir", "rmdir", "rm", "list", "glob"),
+        *("grep", "interrupt"),
+    }
 )
 """Action kinds every runtime can do."""
 
@@ -25,6 +32,7 @@ class Progress:
     """A piece of a shell's output, as raw bytes, while its command still runs."""
 
     shell: str
+    """Its name; `ipython` for what a cell shows, as text."""
     offset: int
     """Position of `data` in the shell's log."""
     data: bytes
@@ -213,3 +221,122 @@ class WindowLink(Closable):
     @abstractmethod
     async def returned(self, window_id: WindowId) -> None:
         """Wait, however long it takes, until the window takes actions (again)."""
+
+
+OnStage = Callable[[str], None]
+"""Told what a start is busy with, in a few words for people: `pulling the image`."""
+
+
+class Spawner(Closable):
+    """Starts and ends sandboxes: processes of this machine, containers of an engine.
+
+    A sandbox is an action server on `sandbox.sock` of its plan's `run_dir`, and whatever it starts.
+    It outlives the spawner and the hub: closing a spawner ends none, and another one with the same
+    settings finds them by `running`. All methods may be called by many tasks at once, and again
+    after a loss: what is done already is not done twice.
+    """
+
+    kind: str
+    """What a session's `spawner` names it by."""
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Make ready. Raises `CannotIsolate` or `MissingTool` when this machine cannot do it."""
+
+    @abstractmethod
+    async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
+        """Start the sandbox, and return once its action server answers; at once if it does.
+
+        Raises `SandboxStartFailed` with the cause; then, and when cancelled, nothing is left.
+        """
+
+    @abstractmethod
+    async def running(self) -> Sequence[RunningSandbox]:
+        """Every sandbox of this spawner, whoever started it."""
+
+    @abstractmethod
+    async def pause(self, session_id: SessionId) -> None:
+        """Let none of its processes run until `resume`. Raises `NoSuchSandbox`."""
+
+    @abstractmethod
+    async def resume(self, session_id: SessionId) -> None: ...
+
+    @abstractmethod
+    async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
+        """End every process of it, politely first; its sockets go, its files stay."""
+
+    @abstractmethod
+    async def ended(self, session_id: SessionId) -> str:
+        """Wait until the sandbox has ended by itself, and say how, for people."""
+
+    @abstractmethod
+    async def usage(self, session_id: SessionId) -> Usage:
+        """Raises `NoSuchSandbox`."""
+
+    @abstractmethod
+    async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
+        """What its action server said last, running or not; empty when nothing is known."""
+
+
+BridgeListener = Callable[[str, Mapping[str, Any]], None]
+"""Called with the name and the body of an event that a window sent."""
+
+
+class Bridge(Protocol):
+    """How a net or a script asks something of an editor window and waits for the answer.
+
+    A protocol, not a base class: scripts load the bridge and nothing else of ours. Every method
+    may be called from any thread, by many at once; answers come in any order. What fails raises
+    a `BridgeError`, which is a `RuntimeError` too. `docs/bridge.md` lists the requests.
+    """
+
+    @property
+    def kind(self) -> str:
+        """By which way it reaches the window: `run`, `debug`, `hub`, or `none`."""
+
+    def is_available(self) -> bool:
+        """Whether the window answers right now. Takes at most a second and never raises."""
+
+    def begin(
+        self,
+        type: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[Any], None] | None = None,
+    ) -> Future[Any]:
+        """Ask, and return at once. Cancelling the future cancels the request in the window.
+
+        `timeout`, in seconds, is the window's to keep. `on_progress` gets each piece that comes
+        before the answer, in the thread that reads from the window, and should return at once.
+        Nothing is raised here: all that goes wrong is told by the future.
+        """
+
+    def request(
+        self,
+        type: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """Ask, and wait for the answer. An interrupt (Ctrl-C) cancels the request."""
+
+    async def arequest(
+        self,
+        type: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """The same for code that awaits. Cancelling cancels the request."""
+
+    def tell(self, event: str, body: Mapping[str, Any]) -> None:
+        """Let the window know of something. Nobody answers; lost when there is no window."""
+
+    def listen(self, listener: BridgeListener) -> Callable[[], None]:
+        """Have `listener` called with every event of the window; returns what ends that."""
+
+    def close(self) -> None:
+        """Let go of the window. Whoever still waits is told by `BridgeClosed`."""

@@ -20,18 +20,35 @@
         NoWindow            window.none             NoSuchWindow        window.not_found
         AmbiguousWindow     window.ambiguous        WindowTaken         window.taken
         InvalidNonce        nonce.invalid           InvalidPairing      pair.invalid
-        VersionMismatch     version.mismatch
+        VersionMismatch     version.mismatch        InvalidNet          net.invalid
+        NoSuchElement       net.not_found           TraceMismatch       net.trace_mismatch
+        NoSuchOperation     net.no_such_operation   NoSuchSession       session.not_found
+        InvalidState        session.state           QuotaExceeded       quota.exceeded
+        NoSuchSandbox       sandbox.not_found
       ExecutionError      the work could not be finished; the sandbox or machine said no
         PermissionRefused   path.permission         StorageFailed       file.storage
         EditConflict        edit.conflict           SandboxDied         sandbox.died
         SandboxStartFailed  sandbox.start_failed    InternalError       internal
         MissingTool         machine.missing_tool    ActionCancelled     action.cancelled
         ActionTimedOut      action.timed_out        ConsentDenied       consent.denied
-        UntrustedWorkspace  workspace.untrusted
+        UntrustedWorkspace  workspace.untrusted     BrowserCrashed      browser.crashed
+        InscriptionFailed   net.inscription_failed  CannotIsolate       machine.cannot_isolate
+        TargetBroken        target.broken
       LinkError           two ends lost each other; trying again may help
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
         HubUnreachable      hub.unreachable         WindowGone          window.gone
         WindowUnhealthy     window.unhealthy        OutcomeUnknown      outcome.unknown
+        TargetUnreachable   target.unreachable      TargetTimedOut      target.timed_out
+      BridgeError         a script asked its window and got no answer; a `RuntimeError` as well
+        BridgeUnavailable   bridge.unavailable      BridgeRefused       bridge.refused
+        BridgeClosed        bridge.closed           BridgeTimeout       bridge.timed_out
+        BridgeCancelled     bridge.cancelled        BridgeProtocol      bridge.protocol
+        BridgeTooLarge      bridge.too_large        BridgeBusy          bridge.busy
+        UnknownRequest      bridge.unknown_type     InvalidParams       bridge.invalid_params
+        NotAllowed          bridge.not_allowed      BridgeFailed        bridge.failed
+        ChatUnavailable     chat.unavailable        ChatBlocked         chat.blocked
+        CommandFailed       command.failed          NotSerializable     command.not_serializable
+        BridgeRemoteError   bridge.remote
 
 Every class has a `code`, stable across versions; over the wire an error is
 `{code, message, detail}` and `bascule.wire.errors` turns the code back into the class.
@@ -278,6 +295,63 @@ class VersionMismatch(UsageError):
     code = "version.mismatch"
 
 
+# Sessions -------------------------------------------------------------------------------
+
+
+class NoSuchSession(UsageError):
+    """The hub has no session by this id, or none that whoever asks may see."""
+
+    code = "session.not_found"
+
+
+class InvalidState(UsageError):
+    """The session is in a state in which this cannot be done; the message names both."""
+
+    code = "session.state"
+
+
+class QuotaExceeded(UsageError):
+    """A limit would be passed; the message names it and the setting that raises it."""
+
+    code = "quota.exceeded"
+
+
+class NoSuchSandbox(UsageError):
+    """No sandbox runs for this session."""
+
+    code = "sandbox.not_found"
+
+
+# Nets -----------------------------------------------------------------------------------
+
+
+class InvalidNet(UsageError):
+    """The file is no net; the message has what is wrong, line by line."""
+
+    code = "net.invalid"
+
+
+class NoSuchElement(UsageError):
+    """A net has no place or transition of this name."""
+
+    code = "net.not_found"
+
+
+class TraceMismatch(UsageError):
+    """A trace tells of firings that this net cannot have made."""
+
+    code = "net.trace_mismatch"
+
+
+class NoSuchOperation(UsageError, RuntimeError):
+    """A net asks for a kind of asynchronous operation that is not offered here.
+
+    A `RuntimeError` too, which is what nets written for other engines catch.
+    """
+
+    code = "net.no_such_operation"
+
+
 # The work could not be finished ---------------------------------------------------------
 
 
@@ -323,6 +397,12 @@ class UntrustedWorkspace(ExecutionError):
     code = "workspace.untrusted"
 
 
+class InscriptionFailed(ExecutionError):
+    """Code in a net raised; the firing was undone, and the message says at which line."""
+
+    code = "net.inscription_failed"
+
+
 class SandboxDied(ExecutionError):
     """The sandbox ended while it was needed."""
 
@@ -333,6 +413,24 @@ class SandboxStartFailed(ExecutionError):
     """A sandbox or one of its parts did not come up; the message has the cause."""
 
     code = "sandbox.start_failed"
+
+
+class BrowserCrashed(ExecutionError):
+    """The browser ended during the action; the next action starts another, without its tabs."""
+
+    code = "browser.crashed"
+
+
+class CannotIsolate(ExecutionError):
+    """This machine cannot keep sessions apart from each other and from itself."""
+
+    code = "machine.cannot_isolate"
+
+
+class TargetBroken(ExecutionError):
+    """A server in a session answered, but not with anything that can be passed on."""
+
+    code = "target.broken"
 
 
 class MissingTool(ExecutionError):
@@ -380,11 +478,141 @@ class OutcomeUnknown(LinkError):
     code = "outcome.unknown"
 
 
+class TargetUnreachable(LinkError):
+    """A server in a session takes no connection; it may not have started, or have ended."""
+
+    code = "target.unreachable"
+
+
+class TargetTimedOut(LinkError):
+    """A server in a session took a connection but did not answer in time."""
+
+    code = "target.timed_out"
+
+
 class RemoteError(LinkError):
     """The peer reported an error whose code this version does not know."""
 
     code = "remote"
 
     def __init__(self, message: str, *, remote_code: str, **detail: Any) -> None:
+        super().__init__(message, **detail)
+        self.remote_code = remote_code
+
+
+# Bridges --------------------------------------------------------------------------------
+
+
+class BridgeError(BasculeError, RuntimeError):
+    """A script asked something of its window and got no answer.
+
+    A `RuntimeError` too, so that scripts can catch it without knowing this tree.
+    """
+
+    code = "bridge"
+
+
+class BridgeUnavailable(BridgeError):
+    """There is no window to ask; the message says how to start the script so that there is."""
+
+    code = "bridge.unavailable"
+
+
+class BridgeRefused(BridgeError):
+    """The window does not take this token: it is wrong, or its run has ended."""
+
+    code = "bridge.refused"
+
+
+class BridgeClosed(BridgeError):
+    """The connection was lost, or closed, before the answer; it may have been done all the same."""
+
+    code = "bridge.closed"
+
+
+class BridgeTimeout(BridgeError, TimeoutError):
+    """No answer in the time that was given; the window was told to stop."""
+
+    code = "bridge.timed_out"
+
+
+class BridgeCancelled(BridgeError):
+    """The user, or the one who asked, cancelled it."""
+
+    code = "bridge.cancelled"
+
+
+class BridgeProtocol(BridgeError):
+    """The peer sent something that is no message of the bridge."""
+
+    code = "bridge.protocol"
+
+
+class BridgeTooLarge(BridgeError):
+    """A question or its answer is larger than a message may be."""
+
+    code = "bridge.too_large"
+
+
+class BridgeBusy(BridgeError):
+    """Too many questions of this run wait for an answer already."""
+
+    code = "bridge.busy"
+
+
+class UnknownRequest(BridgeError):
+    """The window does not know this type of request; a newer extension may."""
+
+    code = "bridge.unknown_type"
+
+
+class InvalidParams(BridgeError):
+    """A parameter is missing or has the wrong type; the message names it."""
+
+    code = "bridge.invalid_params"
+
+
+class NotAllowed(BridgeError):
+    """The user, the settings or an untrusted workspace do not allow it."""
+
+    code = "bridge.not_allowed"
+
+
+class BridgeFailed(BridgeError):
+    """The window tried and could not; the message has the cause."""
+
+    code = "bridge.failed"
+
+
+class ChatUnavailable(BridgeError):
+    """The window has no language model, or not the one that was asked for."""
+
+    code = "chat.unavailable"
+
+
+class ChatBlocked(BridgeError):
+    """The model refused, or the user has not let this extension use it."""
+
+    code = "chat.blocked"
+
+
+class CommandFailed(BridgeError):
+    """VS Code does not know the command, or it threw."""
+
+    code = "command.failed"
+
+
+class NotSerializable(BridgeError):
+    """The command was run, but JSON has no words for what it returned."""
+
+    code = "command.not_serializable"
+
+
+class BridgeRemoteError(BridgeError):
+    """The window reported an error whose code this version does not know."""
+
+    code = "bridge.remote"
+
+    def __init__(self, message: str, *, remote_code: str = "", **detail: Any) -> None:
         super().__init__(message, **detail)
         self.remote_code = remote_code

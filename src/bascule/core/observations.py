@@ -93,11 +93,49 @@ class CmdOutput(Observation):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CellMetadata:
+    """How a cell went and the state of its kernel then. All of it is ours."""
+
+    state: Literal["done", "failed", "running", "input", "died", "refused", "idle"] = "done"
+    """done: it ended. failed: it raised `error_name`. running: it was interrupted and goes on all
+    the same. input: it asks and waits for an answer. died: the kernel did. refused: this cell was
+    not run because another one does not end. idle: no cell waits for this answer."""
+    error_name: str = ""
+    """The class of what was raised, `ZeroDivisionError`."""
+    error_value: str = ""
+    timed_out: bool = False
+    """The cell was out of time and was interrupted."""
+    new_kernel: bool = False
+    """This cell is the first of a new kernel: variables and imports of an earlier one are gone."""
+    execution_count: int | None = None
+    working_dir: str | None = None
+    py_interpreter_path: str | None = None
+    output_bytes: int = 0
+    """Bytes the cell printed for this answer, left-out part included."""
+    left_out_bytes: int = 0
+    """How many of those are not in `content`; the log has them."""
+    log_start: int = 0
+    """Where this answer's output starts in the kernel's log, in bytes since the log began."""
+    log_end: int = 0
+    log_path: str | None = None
+    duration: float = 0.0
+    """Seconds from giving the cell to this answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IPythonOutput(Observation):
+    """What a cell printed, returned and raised, as text; pictures come as data URLs."""
+
     kind: ClassVar[str] = "run_ipython"
 
     code: str
     image_urls: Sequence[str] | None = None
+    metadata: CellMetadata = field(default_factory=CellMetadata)
+
+    @property
+    def succeeded(self) -> bool:
+        """The cell ran to its end and raised nothing."""
+        return self.metadata.state == "done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -401,6 +439,16 @@ class VscodeCommandDone(Observation):
     result: Any = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BridgeAnswered(Observation):
+    kind: ClassVar[str] = "bridge"
+
+    request: str
+    result: Any = None
+    error: Mapping[str, Any] | None = None
+    """`code`, `message` and `detail`, in place of a result."""
+
+
 OBSERVATIONS: Mapping[str, type[Observation]] = {
     cls.kind: cls
     for cls in (
@@ -409,7 +457,7 @@ OBSERVATIONS: Mapping[str, type[Observation]] = {
         *(LoopDetected, Delegated, AgentStateChanged, Recalled, TasksTracked),
         *(DirMade, DirRemoved, FileRemoved, DirListing, GlobResult, GrepResult, Interrupted),
         *(Diagnosed, SymbolsFound, Selected, FileOpened, DiffShown, UserAnswered),
-        VscodeCommandDone,
+        *(VscodeCommandDone, BridgeAnswered),
     )
 }
 """Every observation class by its `kind`."""

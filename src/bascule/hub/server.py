@@ -1,4 +1,4 @@
-"""The hub: one process, one port, REST and Socket.IO."""
+"""The hub: one process, one port, REST, Socket.IO, and the way into sessions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -20,9 +21,14 @@ from .guard import Guard
 from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
+from .proxy import Addresses, MemoryRoutes, Proxy, Routes, authorize
+from .proxy.doorman import TokenDoorman
+from .proxy.front import Front
+from .proxy.seals import Seals, secret_of
 from .registry import Registry
 from .replies import App, Receive, Scope, Send
 from .settings import HubSettings
+from .sign_in import PATHS, SignInPages
 from .sockets import Sockets
 from .sqlite import DATABASE, SqliteStore
 from .switchboard import Switchboard
@@ -42,7 +48,13 @@ class Hub(Closable):
     do, and keep what they saw for whoever asks again.
     """
 
-    def __init__(self, settings: HubSettings, *, sock: socket.socket | None = None) -> None:
+    def __init__(
+        self,
+        settings: HubSettings,
+        *,
+        sock: socket.socket | None = None,
+        routes: Routes | None = None,
+    ) -> None:
         _ensure_token(settings.admin_token)
         self._settings = settings
         self._socket = sock
@@ -70,10 +82,25 @@ class Hub(Closable):
             metrics=self._metrics,
             url=lambda: self.url,
         )
-        app = _join(self._sockets.app, self._api.app)
+        self.addresses = Addresses(
+            lambda: self.url,
+            secret_of(settings.admin_token, "apps"),
+            settings.apps_origin,
+            is_secure=settings.public_url.startswith("https:"),
+        )
+        doorman = TokenDoorman(self.tokens, Seals(secret_of(settings.admin_token, "sign-in")))
+        self.proxy = Proxy(
+            settings, self.addresses, doorman=doorman, routes=routes or MemoryRoutes()
+        )
+        guarded = Guard(_join(self._sockets.app, self._api.app), settings, self.tokens)
+        open_to_all: dict[str, App] = dict.fromkeys(
+            PATHS, SignInPages(settings, self.proxy, doorman)
+        )
+        open_to_all[authorize.PATH] = authorize.Authorize(self.proxy.gate, settings.run_dir)
         self._listener = Listener(
-            Guard(app, settings, self.tokens),
+            _before(guarded, open_to_all),
             settings,
+            connection=partial(Front, proxy=self.proxy),
             max_frame=settings.message_bytes + _OVERHEAD,
             ping_interval=None,  # Engine.IO has its own
         )
@@ -111,6 +138,7 @@ class Hub(Closable):
         self._closed = True
         await self._sockets.aclose()
         await self._listener.stop()
+        self.proxy.close()
         await self._store.aclose()
         if self._socket is not None:
             self._socket.close()
@@ -158,6 +186,13 @@ def _join(sockets: App, api: App) -> App:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         is_socket = scope["path"] == _SOCKETS or scope["path"].startswith(f"{_SOCKETS}/")
         await (sockets if is_socket else api)(scope, receive, send)
+
+    return app
+
+
+def _before(guarded: App, apps: dict[str, App]) -> App:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await apps.get(scope["path"], guarded)(scope, receive, send)
 
     return app
 

@@ -43,5 +43,23 @@ class HubSettings:
     max_head: int = 64 << 10
     request_timeout: float = 20.0
     keep_alive: float = 75.0
+    apps_origin: str = ""
+    """An origin apart for the apps of sessions: `https://apps.example:8443`, or one for each app,
+    `https://*.apps.example`. Empty: they share the hub's."""
+    frame_origins: tuple[str, ...] = ()
+    """Web pages, besides the hub's own, that may show a session in a frame."""
+    run_dir: Path | None = None
+    """Where the sockets of sessions are, for a proxy in front that goes to them by itself."""
+    connect_timeout: float = 5.0
+    """Time a session's server has to take a connection."""
+    answer_timeout: float = 300.0
+    """Time it has to begin an answer."""
+    stall_timeout: float = 60.0
+    """Time a client may leave an answer unread."""
+    keep_target: float = 3.0
+    """Time a connection to a session's server is kept for the next request; up to half as much
+    more. Node closes at 5."""
+    max_upload: int = 1 << 30
+    """Bytes of a request's body for a session's server."""
     stop_grace: float = 5.0
     """Time that answers under way are given when the hub stops."""

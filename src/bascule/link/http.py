@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -63,7 +64,8 @@ class HttpClient(Closable):
 
     A lost server raises `unreachable`, whose detail `sent` says whether the request may have
     reached it; nothing that was sent is sent again. Cancelling a request closes its connection,
-    which the server can see. No proxy of the environment is used.
+    which the server can see. No proxy of the environment is used. With `socket_path` the server
+    is behind that unix socket, and `url` is but the name it is asked under.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class HttpClient(Closable):
         keep_idle: float = 30.0,
         max_reply: int = 1 << 30,
         tls: ssl.SSLContext | None = None,
+        socket_path: Path | None = None,
         unreachable: type[LinkError] = SandboxUnreachable,
     ) -> None:
         try:
@@ -90,6 +93,7 @@ class HttpClient(Closable):
         self._base = parts.path.rstrip("/")
         self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
         self._common = _header_lines({"Host": parts.netloc.rpartition("@")[2], **(headers or {})})
+        self._socket_path = socket_path
         self._connect_timeout = connect_timeout
         self._keep_idle = keep_idle
         self._max_reply = max_reply
@@ -177,7 +181,8 @@ class HttpClient(Closable):
             raise self._lost(f"did not answer within {timeout} seconds", sent=True) from None
 
     def _lost(self, what: str, *, sent: bool) -> LinkError:
-        return self._unreachable(f"{self.url} {what}", url=self.url, sent=sent)
+        place = self._socket_path or self.url
+        return self._unreachable(f"{place} {what}", url=str(place), sent=sent)
 
     def _head(
         self, method: str, target: str, body: Body, headers: Mapping[str, str] | None
@@ -221,22 +226,31 @@ class HttpClient(Closable):
     async def _connect(self) -> _Connection:
         if self._closed:
             raise self._lost("is no longer used: the client was closed", sent=False)
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_timeout):
-                transport, connection = await loop.create_connection(
-                    self._new_connection, self._host, self._port, ssl=self._tls
-                )
+                transport, connection = await self._open_connection()
         except TimeoutError:
             raise self._lost(
                 f"did not accept a connection within {self._connect_timeout:g} seconds", sent=False
             ) from None
         except ConnectionRefusedError as error:
             raise self._lost("cannot be reached: nothing listens there", sent=False) from error
+        except FileNotFoundError as error:
+            what = f"cannot be reached: there is no socket {self._socket_path}"
+            raise self._lost(what, sent=False) from error
         except OSError as error:
             raise self._lost(f"cannot be reached: {error}", sent=False) from error
-        _notice_a_dead_peer(transport.get_extra_info("socket"))
+        if self._socket_path is None:
+            _notice_a_dead_peer(transport.get_extra_info("socket"))
         return connection
+
+    async def _open_connection(self) -> tuple[asyncio.BaseTransport, _Connection]:
+        loop = asyncio.get_running_loop()
+        if self._socket_path is not None:
+            return await loop.create_unix_connection(self._new_connection, str(self._socket_path))
+        return await loop.create_connection(
+            self._new_connection, self._host, self._port, ssl=self._tls
+        )
 
     def _new_connection(self) -> _Connection:
         return _Connection(lambda what: self._lost(what, sent=True), self._max_reply)

@@ -29,6 +29,7 @@ class InProcessRuntime(Runtime):
 
     async def connect(self) -> None:
         self._sandbox = await asyncio.to_thread(Sandbox, self._settings)
+        await self._sandbox.shells.restore()
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         return await self._sandbox.act(action, on_progress=on_progress)
@@ -40,13 +41,13 @@ class InProcessRuntime(Runtime):
         return await self._sandbox.in_thread(copy_out, self._sandbox, path, destination)
 
     async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
-        log = self._sandbox.shells.get(shell).log
+        log = self._sandbox.log(shell)
         return await asyncio.to_thread(log.read, start, end)
 
     async def search_log(
         self, pattern: str, shell: str = "", *, start: int = 0, limit: int = 100
     ) -> Sequence[LogMatch]:
-        log = self._sandbox.shells.get(shell).log
+        log = self._sandbox.log(shell)
         return await asyncio.to_thread(log.search, pattern, start=start, limit=limit)
 
     async def aclose(self) -> None:

@@ -13,11 +13,12 @@ from bascule.core.contracts import LogMatch, OnProgress, Runtime
 from bascule.core.errors import SandboxDied, SandboxUnreachable, UsageError
 from bascule.core.observations import Observation
 from bascule.sandbox.settings import SandboxSettings
+from bascule.wire import error_observation
 
 from .child import ChildServer
 from .inprocess import InProcessRuntime
 from .remote import RemoteRuntime
-from .verbs import Verbs, with_timeout
+from .verbs import Verbs, prepared
 
 _Answer = TypeVar("_Answer")
 
@@ -64,7 +65,10 @@ class LocalRuntime(Verbs):
             self._inner = here
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
-        action = with_timeout(action, self.default_timeout)
+        try:
+            action = prepared(action, self.default_timeout)
+        except UsageError as error:
+            return error_observation(error, action.id)
         return await self._or_died(self._open.act(action, on_progress=on_progress))
 
     async def upload(self, source: Path, destination: str) -> None:

@@ -41,7 +41,7 @@ from bascule.wire import (
 )
 
 from .transfer import destination_of, pack, save
-from .verbs import Verbs, with_timeout
+from .verbs import Verbs, prepared
 
 DEFAULT_SHELL: Final = "main"
 """The name under which a sandbox keeps the shell that actions without one use."""
@@ -75,12 +75,15 @@ class RemoteRuntime(Verbs):
         default_timeout: float | None = 120.0,
         connect_timeout: float = 10.0,
         tls: ssl.SSLContext | None = None,
+        socket_path: Path | None = None,
     ) -> None:
+        """`socket_path`: the unix socket the server listens on; `url` is then its name alone."""
         self._http = HttpClient(
             url,
             headers={"X-Session-API-Key": key},
             connect_timeout=connect_timeout,
             tls=tls,
+            socket_path=socket_path,
         )
         self.default_timeout = default_timeout
         self._capabilities: frozenset[str] = frozenset()
@@ -106,8 +109,8 @@ class RemoteRuntime(Verbs):
         await self._http.aclose()
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
-        action = with_timeout(action, self.default_timeout)
         try:
+            action = prepared(action, self.default_timeout)
             body = to_json({"action": encode_action(action)})
             if on_progress is None:
                 return await self._act(action, body)

@@ -14,17 +14,20 @@ from bascule.core.actions import Action
 from bascule.core.contracts import LogMatch, OnProgress
 from bascule.core.errors import UsageError
 from bascule.core.observations import (
+    BrowserOutput,
     CmdOutput,
     DirListing,
     DirMade,
     DirRemoved,
     FileContent,
+    FileDownloaded,
     FileEdited,
     FileRemoved,
     FileWritten,
     GlobResult,
     GrepResult,
     Interrupted,
+    IPythonOutput,
     Observation,
 )
 
@@ -126,6 +129,27 @@ class SyncRuntime:
             )
         )
 
+    def run_ipython(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        is_input: bool = False,
+        include_extra: bool = False,
+        output_limit: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> IPythonOutput:
+        return self._wait(
+            self._runtime.run_ipython(
+                code,
+                timeout=timeout,
+                is_input=is_input,
+                include_extra=include_extra,
+                output_limit=output_limit,
+                on_progress=on_progress,
+            )
+        )
+
     def interrupt(self, shell: str = "", *, kill: bool = False) -> Interrupted:
         return self._wait(self._runtime.interrupt(shell, kill=kill))
 
@@ -192,6 +216,19 @@ class SyncRuntime:
                 literal=literal,
                 limit=limit,
             )
+        )
+
+    def browse(
+        self, url: str, *, return_axtree: bool = False, timeout: float | None = None
+    ) -> BrowserOutput | FileDownloaded:
+        work = self._runtime.browse(url, return_axtree=return_axtree, timeout=timeout)
+        return self._wait(work)
+
+    def browse_interactive(
+        self, calls: str, *, return_axtree: bool = False, timeout: float | None = None
+    ) -> BrowserOutput | FileDownloaded:
+        return self._wait(
+            self._runtime.browse_interactive(calls, return_axtree=return_axtree, timeout=timeout)
         )
 
     def upload(self, source: Path, destination: str) -> None:

@@ -12,6 +12,8 @@ from typing import TypeVar
 
 from bascule.core.actions import (
     Action,
+    Browse,
+    BrowseInteractive,
     CmdRun,
     FileEdit,
     FileRead,
@@ -19,28 +21,32 @@ from bascule.core.actions import (
     Glob,
     Grep,
     Interrupt,
+    IPythonRun,
     ListDir,
     MakeDir,
     Remove,
     RemoveDir,
 )
 from bascule.core.contracts import OnProgress, Runtime
-from bascule.core.errors import BasculeError, RemoteError
+from bascule.core.errors import BasculeError, CommandInvalid, RemoteError
 from bascule.core.observations import (
+    BrowserOutput,
     CmdOutput,
     DirListing,
     DirMade,
     DirRemoved,
     FileContent,
+    FileDownloaded,
     FileEdited,
     FileRemoved,
     FileWritten,
     GlobResult,
     GrepResult,
     Interrupted,
+    IPythonOutput,
     Observation,
 )
-from bascule.wire import error_from_wire
+from bascule.wire import ensure_valid, error_from_wire
 
 _Seen = TypeVar("_Seen", bound=Observation)
 
@@ -77,7 +83,32 @@ class Verbs(Runtime):
         )
         return expect(await self.act(action, on_progress=on_progress), CmdOutput)
 
+    async def run_ipython(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        is_input: bool = False,
+        include_extra: bool = False,
+        output_limit: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> IPythonOutput:
+        """Run a cell; one that raises is an answer (`succeeded`, `metadata`), not an error.
+
+        With `is_input`, `code` answers a cell that asks. `include_extra` ends the content with the
+        kernel's directory and interpreter, as agents are used to.
+        """
+        action = IPythonRun(
+            code,
+            timeout=self.default_timeout if timeout is None else timeout,
+            is_input=is_input,
+            include_extra=include_extra,
+            output_limit=output_limit,
+        )
+        return expect(await self.act(action, on_progress=on_progress), IPythonOutput)
+
     async def interrupt(self, shell: str = "", *, kill: bool = False) -> Interrupted:
+        """Interrupt what a shell runs, or with `ipython` the cell that runs."""
         return await self._do(Interrupt(shell, kill=kill), Interrupted)
 
     async def read(self, path: str, *, start: int = 0, end: int = -1) -> FileContent:
@@ -138,15 +169,52 @@ class Verbs(Runtime):
         )
         return await self._do(action, GrepResult)
 
+    async def browse(
+        self, url: str, *, return_axtree: bool = False, timeout: float | None = None
+    ) -> BrowserOutput | FileDownloaded:
+        """Open a page, or a file by its path, and read it; or download what is no page.
+
+        One that cannot be opened is an answer with `error`, not an error.
+        """
+        return _page(await self.act(Browse(url, return_axtree=return_axtree, timeout=timeout)))
+
+    async def browse_interactive(
+        self, calls: str, *, return_axtree: bool = False, timeout: float | None = None
+    ) -> BrowserOutput | FileDownloaded:
+        """Act in the browser (`click('12')`), and see the page's accessibility tree."""
+        action = BrowseInteractive(calls, return_axtree=return_axtree, timeout=timeout)
+        return _page(await self.act(action))
+
     async def _do(self, action: Action, kind: type[_Seen]) -> _Seen:
         return expect(await self.act(action), kind)
 
 
-def with_timeout(action: Action, default: float | None) -> Action:
-    """A command without a time-out of its own gets the runtime's."""
-    if default is not None and action.timeout is None and isinstance(action, CmdRun):
+def prepared(action: Action, default: float | None) -> Action:
+    """The action as it is done: checked, and a command or cell that brings no time-out with the
+    runtime's. Raises `InvalidAction`, or `CommandInvalid` for a program that cannot be written."""
+    ensure_valid(action)
+    if isinstance(action, CmdRun | IPythonRun):
+        _ensure_writable(action.command if isinstance(action, CmdRun) else action.code)
+    if default is not None and action.timeout is None and isinstance(action, CmdRun | IPythonRun):
         return replace(action, timeout=default)
     return action
+
+
+def _ensure_writable(program: str) -> None:
+    """On its way elsewhere such a character would be replaced, and another program be run."""
+    try:
+        program.encode()
+    except UnicodeEncodeError as error:
+        raise CommandInvalid(
+            f"the command or cell holds a character that has no UTF-8 form, at position "
+            f"{error.start}: {program[error.start]!r}"
+        ) from None
+
+
+def _page(observation: Observation) -> BrowserOutput | FileDownloaded:
+    if isinstance(observation, FileDownloaded):
+        return observation
+    return expect(observation, BrowserOutput)
 
 
 def expect(observation: Observation, kind: type[_Seen]) -> _Seen:

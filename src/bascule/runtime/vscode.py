@@ -24,12 +24,12 @@ from bascule.core.errors import (
     WindowGone,
 )
 from bascule.core.observations import Observation
+from bascule.core.window_choice import choose
 from bascule.core.windows import Window
 from bascule.link.hub import HubLink
 from bascule.wire import error_observation
 
-from .verbs import with_timeout
-from .window_choice import choose
+from .verbs import prepared
 from .window_verbs import WindowVerbs
 
 _GRACE: Final = 150.0
@@ -63,7 +63,7 @@ class VSCodeRuntime(WindowVerbs):
     ) -> None:
         self._selector = window or os.environ.get("BASCULE_WINDOW", "")
         self._link = link or _link(hub_url, token)
-        self._default_timeout = default_timeout
+        self.default_timeout = default_timeout
         self._patience = patience
         self._window: Window | None = None
         self._closed = False
@@ -95,8 +95,8 @@ class VSCodeRuntime(WindowVerbs):
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         if self._closed:
             raise UsageError("This runtime was closed; make another")
-        action = with_timeout(action, self._default_timeout)
         try:
+            action = prepared(action, self.default_timeout)
             return await self._act(action, on_progress)
         except (LinkError, AccessDenied, VersionMismatch):
             raise

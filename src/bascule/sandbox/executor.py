@@ -9,10 +9,12 @@ import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bascule.core.actions import (
     Action,
+    Browse,
+    BrowseInteractive,
     CmdRun,
     FileEdit,
     FileRead,
@@ -26,7 +28,7 @@ from bascule.core.actions import (
     Remove,
     RemoveDir,
 )
-from bascule.core.contracts import Closable, OnProgress
+from bascule.core.contracts import Closable, OnProgress, OutputLog
 from bascule.core.errors import (
     ActionTimedOut,
     BasculeError,
@@ -35,9 +37,10 @@ from bascule.core.errors import (
     SandboxDied,
 )
 from bascule.core.identity import now
-from bascule.core.observations import Nothing, Observation, UserRejected
+from bascule.core.observations import Interrupted, Nothing, Observation, UserRejected
 from bascule.wire import error_observation
 
+from .browser.settings import find_chromium, why_no_browser
 from .files.archive import Archives
 from .files.editor import Editor
 from .files.files import Files
@@ -45,7 +48,11 @@ from .files.paths import Owner, Paths
 from .files.search import Search
 from .files.storage import Storage
 from .settings import SandboxSettings
-from .shell.shells import Shells
+from .shell.shells import IPYTHON, Shells
+
+if TYPE_CHECKING:
+    from .browser.browser import Browser
+    from .ipython.kernel import Kernel
 
 logger = logging.getLogger(__name__)
 
@@ -61,14 +68,24 @@ class Sandbox(Closable):
     sandbox is closed, also to those who still wait. Closing ends every process it started.
     """
 
-    def __init__(self, settings: SandboxSettings | None = None) -> None:
+    def __init__(
+        self,
+        settings: SandboxSettings | None = None,
+        *,
+        served_at: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        """`served_at`: hosts and ports at which this very sandbox answers; no page gets there."""
         self.settings = settings or SandboxSettings()
+        self._served_at = served_at
+        self._chromium = find_chromium(self.settings.browser)
+        self._browser: Browser | None = None
         account = self.settings.shells.account
         self.shells = Shells(self.settings.shells)
         paths = Paths(
             self.settings.roots or None,
             owner=None if account is None else Owner(account.uid, account.gid),
         )
+        self.paths = paths
         storage = Storage(paths)
         files, editor, search = (
             Files(storage),
@@ -88,11 +105,58 @@ class Sandbox(Closable):
             Grep: search.grep,
         }
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="sandbox")
+        self._kernel: Kernel | None = None
         self._closed = False
 
     @property
     def capabilities(self) -> frozenset[str]:
-        return frozenset(cls.kind for cls in self._blocking) | {CmdRun.kind, Interrupt.kind}
+        kinds = {cls.kind for cls in self._blocking}
+        kinds |= {CmdRun.kind, Interrupt.kind, IPythonRun.kind}
+        return frozenset(
+            kinds | ({Browse.kind, BrowseInteractive.kind} if self._chromium else set())
+        )
+
+    @property
+    def browser(self) -> Browser:
+        """Its processes start with its first action. Raises `NotSupported` where there is none."""
+        if self._browser is None:
+            if self._chromium is None:
+                raise NotSupported(self._no_browser())
+            from .browser.browser import Browser  # most sandboxes never browse
+
+            self._browser = Browser(
+                self._chromium,
+                self.settings.browser,
+                self.settings.shells,
+                roots=self.settings.roots,
+                served_at=self._served_at,
+            )
+        return self._browser
+
+    def keep_from_pages(self, host: str, port: int) -> None:
+        """Let no page reach that address with the browser's help; before it has started."""
+        browser = self.settings.browser
+        browser = replace(browser, refused=(*browser.refused, (host, port)))
+        self.settings = replace(self.settings, browser=browser)
+
+    @property
+    def kernel(self) -> Kernel:
+        """IPython; its process starts with its first cell."""
+        if self._kernel is None:
+            from .ipython.kernel import Kernel  # most sandboxes never run a cell
+
+            self._kernel = Kernel(
+                self.settings.ipython,
+                self.settings.shells,
+                keeper=self.shells.keeper,
+                ensure_dir=self.shells.ensure_dir,
+                shell_cwd=lambda: self.shells.cwd,
+            )
+        return self._kernel
+
+    def log(self, shell: str) -> OutputLog:
+        """Of a shell by its name, or of IPython. Raises `NoSuchShell`."""
+        return self.kernel.log if shell == IPYTHON else self.shells.get(shell).log
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         """Do `action`. Cancelling interrupts a command; a file action that was begun is finished.
@@ -115,6 +179,10 @@ class Sandbox(Closable):
             return observation
         return replace(observation, cause=action.id, timestamp=now())
 
+    async def interrupt(self, action: Interrupt) -> Interrupted:
+        place = self.kernel if action.shell == IPYTHON else self.shells
+        return await place.interrupt(action)
+
     async def in_thread(self, work: Callable[..., _Result], *args: Any) -> _Result:
         """Call what blocks without blocking; raises `SandboxDied` once the sandbox is closed."""
         if self._closed:
@@ -126,6 +194,10 @@ class Sandbox(Closable):
         if self._closed:
             return
         self._closed = True
+        if self._browser is not None:
+            await self._browser.aclose()
+        if self._kernel is not None:
+            await self._kernel.aclose()
         await self.shells.aclose()
         # A thread cannot be ended. One that searches a whole disk is not waited for.
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -137,8 +209,12 @@ class Sandbox(Closable):
             return _not_confirmed(action)
         if isinstance(action, CmdRun):
             return self.shells.run(action, on_progress=on_progress)
+        if isinstance(action, IPythonRun):
+            return self.kernel.run(action, on_progress=on_progress)
         if isinstance(action, Interrupt):
-            return self.shells.interrupt(action)
+            return self.interrupt(action)
+        if isinstance(action, Browse | BrowseInteractive) and self._chromium:
+            return self.browser.act(action)
         work = self._blocking.get(type(action))
         if work is None:
             raise self._not_supported(action)
@@ -154,12 +230,22 @@ class Sandbox(Closable):
                 "what it had begun may still take effect"
             ) from None
 
+    def _no_browser(self) -> str:
+        return f"{_NO_BROWSER}: {why_no_browser(self.settings.browser)}"
+
     def _not_supported(self, action: Action) -> NotSupported:
         able = ", ".join(sorted(self.capabilities))
+        if isinstance(action, Browse | BrowseInteractive):
+            what = f"{self._no_browser()}. It can do: {able}"
+            return NotSupported(f"{action.kind!r}: {what}", kind=action.kind)
         return NotSupported(
             f"{action.kind!r} actions are not available in this sandbox; it can do: {able}",
             kind=action.kind,
         )
+
+
+_NO_BROWSER = "Browser functionality is not supported or disabled in this sandbox"
+"""The words OpenHands' clients look for."""
 
 
 async def _not_confirmed(action: CmdRun | IPythonRun) -> Observation:

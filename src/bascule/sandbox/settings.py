@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .browser.settings import BrowserSettings
+from .ipython.settings import IPythonSettings
 from .shell.settings import ShellSettings
 
 
@@ -13,6 +15,8 @@ class SandboxSettings:
     """How a sandbox does actions."""
 
     shells: ShellSettings = field(default_factory=ShellSettings)
+    browser: BrowserSettings = field(default_factory=BrowserSettings)
+    ipython: IPythonSettings = field(default_factory=IPythonSettings)
     roots: tuple[Path, ...] = ()
     """Directories in which files may be read and written. None named: wherever the account may.
     Shells are not held to it; an account, container or namespace is what holds a shell."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
+from bascule.core.actions import BridgeRequest
 from bascule.core.contracts import Closable, Progress
 from bascule.core.errors import (
     BasculeError,
@@ -40,6 +41,8 @@ from bascule.wire import (
     from_json,
     to_json,
 )
+
+from .bridge import FakeEditor, answer_action
 
 _REMEMBERED: Final = 1000
 _PIECE: Final = 64 << 10
@@ -104,12 +107,15 @@ class FakeWindow(Closable):
         name: str = "fake",
         journal: Journal | None = None,
         protocol_client: str = "bascule-fake/1",
+        editor: FakeEditor | None = None,
     ) -> None:
         self.journal = journal or Journal()
         self.host_id = str(uuid4())
         self.name = name
         self.folder = str(settings.shells.working_dir)
         self.editor_is_dead = False
+        self.editor = editor
+        """Answers what scripts ask, where there is one."""
         self.done: list[EventId] = []
         self.agents: set[str] = set()
         self.superseded = asyncio.Event()
@@ -187,7 +193,7 @@ class FakeWindow(Closable):
             "platform": "linux",
             "app": "fake",
             "remote": "local",
-            "capabilities": sorted(self._sandbox.capabilities),
+            "capabilities": sorted(self._capabilities),
         }
         reply = await self._http.request(
             "POST",
@@ -200,6 +206,10 @@ class FakeWindow(Closable):
             raise error_from_wire(from_json(reply.body))
         for observation in self.journal.unsent():
             self._start(self._send(observation))
+
+    @property
+    def _capabilities(self) -> frozenset[str]:
+        return self._sandbox.capabilities | ({"bridge"} if self.editor is not None else set())
 
     async def _asked_for_health(self, _data: object = None) -> object:
         if self.editor_is_dead:
@@ -241,7 +251,10 @@ class FakeWindow(Closable):
         try:
             action = decode_action(event)
             watched = on_progress if event.get("progress") else None
-            work = self._sandbox.act(action, on_progress=watched)
+            if isinstance(action, BridgeRequest) and self.editor is not None:
+                work = answer_action(self.editor, action, on_progress=watched)
+            else:
+                work = self._sandbox.act(action, on_progress=watched)
             observation = await self._in_flight.run(action_id, work)
         except BasculeError as error:
             observation = error_observation(error, action_id)

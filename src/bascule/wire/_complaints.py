@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from pydantic_core import ErrorDetails, ValidationError
@@ -54,11 +54,15 @@ def unknown_kind(word: str, kind: str, known: Iterable[str]) -> UnknownKind:
     )
 
 
+def faults(error: ValidationError) -> list[ErrorDetails]:
+    """What pydantic found."""
+    return error.errors(include_url=False)
+
+
 def from_validation(
-    error: ValidationError, event: str, *, part: str, names: frozenset[str]
+    details: Sequence[ErrorDetails], event: str, *, part: str, names: frozenset[str]
 ) -> InvalidAction:
-    """The first thing pydantic found, in our words. `names` are the fields that lie in `part`."""
-    details = error.errors(include_url=False)
+    """The first of the faults, in our words. `names` are the fields that lie in `part`."""
     first = details[0]
     place = _place(first)
     field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)

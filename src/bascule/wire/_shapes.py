@@ -34,6 +34,8 @@ class Shape:
     """The fields that lie in `args` or `extras`, in order: all but the envelope's."""
     known: frozenset[str]
     """The same names, to tell known from unknown."""
+    everything: Callable[[Any], dict[str, Any]]
+    """All fields of an instance by name, the envelope's too."""
     values: Callable[[Any], tuple[Any, ...]]
     """An instance's values of `names`."""
     nested: Mapping[str, frozenset[str]]
@@ -53,6 +55,7 @@ def _shape_of(cls: type) -> Shape:
     return Shape(
         names=names,
         known=frozenset(names),
+        everything=_all_of(tuple(field.name for field in fields)),
         values=_getter(names),
         nested={
             name: frozenset(field.name for field in dataclasses.fields(hints[name]))
@@ -79,6 +82,11 @@ def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     if len(names) > 1:
         return attrgetter(*names)
     return lambda instance: tuple(getattr(instance, name) for name in names)
+
+
+def _all_of(names: Sequence[str]) -> Callable[[Any], dict[str, Any]]:
+    values = _getter(names)
+    return lambda instance: dict(zip(names, values(instance), strict=True))
 
 
 def _dataclass(cls: type) -> cs.DataclassSchema:

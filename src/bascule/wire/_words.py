@@ -42,6 +42,7 @@ _ACTIONS: Mapping[str, tuple[str, str]] = {
     "show_diff": ("Show a change of", "path"),
     "ask_user": ("Ask:", "question"),
     "vscode_command": ("Run the VS Code command", "command"),
+    "bridge": ("Ask the window for", "request"),
 }
 
 _OBSERVATIONS: Mapping[str, tuple[str, str]] = {
@@ -74,6 +75,7 @@ _OBSERVATIONS: Mapping[str, tuple[str, str]] = {
     "show_diff": ("Showed a change of", "path"),
     "ask_user": ("Asked:", "question"),
     "vscode_command": ("Ran the VS Code command", "command"),
+    "bridge": ("The window answered", "request"),
 }
 """`run` has its own words; the kinds that are missing here say what their `content` says."""
 

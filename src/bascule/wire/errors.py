@@ -65,7 +65,7 @@ def _blank(code: str) -> BasculeError:
     cls = _classes().get(code, RemoteError)
     if cls is RemoteError:
         return RemoteError("", remote_code=code)
-    return cls.__new__(cls)
+    return cls("")
 
 
 @cache

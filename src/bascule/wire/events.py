@@ -64,6 +64,22 @@ def decode_observation(data: Mapping[str, Any]) -> Observation:
     return cast(Observation, _build(shape, payload, event, "extras"))
 
 
+def ensure_valid(action: Action) -> None:
+    """Raise `InvalidAction` where `decode_action` would, for an action that was made here.
+
+    Text may be what UTF-8 has no form for, as names of files are; each kind knows what to do.
+    """
+    shape = shape_of(type(action))
+    try:
+        shape.build(shape.everything(action))
+    except ValidationError as error:
+        faults = [each for each in _complaints.faults(error) if each["type"] != "string_unicode"]
+        if faults:
+            raise _complaints.from_validation(
+                faults, f"{action.kind} action", part="args", names=shape.known
+            ) from None
+
+
 def encode_action(action: Action) -> dict[str, Any]:
     """The event for `action`. Raises `InvalidAction` for values JSON has no words for."""
     if isinstance(action, Condensation):
@@ -189,7 +205,8 @@ def _build(shape: Shape, payload: Mapping[str, Any], event: str, part: str) -> o
     try:
         return shape.build(payload)
     except ValidationError as error:
-        raise _complaints.from_validation(error, event, part=part, names=shape.known) from None
+        faults = _complaints.faults(error)
+        raise _complaints.from_validation(faults, event, part=part, names=shape.known) from None
 
 
 def _ensure_consistent(action: Condensation) -> None:
@@ -254,7 +271,7 @@ def _finish(
     if isinstance(observation, CmdOutput):
         event["success"] = observation.exit_code == 0
     elif isinstance(observation, IPythonOutput):
-        event["success"] = True
+        event["success"] = observation.succeeded
 
 
 def _add_metadata(event: dict[str, Any], source: Action | Observation) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from bascule.core.actions import ACTIONS, Action
 from bascule.core.observations import (
     OBSERVATIONS,
+    CellMetadata,
     CmdMetadata,
     CmdOutput,
     DirEntry,
@@ -27,7 +28,7 @@ from ._shapes import envelope_names, shape_of
 
 JsonSchema = dict[str, Any]
 
-_RECORDS = (CmdMetadata, DirEntry, GrepMatch)
+_RECORDS = (CmdMetadata, CellMetadata, DirEntry, GrepMatch)
 _MESSAGE: JsonSchema = {
     "type": "string",
     "readOnly": True,

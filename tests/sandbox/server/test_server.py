@@ -157,9 +157,9 @@ async def test_an_unknown_kind_is_an_observation_that_names_it(client: Client) -
     assert "teleport" in seen["content"]
 
 
-@pytest.mark.parametrize("kind", ["run_ipython", "browse", "call_tool_mcp", "think"])
+@pytest.mark.parametrize("kind", ["call_tool_mcp", "think"])
 async def test_what_is_not_available_is_an_observation_too(client: Client, kind: str) -> None:
-    args = {"run_ipython": {"code": "1"}, "browse": {"url": "x"}, "call_tool_mcp": {"name": "x"}}
+    args = {"call_tool_mcp": {"name": "x"}}
     event = {"action": kind, "args": args.get(kind, {})}
     _, seen = await client.post("/execute_action", {"action": event})
     assert (seen["observation"], seen["extras"]["error_id"]) == ("error", "capability.missing")
@@ -258,10 +258,24 @@ async def test_a_download_of_nothing_is_400(client: Client, path: str, code: str
     assert (status, body["error"]["code"]) == (400, code)
 
 
+async def test_a_file_is_viewed_as_a_page_that_does_nothing_else(
+    client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "note.txt").write_text("<script>alert(1)</script>")
+    (tmp_path / "dot.png").write_bytes(b"\x89PNG")
+    note = await client.request("GET", target("/view", path=f"{tmp_path}/note.txt"))
+    _, picture = await client.get(target("/view", path=f"{tmp_path}/dot.png"))
+
+    assert b"<title>File Viewer - note.txt</title>" in note.body
+    assert b"&lt;script&gt;" in note.body
+    assert "default-src 'none'" in note.headers["content-security-policy"]
+    assert b"data:image/png;base64,iVBORw==" in picture
+    assert (await client.get("/view?path=/missing.png"))[1]["error"]["code"] == "path.not_found"
+    assert (await client.get("/view?path=relative.png"))[1]["error"]["code"] == "path.invalid"
+
+
 async def test_endpoints_for_what_is_not_there_yet_say_so(client: Client) -> None:
     assert await client.get("/vscode/connection_token") == (200, {"token": None})
-    status, body = await client.get("/view?path=/x.png")
-    assert (status, body["error"]["code"]) == (501, "capability.missing")
     status, body = await client.post("/update_mcp_server", [{"name": "a", "command": "b"}])
     assert status == 200
     assert "none was started" in body["router_error_log"]
@@ -372,12 +386,44 @@ async def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_client_that_trickles_is_not_waited_for_once_it_stops(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", [b"GET /alive HTTP/1.1\r\nX-Slow: ", b"\r\n"])
+async def test_a_head_that_trickles_has_no_more_time_than_another(
+    tmp_path: Path, start: bytes
+) -> None:
+    async def trickle(writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(start[-1:])
+            await asyncio.sleep(0.02)
+
     async with serving(tmp_path, request_timeout=0.2) as server, raw(server) as (reader, writer):
-        for byte in b"GET /alive HTTP/1.1\r\n":
+        writer.write(start)
+        trickling = asyncio.create_task(trickle(writer))
+        try:
+            answer = await asyncio.wait_for(reader.read(), 5)
+        finally:
+            trickling.cancel()
+        assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.slow
+async def test_a_body_that_trickles_is_waited_for(tmp_path: Path) -> None:
+    async with serving(tmp_path, request_timeout=0.2) as server, raw(server) as (reader, writer):
+        head = f"POST /list_files HTTP/1.1\r\nHost: localhost\r\nX-Session-API-Key: {KEY}\r\n"
+        body = b'{"path": null}' + b" " * 20
+        kind = "Content-Type: application/json\r\n"
+        writer.write(f"{head}{kind}Content-Length: {len(body)}\r\n\r\n".encode())
+        for byte in body:
             writer.write(bytes([byte]))
-            await asyncio.sleep(0.01)
-        assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 408 ")
+            await asyncio.sleep(0.02)
+        assert b" 200 " in await asyncio.wait_for(reader.readline(), 5)
+
+
+async def test_an_empty_line_does_not_keep_an_idle_connection(tmp_path: Path) -> None:
+    async with serving(tmp_path, keep_alive=0.1) as server, raw(server) as (reader, writer):
+        writer.write(b"GET /alive HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+        writer.write(b"\r\n")
+        await asyncio.wait_for(reader.read(), 5)
 
 
 async def test_a_head_without_end_is_refused(server: SandboxServer) -> None:
@@ -385,6 +431,17 @@ async def test_a_head_without_end_is_refused(server: SandboxServer) -> None:
         writer.write(b"GET /alive HTTP/1.1\r\n" + b"X-Long: " + b"x" * (200 << 10))
         answer = await asyncio.wait_for(reader.read(), 5)
         assert answer.startswith(b"HTTP/1.1 431 ")
+
+
+async def test_a_head_may_end_within_a_piece_that_is_larger_than_a_head(tmp_path: Path) -> None:
+    async with serving(tmp_path, max_head=1000) as server, raw(server) as (reader, writer):
+        body = to_json({"path": None}) + b" " * 5000
+        head = f"POST /list_files HTTP/1.1\r\nHost: localhost\r\nX-Session-API-Key: {KEY}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r"
+        writer.write(head.encode())
+        await asyncio.sleep(0.05)  # so that it comes by itself
+        writer.write(b"\n" + body)
+        assert b" 200 " in await asyncio.wait_for(reader.readline(), 5)
 
 
 async def test_what_is_no_http_is_refused(server: SandboxServer) -> None:

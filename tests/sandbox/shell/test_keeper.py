@@ -37,6 +37,10 @@ asyncio.run(main())
 """
 
 
+EXIT_CALLS = {"x86_64": 60, "aarch64": 93}
+"""`exit`, which ends one thread, where Python only has the one that ends all."""
+
+
 async def until_gone(mark: str, directory: Path) -> None:
     async with asyncio.timeout(10):
         while sleepers(mark) or directory.exists():
@@ -61,6 +65,33 @@ async def test_nothing_is_left_when_the_server_is_killed(
     assert directory.is_dir()
     server.send_signal(end)
     await server.wait()
+    await until_gone(mark, directory)
+
+
+HALF_DEAD = """
+import ctypes, os, subprocess, sys, threading
+subprocess.Popen(["sleep", sys.argv[1]])
+threading.Thread(target=threading.Event().wait).start()
+print(os.getpid(), flush=True)
+ctypes.CDLL(None).syscall({exit}, 0)  # the first thread alone
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine not in EXIT_CALLS, reason="the call's number is not known")
+async def test_what_a_program_started_whose_first_thread_is_gone_ends_too(tmp_path: Path) -> None:
+    """Such a program is a zombie to look at, and what it started is still its own."""
+    mark = f"87{os.getpid()}"
+    script = tmp_path / "half_dead.py"
+    script.write_text(HALF_DEAD.format(exit=EXIT_CALLS[os.uname().machine]))
+    shells = Shells(ShellSettings(working_dir=tmp_path))
+    command = f"coproc {sys.executable} {script} {mark}; read -u ${{COPROC[0]}} pid; echo $pid"
+    pid = int((await shells.run(CmdRun(command))).content.split()[-1])
+    while ") Z " not in Path(f"/proc/{pid}/stat").read_text():
+        await asyncio.sleep(0.01)
+    assert sleepers(mark)
+    directory = shells.log_dir
+    await shells.aclose()
     await until_gone(mark, directory)
 
 

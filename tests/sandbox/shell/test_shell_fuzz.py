@@ -7,6 +7,7 @@ import itertools
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from bascule.core.actions import CmdRun
 from bascule.core.observations import CmdOutput
-from bascule.sandbox.shell.settings import ShellSettings
+from bascule.sandbox.shell.settings import ShellKind, ShellSettings
 from bascule.sandbox.shell.shells import Shells
 
 EXAMPLES = int(os.environ.get("BASCULE_FUZZ_EXAMPLES", "40"))
@@ -45,9 +46,12 @@ look_alikes = st.sampled_from(
 noise = st.lists(st.one_of(st.binary(max_size=60), look_alikes), max_size=20).map(b"".join)
 
 
-def with_shells(tmp_path: Path, body: Callable[[Shells], Awaitable[None]]) -> None:
+each_kind = pytest.mark.parametrize("kind", get_args(ShellKind))
+
+
+def with_shells(tmp_path: Path, kind: ShellKind, body: Callable[[Shells], Awaitable[None]]) -> None:
     async def session() -> None:
-        quick = ShellSettings(working_dir=tmp_path, soft_timeout=5, log_limit=1 << 20)
+        quick = ShellSettings(working_dir=tmp_path, soft_timeout=5, log_limit=1 << 20, kind=kind)
         async with asyncio.timeout(ROUND_TIMEOUT), Shells(quick) as shells:
             await body(shells)
 
@@ -65,12 +69,13 @@ def logged(shells: Shells, answer: CmdOutput) -> bytes:
 
 
 @pytest.mark.slow
+@each_kind
 @relaxed
 @given(
     outputs=st.lists(noise, min_size=1, max_size=6), reads=st.lists(st.integers(1, 40), min_size=1)
 )
 def test_random_output_in_reads_of_random_size_is_exact(
-    tmp_path: Path, outputs: list[bytes], reads: list[int]
+    tmp_path: Path, kind: ShellKind, outputs: list[bytes], reads: list[int]
 ) -> None:
     async def body(shells: Shells) -> None:
         for number, output in enumerate(outputs):
@@ -82,19 +87,27 @@ def test_random_output_in_reads_of_random_size_is_exact(
 
     sizes = itertools.cycle(reads)
     with pytest.MonkeyPatch.context() as patch:
-        read = os.read
+        read, splice = os.read, os.splice
+
+        def short_splice(source: int, target: int, most: int, offset_dst: int) -> int:
+            return splice(source, target, min(most, next(sizes)), offset_dst=offset_dst)
+
         patch.setattr(os, "read", lambda fd, most: read(fd, min(most, next(sizes))))
-        with_shells(tmp_path, body)
+        patch.setattr(os, "splice", short_splice)
+        with_shells(tmp_path, kind, body)
 
 
 @pytest.mark.slow
+@each_kind
 @relaxed
 @given(
-    st.lists(
+    commands=st.lists(
         st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=40), max_size=8
     )
 )
-def test_random_text_as_a_command_is_always_answered(tmp_path: Path, commands: list[str]) -> None:
+def test_random_text_as_a_command_is_always_answered(
+    tmp_path: Path, kind: ShellKind, commands: list[str]
+) -> None:
     async def body(shells: Shells) -> None:
         for number, text in enumerate(commands):
             answer = await shells.run(CmdRun(f"cd {tmp_path}; : {text}", timeout=2))
@@ -105,17 +118,18 @@ def test_random_text_as_a_command_is_always_answered(tmp_path: Path, commands: l
             await shells.run(CmdRun(AS_BEFORE))
             await check(shells, number)
 
-    with_shells(tmp_path, body)
+    with_shells(tmp_path, kind, body)
 
 
 moves = st.sampled_from(["interrupt", "kill", "kill -9 shell", "cancel", "exit", "type", "wait"])
 
 
 @pytest.mark.slow
+@each_kind
 @relaxed
-@given(st.lists(st.tuples(moves, st.floats(0, 0.02)), min_size=1, max_size=10))
+@given(plan=st.lists(st.tuples(moves, st.floats(0, 0.02)), min_size=1, max_size=10))
 def test_random_kills_leave_a_shell_that_answers_right(
-    tmp_path: Path, plan: list[tuple[str, float]]
+    tmp_path: Path, kind: ShellKind, plan: list[tuple[str, float]]
 ) -> None:
     async def body(shells: Shells) -> None:
         for number, (move, delay) in enumerate(plan):
@@ -130,7 +144,7 @@ def test_random_kills_leave_a_shell_that_answers_right(
                 assert answer.content.replace("exit\n", "") == expected
             await check(shells, number)
 
-    with_shells(tmp_path, body)
+    with_shells(tmp_path, kind, body)
 
 
 async def disturb(shells: Shells, move: str, task: asyncio.Task[CmdOutput]) -> None:
@@ -139,7 +153,8 @@ async def disturb(shells: Shells, move: str, task: asyncio.Task[CmdOutput]) -> N
         case "interrupt" | "kill":
             await shell.interrupt(kill=move == "kill")
         case "kill -9 shell":
-            await shells.run(CmdRun("pkill -9 -P $PPID -x bash", is_static=True, timeout=5))
+            ours = f"pkill -9 -x bash -P $(pgrep -d, -P {os.getpid()})"
+            await shells.run(CmdRun(ours, is_static=True, timeout=5))
         case "cancel":
             task.cancel()
         case "type":

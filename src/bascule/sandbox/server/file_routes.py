@@ -40,7 +40,7 @@ class FileRoutes:
         With `recursive` it is a zip to unpack. What is no longer needed of it on disk is gone with
         the request.
         """
-        destination = _absolute(request.query_params.get("destination", "/"), "destination")
+        destination = absolute(request.query_params.get("destination", "/"), "destination")
         recursive = flag(request, "recursive")
         if request.headers.get("content-type", "").startswith("multipart/form-data"):
             async with request.form(max_files=1) as form:
@@ -58,7 +58,7 @@ class FileRoutes:
 
     async def download(self, request: Request) -> Response:
         """A zip, also of a single file; with `raw`, a file as it is."""
-        path = _absolute(text(request, "path"), "path")
+        path = absolute(text(request, "path"), "path")
         archives = self._sandbox.archives
         make = archives.download if flag(request, "raw") else archives.download_zip
         download = await self._sandbox.in_thread(make, path, "/")
@@ -100,7 +100,7 @@ class FileRoutes:
             raise InvalidRequest(f"`recursive` is for a zip to unpack, and {name!r} is not one")
 
 
-def _absolute(path: str, parameter: str) -> str:
+def absolute(path: str, parameter: str) -> str:
     if not PurePosixPath(path).is_absolute():
         raise InvalidPath(f"`{parameter}` has to be an absolute path, not {path!r}")
     return path

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import httptools
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -65,8 +66,10 @@ class Listener:
         *,
         max_frame: int = 64 << 10,
         ping_interval: float | None = 20.0,
+        connection: Callable[..., Connection] | None = None,
     ) -> None:
         self._settings = settings
+        self._make = connection or Connection
         self._config = Config(
             app,
             http=Connection,
@@ -89,7 +92,9 @@ class Listener:
 
     async def start(self, sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._connection, sock=sock, backlog=2048)
+        is_unix = sock.family == socket.AF_UNIX
+        create = loop.create_unix_server if is_unix else loop.create_server
+        self._server = await create(self._connection, sock=sock, backlog=2048)
 
     async def stop(self) -> None:
         """Accept no more, let answers under way finish within the grace, close everything."""
@@ -108,7 +113,7 @@ class Listener:
         await self._server.wait_closed()
 
     def _connection(self) -> Connection:
-        return Connection(
+        return self._make(
             config=self._config,
             server_state=self._state,
             app_state={},
@@ -130,6 +135,8 @@ class Connection(HttpToolsProtocol):
         self._max_head = max_head
         self._timeout = timeout
         self._head_bytes = 0
+        self._head_tail = b""
+        """The last bytes that came of it: its end may come in two pieces."""
         self._in_head = False
         self._in_request = False
         self._is_over = False
@@ -153,11 +160,35 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_over:
             return
-        if self._patience is not None:
-            self._expect_nothing()
-        super().data_received(data)
-        if self._in_request and not self._is_over:
-            self._check_head(len(data))
+        if self._is_in_body:
+            self._expect_nothing()  # a body has time from piece to piece, a head once for all
+        elif self._is_too_long(data):
+            self._refuse_head()
+            return
+        self._feed(data)
+        self._look_ahead(data)
+
+    @property
+    def _is_in_body(self) -> bool:
+        return self._in_request and not self._in_head
+
+    def _feed(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+        except httptools.HttpParserUpgrade as upgrade:
+            self.on_upgrade(data[upgrade.args[0] :])
+
+    def on_upgrade(self, rest: bytes) -> None:  # noqa: ARG002 - of use to those who build on it
+        """The head of a request to change protocols is read; `rest` came behind it."""
+        if self._should_upgrade():
+            self.handle_websocket_upgrade()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # a trailer's fields were checked by nobody, and are no headers
+            super().on_header(name, value)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -166,20 +197,21 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
+        self.end_head()
         super().on_headers_complete()
+
+    def end_head(self) -> None:
+        """Note that a head is complete, and with it the time it had."""
+        self._in_head = False
+        self._expect_nothing()
 
     def on_message_complete(self) -> None:
         self._in_request = False
         super().on_message_complete()
         # Reading goes on after a large body too: only so is a client that leaves noticed.
         self.flow.resume_reading()
-        cycle: Any = self.cycle  # there is none for a WebSocket's handshake
-        if cycle and cycle.response_complete and self.timeout_keep_alive_task is None:
-            # It was answered before its body had come; the time to be idle starts only now.
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+        if self.timeout_keep_alive_task is None:
+            self._expect_next()  # it may have been answered before its body had come
 
     def handle_websocket_upgrade(self) -> None:
         self._in_request = False
@@ -188,14 +220,37 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         self._end_with(400, InvalidRequest(msg))
 
-    def _check_head(self, more: int) -> None:
+    def _is_too_long(self, data: bytes) -> bool:
+        """Whether a head begins or goes on here and does not end within what it may have."""
+        before, tail = (self._head_bytes, self._head_tail) if self._in_head else (0, b"")
+        left = self._max_head - before
+        return len(data) > left and (tail + data[:left]).find(b"\r\n\r\n") < 0
+
+    def _look_ahead(self, data: bytes) -> None:
+        """Have the time begin that what is missing yet may take."""
+        if self._is_over:
+            return
         if self._in_head:
-            self._head_bytes += more
-        if self._head_bytes > self._max_head:
-            error = MessageTooLarge(f"The request's head is larger than {self._max_head} bytes")
-            self._end_with(431, error)
-        else:
+            self._head_bytes += len(data)
+            self._head_tail = data[-3:]
+        if self._in_head and self._head_bytes > self._max_head:
+            self._refuse_head()
+        elif self._in_request and self._patience is None:
             self._expect_more()
+        elif not self._in_request and self.timeout_keep_alive_task is None:
+            self._expect_next()
+
+    def _refuse_head(self) -> None:
+        error = MessageTooLarge(f"The request's head is larger than {self._max_head} bytes")
+        self._end_with(431, error)
+
+    def _expect_next(self) -> None:
+        """Have the time to be idle begin, if there was an answer and nothing is under way."""
+        cycle: Any = self.cycle  # there is none before a request, nor for a WebSocket's handshake
+        if cycle and cycle.response_complete:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def _expect_more(self) -> None:
         if not self.transport.is_closing():
@@ -209,19 +264,40 @@ class Connection(HttpToolsProtocol):
     def _give_up(self) -> None:
         if self.flow.read_paused:  # it is us who do not read
             self._expect_more()
-        elif self._in_request and not self._in_head and self.cycle.response_started:
+        elif self._is_in_body and self.cycle.response_started:
             self.transport.close()
         else:
             error = InvalidRequest(f"No complete request came within {self._timeout:g} seconds")
             self._end_with(408, error)
 
     def _end_with(self, status: int, error: BasculeError) -> None:
+        cycle: Any = self.cycle
+        if cycle and not cycle.response_complete and not self._is_in_body:
+            # What came behind a request is wrong; a word about it now would fall into its answer.
+            cycle.keep_alive = False
+            self._is_over = True
+            self._expect_nothing()
+            return
         body = error_body(error)
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head % len(body) + body)
-        # Closing at once, with bytes of the request unread, would reset the connection, and the
-        # client might never see the answer. So it is told that no more comes, and hangs up itself.
-        self.transport.write_eof()
+        self.linger()
+
+    def flush(self) -> None:
+        """Send the head of an answer that still waits for what follows it."""
+        self.transport.flush()  # type: ignore[attr-defined]  # it is a Joining
+
+    def linger(self) -> None:
+        """Close, and let the client read its answer.
+
+        Closing at once, with bytes of the request unread, would reset the connection, and the
+        client might never see the answer. So it is told that no more comes, and hangs up itself.
+        """
+        try:
+            self.transport.write_eof()
+        except OSError:  # it has hung up already, which is not told yet
+            self.transport.abort()
+        self.flow.resume_reading()
         self._is_over = True
         self._expect_nothing()
         self._patience = self.loop.call_later(_LINGER, self.transport.abort)
@@ -250,19 +326,19 @@ class Joining:
             self._transport.write(data)
         elif data[:5] == b"HTTP/":
             self._head = data
-            self._flushing = self._loop.call_soon(self._flush)
+            self._flushing = self._loop.call_soon(self.flush)
         else:
             self._transport.write(data)
 
     def close(self) -> None:
-        self._flush()
+        self.flush()
         self._transport.close()
 
     def write_eof(self) -> None:
-        self._flush()
+        self.flush()
         self._transport.write_eof()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if self._flushing is not None:
             self._transport.write(self._take_head())
 

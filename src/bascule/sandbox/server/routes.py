@@ -13,18 +13,19 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 
 import bascule
-from bascule.core.errors import BasculeError, InternalError, InvalidRequest, NotSupported
+from bascule.core.errors import BasculeError, InternalError, InvalidRequest
 from bascule.core.identity import EventId
+from bascule.sandbox.browser.viewer import HEADERS, file_page
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import ServerSettings
 from bascule.wire import json_schema
 
 from .execute_action import ExecuteAction
-from .file_routes import FileRoutes
+from .file_routes import FileRoutes, absolute
 from .inflight import InFlight
 from .metrics import Metrics
 from .replies import Message, Receive, Refused, Scope, Send, Vanished, send_error
-from .requests import json_body, json_response
+from .requests import json_body, json_response, text
 from .shell_routes import ShellRoutes
 from .stream_route import StreamRoute
 from .system import SystemInfo
@@ -115,8 +116,8 @@ class Routes:
         return json_response({"cancelled": cancelled})
 
     async def metrics(self, _: Request) -> Response:
-        text, kind = await self._sandbox.in_thread(self._metrics.text)
-        return Response(text, media_type=kind)
+        body, kind = await self._sandbox.in_thread(self._metrics.text)
+        return Response(body, media_type=kind)
 
     async def schema(self, _: Request) -> Response:
         return json_response(await self._sandbox.in_thread(json_schema))
@@ -134,8 +135,13 @@ class Routes:
     async def vscode_token(self, _: Request) -> Response:
         return json_response({"token": None})
 
-    async def view(self, _: Request) -> Response:
-        raise Refused(501, NotSupported("This sandbox has no file viewer; use /download_files"))
+    async def view(self, request: Request) -> Response:
+        """A file as a page. The sandbox's own browser is shown it without coming here."""
+        path = absolute(text(request, "path"), "path")
+        page = await self._sandbox.in_thread(
+            lambda: file_page(self._sandbox.paths.resolve(path, "/"))
+        )
+        return Response(page, media_type="text/html", headers=HEADERS)
 
 
 class _Answer:

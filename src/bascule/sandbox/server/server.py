@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from typing import Self
+from urllib.parse import urlsplit
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import InvalidSetting, SandboxDied, SandboxStartFailed
@@ -25,7 +26,7 @@ class SandboxServer(Closable):
 
     Stopping answers everybody who still waits, with 503 and `sandbox.died`, and then ends every
     process the sandbox started. If the server itself is killed, the keeper of its shells ends
-    them.
+    them, or keeps them for the next server if that was asked for (`ShellSettings.state_dir`).
     """
 
     def __init__(
@@ -42,11 +43,14 @@ class SandboxServer(Closable):
         self._in_flight = InFlight()
         self._parts: tuple[Sandbox, Routes, Listener] | None = None
         self._port = settings.port
+        self._socket_path = ""
         self._closed = False
 
     @property
     def url(self) -> str:
         """Where clients on this machine reach it; known once started."""
+        if self._socket_path:
+            return f"unix:{self._socket_path}"
         host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(  # noqa: S104
             self._settings.host, self._settings.host
         )
@@ -56,9 +60,18 @@ class SandboxServer(Closable):
         """Listen. Raises `SandboxStartFailed` when the port cannot be had."""
         sock, parts = await asyncio.to_thread(self._make_parts)
         self._socket, self._parts = sock, parts
-        self._port = sock.getsockname()[1]
+        self._socket_path = _path_of(sock)
+        self._port = 0 if self._socket_path else sock.getsockname()[1]
+        await parts[0].shells.restore()
         await parts[2].start(sock)
         logger.info("the sandbox answers at %s", self.url)
+
+    def keep_from_pages(self, url: str) -> None:
+        """Let no page reach another server of ours with the browser's help, such as the hub."""
+        assert self._parts is not None
+        parts = urlsplit(url)
+        usual = 443 if parts.scheme == "https" else 80
+        self._parts[0].keep_from_pages(parts.hostname or "", parts.port or usual)
 
     async def aclose(self) -> None:
         if self._closed:
@@ -77,7 +90,8 @@ class SandboxServer(Closable):
         """In a thread: names are looked up, a directory is made."""
         sock = self._socket or _bind(self._settings.host, self._settings.port)
         sock.setblocking(False)
-        sandbox = Sandbox(self._sandbox_settings)
+        served_at = () if _path_of(sock) else ((self._settings.host, sock.getsockname()[1]),)
+        sandbox = Sandbox(self._sandbox_settings, served_at=served_at)
         routes = Routes(sandbox, self._in_flight, self._settings)
         return sock, (sandbox, routes, Listener(Guard(routes, self._settings), self._settings))
 
@@ -88,6 +102,11 @@ class SandboxServer(Closable):
             await self.aclose()
             raise
         return self
+
+
+def _path_of(sock: socket.socket) -> str:
+    """Of a unix socket; empty for others."""
+    return sock.getsockname() if sock.family == socket.AF_UNIX else ""
 
 
 def _ensure_key(key: str) -> None:

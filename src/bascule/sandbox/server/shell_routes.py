@@ -44,7 +44,7 @@ class ShellRoutes:
 
     async def interrupt(self, request: Request) -> Response:
         action = Interrupt(request.path_params["name"], kill=flag(request, "kill"))
-        answer = await self._shells.interrupt(action)
+        answer = await self._sandbox.interrupt(action)
         return json_response({"shell": answer.shell, "was_running": answer.was_running})
 
     async def read_log(self, request: Request) -> Response:
@@ -80,7 +80,7 @@ class ShellRoutes:
         return json_response({"matches": await self._sandbox.in_thread(search)})
 
     def _log(self, request: Request) -> OutputLog:
-        return self._shells.get(request.path_params["name"]).log
+        return self._sandbox.log(request.path_params["name"])
 
     async def _pieces(
         self, log: OutputLog, first: bytes, start: int, end: int

@@ -22,7 +22,8 @@ from .marks import PROMPT
 from .settings import ShellSettings
 
 _FRESH = 1.0
-"""Seconds the path of the Python interpreter is believed before it is looked up again."""
+"""Seconds the path of the Python interpreter is believed before it is looked up again, by all
+shells together."""
 
 
 class Answers:
@@ -37,7 +38,7 @@ class Answers:
             shell=shell,
             log_path=str(log.path) if log.path else None,
         )
-        self._python: tuple[str, float, str | None] = ("", 0.0, None)
+        self._path = os.defpath
 
     def done(self, command: CmdRun, execution: Execution, *, cwd: str, key: str = "") -> CmdOutput:
         """The command is over; the rest of its output and its status."""
@@ -145,13 +146,13 @@ class Answers:
 
     def _interpreter(self, path: str) -> str | None:
         """What `python` is on the shell's PATH; on the last one known while a command runs."""
-        known, since, found = self._python
-        path = path or known or os.defpath
-        now = asyncio.get_running_loop().time()
-        if path != known or now - since > _FRESH:
-            found = shutil.which("python", path=path) or shutil.which("python3", path=path)
-            self._python = (path, now, found)
-        return found
+        self._path = path or self._path
+        return _find_python(self._path, int(asyncio.get_running_loop().time() / _FRESH))
+
+
+@functools.lru_cache(maxsize=64)
+def _find_python(path: str, moment: int) -> str | None:  # noqa: ARG001 - it is looked up anew
+    return shutil.which("python", path=path) or shutil.which("python3", path=path)
 
 
 def _last_words(execution: Execution, cwd: str, key: str) -> str:

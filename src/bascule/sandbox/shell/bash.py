@@ -1,10 +1,12 @@
-"""One bash process on a terminal of its own: bytes in and out, signals, its end."""
+"""One bash process: the channel it is told commands on, signals, and what /proc says about it.
+
+Who has the other side of its terminal is the kind's own: `PtyBash` itself, `TmuxBash` tmux.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import fcntl
 import functools
 import os
@@ -13,21 +15,21 @@ import signal
 import socket
 import struct
 import termios
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bascule.core.errors import MissingTool, SandboxStartFailed
 
-from .keeper import Account, Keeper
+from .keeper import Keeper
 from .marks import HIDDEN_PROMPT, init_line
+from .settings import ShellSettings
 
-_READ = 65536
 _SAID = 8192
-_READS_PER_WAKE = 16
 _SHELLS = frozenset({"bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"})
 
 
-class BashProcess:
+class BashProcess(ABC):
     """Bash with a command channel as its input and a terminal for everything it runs.
 
     `on_output` gets what is printed, `on_said` what bash says on the channel, `on_end` once the
@@ -35,6 +37,9 @@ class BashProcess:
     program in bash's place. Nothing is awaited here: the owner drives it from the event loop that
     opened it.
     """
+
+    _hearing = 0
+    """How the channel is read. With MSG_PEEK what bash says stays there until it was acted on."""
 
     def __init__(
         self,
@@ -49,11 +54,11 @@ class BashProcess:
         self._on_end = on_end
         self._on_replaced = on_replaced
         self._loop = asyncio.get_running_loop()
-        self._master = -1
+        self._tty = -1
+        """A descriptor of the terminal: either side, for its modes."""
         self._channel: socket.socket | None = None
         self._channel_name = ""
         self._unsent = bytearray()
-        self._untyped = bytearray()
         self._modes = b""
         self._was_typed_into = False
         self.pid = -1
@@ -64,24 +69,43 @@ class BashProcess:
         """It ended before it had read all that it was told."""
         self._ended_at_once: int | None = None
 
-    async def start(
+    @abstractmethod
+    async def start(self, keeper: Keeper, *, cwd: str, env: Mapping[str, str]) -> None: ...
+
+    @abstractmethod
+    def foreground(self) -> int:
+        """The process group in the foreground; bash's own when it runs a builtin or nothing."""
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Deliver all that was printed up to now and can be had at once."""
+
+    @abstractmethod
+    def after_output(self, callback: Callable[[], None]) -> None:
+        """Call back once all that was printed up to now has been delivered."""
+
+    @abstractmethod
+    def _write(self, data: bytes) -> None:
+        """Type exactly these bytes."""
+
+    @abstractmethod
+    def _forget_typed(self) -> None:
+        """Drop what is still to be typed."""
+
+    async def _spawn(
         self,
         keeper: Keeper,
         *,
+        terminal: int,
         cwd: str,
         env: Mapping[str, str],
-        account: Account | None,
-        size: tuple[int, int],
-        load_rc: bool,
+        settings: ShellSettings,
     ) -> None:
+        """Start bash on `terminal`, which is the caller's to close, and listen to it."""
         bash = _find_bash(env.get("PATH"))
-        self._master, terminal = os.openpty()
-        self.terminal = os.ttyname(terminal)
-        self._modes = _quiet(self._master, size)
-        self._channel, theirs = socket.socketpair()
-        self._channel_name = f"socket:[{os.fstat(theirs.fileno()).st_ino}]"
-        self._channel.setblocking(False)
-        os.set_blocking(self._master, False)
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        self._channel, self._channel_name = ours, _socket_name(theirs)
         try:
             self.pid = await keeper.spawn(
                 [bash, "--norc", "--noprofile", "--noediting", "-i"],
@@ -89,22 +113,16 @@ class BashProcess:
                 cwd=cwd,
                 terminal=terminal,
                 channel=theirs.fileno(),
-                account=account,
-                on_exit=self._exited,
+                account=settings.account,
+                on_exit=self.ended,
             )
-        except BaseException:
-            self.close()
-            raise
         finally:
-            os.close(terminal)
             theirs.close()
         if self._ended_at_once is not None:
-            self.close()
             raise SandboxStartFailed(f"{bash} ended at once, with status {self._ended_at_once}")
         self.is_alive = True
-        self._loop.add_reader(self._master, self._readable)
-        self._loop.add_reader(self._channel, self._channel_readable)
-        self.tell(init_line(terminal=self.terminal, load_rc=load_rc))
+        self._loop.add_reader(ours, self._channel_readable)
+        self.tell(init_line(terminal=self.terminal, load_rc=settings.load_rc))
 
     def tell(self, lines: bytes) -> None:
         """Write command lines; what the channel does not take at once follows by itself."""
@@ -131,7 +149,10 @@ class BashProcess:
         over in pieces, each pushed by the end-of-file key, which after text means no more than
         "take this now"; the reader sees the same bytes.
         """
-        modes = termios.tcgetattr(self._master)
+        try:
+            modes = termios.tcgetattr(self._tty)
+        except termios.error:
+            return  # tmux took the terminal away
         if modes[3] & termios.ICANON and len(data) > _TYPED_LINE:
             push = modes[6][termios.VEOF]
             lines = data.split(b"\n")
@@ -139,9 +160,8 @@ class BashProcess:
                 push.join(line[i : i + _TYPED_LINE] for i in range(0, len(line) or 1, _TYPED_LINE))
                 for line in lines
             )
-        self._untyped += data
         self._was_typed_into = True
-        self._writable()
+        self._write(data)
 
     def press(self, key: str) -> None:
         """Press a control key, `C-c`. Keys that signal do so directly, losing no output."""
@@ -152,7 +172,7 @@ class BashProcess:
 
     def signal(self, number: int) -> bool:
         """Signal what is in the foreground as its key would; False if only the key can."""
-        if number in _KEY_SIGNALS and not termios.tcgetattr(self._master)[3] & termios.ISIG:
+        if number in _KEY_SIGNALS and not self._signals_by_keys():
             return False  # the program asked to get keys as bytes
         group = self.foreground()
         if group <= 0:
@@ -163,12 +183,11 @@ class BashProcess:
             return False
         return True
 
-    def foreground(self) -> int:
-        """The process group in the foreground; bash's own when it runs a builtin or nothing."""
+    def _signals_by_keys(self) -> bool:
         try:
-            return os.tcgetpgrp(self._master)
-        except OSError:
-            return -1
+            return bool(termios.tcgetattr(self._tty)[3] & termios.ISIG)
+        except termios.error:
+            return True  # tmux took the terminal away
 
     def is_in_command(self) -> bool:
         """Bash has read the whole line and runs the command in it: its input is not the channel."""
@@ -198,14 +217,14 @@ class BashProcess:
         """
         if self._was_typed_into:
             self._was_typed_into = False
-            self._untyped.clear()
+            self._forget_typed()
             terminal = os.open(self.terminal, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
             try:
                 termios.tcflush(terminal, termios.TCIFLUSH)
             finally:
                 os.close(terminal)
-        if fcntl.ioctl(self._master, termios.TCGETS, _NO_MODES) != self._modes:
-            fcntl.ioctl(self._master, termios.TCSETS, self._modes)
+        if fcntl.ioctl(self._tty, termios.TCGETS, _NO_MODES) != self._modes:
+            fcntl.ioctl(self._tty, termios.TCSETS, self._modes)
 
     def unread_commands(self) -> int:
         """Bytes written to the channel that bash has not read."""
@@ -259,55 +278,14 @@ class BashProcess:
             self._loop.remove_writer(self._channel)
             self._channel.close()
             self._channel = None
-        if self._master >= 0:
-            self._loop.remove_reader(self._master)
-            self._loop.remove_writer(self._master)
-            os.close(self._master)
-            self._master = -1
-
-    def drain(self) -> None:
-        """Deliver all that was printed up to now.
-
-        The kernel answers "would block" only when nothing is on its way, so afterwards nothing
-        earlier is missing. A terminal holds little; the bound is for a job that prints for ever.
-        """
-        left = _DRAINED
-        while self._master >= 0 and left > 0 and (data := self._read()):
-            left -= len(data)
-            self._on_output(data)
-
-    def _readable(self) -> None:
-        data = self._read()
-        if data:
-            self._on_output(data)
-        elif data is not None and self._master >= 0:
-            # No process has the terminal open: nothing more will come, the keeper tells the end.
-            self._loop.remove_reader(self._master)
-
-    def _read(self) -> bytes | None:
-        """What is there now, b"" when the terminal was closed on the other side."""
-        parts: list[bytes] = []
-        for _ in range(_READS_PER_WAKE):
-            try:
-                part = os.read(self._master, _READ)
-            except BlockingIOError:
-                break
-            except OSError as error:
-                if error.errno != errno.EIO:  # EIO: the last process closed its side
-                    raise
-                part = b""
-            if not part:
-                return b"".join(parts)
-            parts.append(part)
-            if len(part) < _PTY_CHUNK:
-                break  # a terminal gives no more than this at once; less means it was emptied
-        return b"".join(parts) or None
 
     def _channel_readable(self) -> None:
         assert self._channel is not None
         try:
-            if said := self._channel.recv(_SAID):
+            if said := self._channel.recv(_SAID, self._hearing):
                 self._on_said(said)
+                if self._hearing and self._channel is not None:
+                    self._channel.recv(len(said))
                 return
         except BlockingIOError:
             return
@@ -330,31 +308,17 @@ class BashProcess:
         if not self._unsent:
             self._loop.remove_writer(self._channel)
 
-    def _writable(self) -> None:
-        self._loop.remove_writer(self._master)
-        while self._untyped:
-            try:
-                sent = os.write(self._master, self._untyped)
-            except BlockingIOError:
-                self._loop.add_writer(self._master, self._writable)
-                return
-            except OSError:
-                sent = len(self._untyped)  # nobody is left to type to
-            del self._untyped[:sent]
-
-    def _exited(self, status: int) -> None:
+    def ended(self, status: int) -> None:
+        """The keeper says so: deliver what is left, then tell the owner."""
         if not self.is_alive:
             self._ended_at_once = status
             return
         if self._channel is not None:
             self._channel_readable()  # its last word, and whether it had read all of ours
         self.is_alive = False
-        self.drain()
-        self._on_end(status)
+        self.after_output(lambda: self._on_end(status))
 
 
-_PTY_CHUNK = 4095
-_DRAINED = 4 << 20
 _TYPED_LINE = 4000
 _KEPT_TERMINAL = 255
 _SIGNALS = {b"\x03": signal.SIGINT, b"\x1a": signal.SIGTSTP, b"\x1c": signal.SIGQUIT}
@@ -369,15 +333,19 @@ def _find_bash(path: str | None) -> str:
     return bash
 
 
-def _quiet(master: int, size: tuple[int, int]) -> bytes:
+def quiet(tty: int) -> bytes:
     """Make the terminal pass bytes unchanged: no echo, no CR before LF, no flow control."""
-    modes = termios.tcgetattr(master)
+    modes = termios.tcgetattr(tty)
     modes[0] &= ~(termios.IXON | termios.IXOFF)
     modes[1] &= ~termios.OPOST
     modes[3] &= ~(termios.ECHO | termios.ECHONL)
-    termios.tcsetattr(master, termios.TCSANOW, modes)
-    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
-    return fcntl.ioctl(master, termios.TCGETS, _NO_MODES)
+    termios.tcsetattr(tty, termios.TCSANOW, modes)
+    return fcntl.ioctl(tty, termios.TCGETS, _NO_MODES)
+
+
+def _socket_name(end: socket.socket) -> str:
+    """What /proc calls it."""
+    return f"socket:[{os.fstat(end.fileno()).st_ino}]"
 
 
 _NO_MODES = bytes(60)

@@ -24,6 +24,8 @@ class Execution:
     Made for every command, so what most of them do not need is a class attribute or made later.
     """
 
+    text = ""
+    """The command itself, for people to see."""
     answers = 0
     log_start = 0
     background = ""
@@ -61,13 +63,20 @@ class Execution:
     _out_of_time: float | None = None
 
     def __init__(
-        self, *, nonce: bytes, output: Output, loop: asyncio.AbstractEventLoop, alarm: Alarm
+        self,
+        *,
+        nonce: bytes,
+        output: Output,
+        loop: asyncio.AbstractEventLoop,
+        alarm: Alarm,
+        age: float = 0.0,
     ) -> None:
         self.nonce = nonce
         self.output = output
         self._loop = loop
         self._alarm = alarm
-        self._began = self._last_output = loop.time()
+        self._last_output = loop.time()
+        self._began = self._last_output - age
         self._reached: dict[Stage, asyncio.Future[None]] = {}
         self._timers: list[asyncio.TimerHandle] = []
 

@@ -6,7 +6,8 @@ One keeper serves all shells of a sandbox. See `_keeper_main.py` for what it pro
 from __future__ import annotations
 
 import asyncio
-import json
+import marshal
+import os
 import socket
 import struct
 import subprocess
@@ -18,6 +19,8 @@ from typing import Any
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import SandboxDied, SandboxStartFailed
+
+_MOST_FDS = 16
 
 GRACE = 0.3
 """Seconds programs have to leave by themselves when their shell is closed."""
@@ -34,15 +37,44 @@ class Account:
     home: str
 
 
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """A file that takes what comes out of a held pipe while no server reads it."""
+
+    index: int
+    """Which of the held descriptors is the pipe."""
+    path: Path
+    limit: int
+    """Bytes of it that are kept, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a keeper whose server was killed has kept for the next one."""
+
+    held: Mapping[str, tuple[int, ...]]
+    """Descriptors by the key they were held under; now the finder's own."""
+    statuses: Mapping[int, int | None]
+    """Every shell by its pid; None while it lives."""
+    lost: int
+    """Bytes at the beginning of spools that did not fit."""
+
+
 class Keeper(Closable):
     """Starts shells as children of a process of its own; closing it ends every one of theirs.
 
     If the keeper process dies, `on_exit` of every shell is called with -9 and further spawns
-    raise `SandboxDied`.
+    raise `SandboxDied`. One that was told to wait (`keep_for` seconds, with a `directory`) does not
+    end when its server is killed: the next one to `find` it there has its shells.
     """
 
-    def __init__(self, *, directory: Path | None = None) -> None:
+    def __init__(self, *, directory: Path | None = None, keep_for: float = 0.0) -> None:
         self._directory = directory
+        self._keep_for = keep_for
+        self._found: asyncio.Future[Found] | None = None
+        self._held: dict[str, tuple[int, ...]] = {}
+        self._descriptors: list[int] = []
+        self._gone: asyncio.Future[None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._link: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -71,36 +103,81 @@ class Keeper(Closable):
         Returns its pid; `on_exit` gets its status (negative: the signal) once it has ended.
         Raises `SandboxStartFailed` naming what did not work.
         """
+        message = {
+            "argv": list(argv),
+            "env": dict(env),
+            "cwd": cwd,
+            "uid": account.uid if account else None,
+            "gid": account.gid if account else None,
+            "groups": list(account.groups) if account else [],
+            "terminal": True,
+        }
+        return await self._spawn(message, (terminal, channel), on_exit)
+
+    async def launch(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        stdin: int,
+        stdout: int,
+        on_exit: Callable[[int], None],
+    ) -> int:
+        """Start a program that has no terminal; else as `spawn`."""
+        message = {"argv": list(argv), "env": dict(env), "cwd": cwd, "uid": None, "terminal": False}
+        return await self._spawn(message, (stdin, stdout), on_exit)
+
+    async def _spawn(
+        self, message: Mapping[str, Any], fds: tuple[int, int], on_exit: Callable[[int], None]
+    ) -> int:
         await self._ensure_started()
         assert self._loop is not None
         self._next_id += 1
         spawn_id = self._next_id
         spawned: asyncio.Future[int] = self._loop.create_future()
         self._spawning[spawn_id] = spawned
-        self._send(
-            {
-                "op": "spawn",
-                "id": spawn_id,
-                "argv": list(argv),
-                "env": dict(env),
-                "cwd": cwd,
-                "uid": account.uid if account else None,
-                "gid": account.gid if account else None,
-                "groups": list(account.groups) if account else [],
-            },
-            terminal,
-            channel,
-        )
+        self._send({"op": "spawn", "id": spawn_id, **message}, *fds)
         try:
             pid = await spawned
         except asyncio.CancelledError:
             self._unwanted.add(spawn_id)
             raise
+        self.watch(pid, on_exit)
+        return pid
+
+    def watch(self, pid: int, on_exit: Callable[[int], None]) -> None:
+        """Have `on_exit` called with the status of a shell once it has ended."""
         if pid in self._early:
             on_exit(self._early.pop(pid))
         else:
             self._watched[pid] = on_exit
-        return pid
+
+    def hold(self, key: str, *fds: int, spool: Spool | None = None) -> None:
+        """Have copies of descriptors kept open for the next server, under `key`."""
+        place = spool and {"index": spool.index, "path": str(spool.path), "limit": spool.limit}
+        self._send({"op": "hold", "key": key, "spool": place}, *fds)
+
+    def release(self, key: str) -> None:
+        if self._link is not None:
+            self._send({"op": "release", "key": key})
+
+    async def find(self) -> Found | None:
+        """Take over the keeper that waits in the directory; None if there is none.
+
+        Raises `SandboxStartFailed` when it has a server that lives.
+        """
+        assert self._directory is not None
+        link = await asyncio.to_thread(_knock, self._directory / "keeper")
+        if link is None:
+            return None
+        self._loop = asyncio.get_running_loop()
+        found: asyncio.Future[Found] = self._loop.create_future()
+        self._found = found
+        self._gone = self._loop.create_future()
+        self._link = link
+        self._loop.add_reader(link, self._receive)
+        return await found
 
     async def end(self, pid: int) -> None:
         """End the shell `pid` and all it started: asked to leave first, killed after `GRACE`."""
@@ -114,6 +191,9 @@ class Keeper(Closable):
         if self._birth is not None:
             await asyncio.wait([self._birth])
         process, self._process = self._process, None
+        if self._keep_for and self._link is not None and self._gone is not None:
+            self._send({"op": "leave"})
+            await self._gone
         self._lose("the sandbox was closed")
         if process is not None:
             await asyncio.to_thread(process.wait)
@@ -138,11 +218,17 @@ class Keeper(Closable):
         ours.setblocking(False)
         argv = [sys.executable, "-I", "-S", str(Path(__file__).with_name("_keeper_main.py"))]
         argv += [str(theirs.fileno()), *([str(self._directory)] if self._directory else [])]
+        if self._keep_for:
+            argv.append(str(self._keep_for))
+        # Who outlives the server must not keep its output open for those who wait for its end.
+        output = subprocess.DEVNULL if self._keep_for else None
         try:
             self._process = await asyncio.to_thread(
                 subprocess.Popen,
                 argv,
                 stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # a Ctrl-C typed at the server is not for the keeper
             )
@@ -152,18 +238,22 @@ class Keeper(Closable):
         finally:
             theirs.close()
         self._link = ours
+        self._gone = self._loop.create_future()
         self._loop.add_reader(ours, self._receive)
 
     def _send(self, message: Mapping[str, Any], *fds: int) -> None:
         if self._link is None:
             raise SandboxDied("the process that keeps this sandbox's shells has ended")
-        body = json.dumps(message).encode()
+        body = marshal.dumps(dict(message))
         frame = struct.pack("!I", len(body)) + body
         # Blocking: a frame is small beside the socket's buffer, and the keeper always reads.
         self._link.setblocking(True)
         try:
             sent = socket.send_fds(self._link, [frame], fds) if fds else self._link.send(frame)
-            self._link.sendall(frame[sent:])
+            if sent < len(
+                frame
+            ):  # an empty rest would fail when the keeper has done as it was told
+                self._link.sendall(frame[sent:])
         except OSError as error:
             self._lose("it closed its end")
             raise SandboxDied("the process that keeps this sandbox's shells has ended") from error
@@ -174,7 +264,10 @@ class Keeper(Closable):
     def _receive(self) -> None:
         assert self._link is not None
         try:
-            data = self._link.recv(65536)
+            data, descriptors, _, _ = socket.recv_fds(self._link, 65536, _MOST_FDS)
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, False)
+            self._descriptors += descriptors
         except BlockingIOError:
             return
         except OSError:
@@ -187,7 +280,7 @@ class Keeper(Closable):
             size = struct.unpack_from("!I", self._inbox)[0]
             if len(self._inbox) < 4 + size:
                 return
-            message = json.loads(self._inbox[4 : 4 + size])
+            message = marshal.loads(self._inbox[4 : 4 + size])  # noqa: S302 - our own child
             del self._inbox[: 4 + size]
             self._handle(message)
 
@@ -219,6 +312,21 @@ class Keeper(Closable):
                 ended = self._ending.pop(message["pid"], None)
                 if ended is not None and not ended.done():
                     ended.set_result(None)
+            case "held":
+                count = message["fds"]
+                self._held[message["key"]] = tuple(self._descriptors[:count])
+                del self._descriptors[:count]
+            case "found" if self._found is not None:
+                held, self._held = self._held, {}
+                self._found.set_result(Found(held, dict(message["statuses"]), message["lost"]))
+            case "busy" if self._found is not None:
+                self._found.set_exception(
+                    SandboxStartFailed(
+                        f"another server is using the shells in {self._directory}; "
+                        "stop it first, or choose another directory"
+                    )
+                )
+                self._lose("it has another server")
 
     def _lose(self, why: str) -> None:
         """The keeper is gone, and with it every shell."""
@@ -226,6 +334,10 @@ class Keeper(Closable):
             self._loop.remove_reader(self._link)
             self._link.close()
         self._link = None
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
+        if self._found is not None and not self._found.done():
+            self._found.set_exception(SandboxStartFailed(f"the shell keeper is gone: {why}"))
         for spawning in self._spawning.values():
             if not spawning.done():
                 spawning.set_exception(SandboxDied(f"the shell keeper is gone: {why}"))
@@ -238,3 +350,18 @@ class Keeper(Closable):
         self._watched.clear()
         for watcher in watchers:
             watcher(-9)
+
+
+def _knock(path: Path) -> socket.socket | None:
+    """Blocks: a connection to whoever listens there."""
+    link = socket.socket(socket.AF_UNIX)
+    try:
+        link.connect(str(path))
+    except (FileNotFoundError, ConnectionRefusedError):
+        link.close()
+        return None
+    except BaseException:
+        link.close()
+        raise
+    link.setblocking(False)
+    return link

@@ -32,12 +32,13 @@ class DiskLog(OutputLog):
     written is counted in `lost`, and its place reads as gone.
     """
 
-    def __init__(self, path: Path, *, limit: int) -> None:
+    def __init__(self, path: Path, *, limit: int, held: tuple[int, int] = (0, 0)) -> None:
+        """A new log, or with `held` the one at `path`: what stands between those positions."""
         self._path = path
         self._limit = max(limit, _BLOCK)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        self._start = 0
-        self._end = 0
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._start, self._end = held
+        os.ftruncate(self._fd, self._end)
         self.lost = 0
 
     @property

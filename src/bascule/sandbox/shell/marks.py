@@ -48,8 +48,14 @@ PROMPT = b"\x1b]7771;P\x07"
 """What PS1 shows while a line is under way. It is set even when it shows nothing, since scripts ask
 it whether the shell is interactive."""
 
+PARKED = b"\x1b]7771;H\x07"
+"""What a pane of tmux shows when its terminal waits for bash."""
+
 _OPEN = b"\x1b]7771;"
 _ANY_MARK = re.compile(rb"\x1b\]7771;(?:P|[0-9a-f]{16};[SEF])\x07")
+OURS = re.compile(rb"\x1b\]7771;([0-9a-f]{16});(?:W\x07|V\x07.*?\x1b\]7771;\1;v\x07)", re.DOTALL)
+"""What we write to a terminal ourselves: a mark to see when all that was printed before has come,
+and text between marks that is for the eyes of people only."""
 _REFUSAL = re.compile(rb"[^\n]+: 255: Bad file descriptor\n")
 _SHOW_PROMPT = "\\builtin printf -v PS1 '\\e]7771;P\\a'"
 HIDDEN_PROMPT = "\\[\\]"
@@ -78,6 +84,8 @@ class End:
     """Nothing but the next command will print: no job, no trace, no hook at the prompt."""
     is_marked: bool = False
     """A mark on the terminal follows."""
+    was_asked: bool = False
+    """The command's own line was dropped, and bash printed a prompt before this end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,7 @@ class Found:
     after: int
     is_start: bool
     was_asked: bool
-    """The command's own line was dropped, and bash printed a prompt before this end."""
+    """Bash answers a question."""
 
 
 def init_line(*, terminal: str, load_rc: bool) -> bytes:
@@ -170,6 +178,23 @@ def repair_line(nonce: str, *, terminal: str) -> bytes:
 def terminal_line(terminal: str) -> bytes:
     """A line that gives bash its own descriptor of the terminal back."""
     return f"\\exec 255<>{terminal}\n".encode()
+
+
+def fence(nonce: str) -> bytes:
+    """A mark that comes after all that was printed before it was written."""
+    return _OPEN + nonce.encode() + b";W\x07"
+
+
+def for_eyes(text: bytes, nonce: str) -> bytes:
+    """`text` for people who look at the terminal; it is taken out of what is printed."""
+    mark = _OPEN + nonce.encode()
+    return mark + b";V\x07" + text + mark + b";v\x07"
+
+
+def unfinished_show(data: bytes, nonce: bytes) -> int:
+    """Length of the beginning of a text for people's eyes that `data` ends with."""
+    at = data.find(_OPEN + nonce + b";V")
+    return 0 if at < 0 else len(data) - at
 
 
 def is_refusal(output: bytes) -> bool:
@@ -276,4 +301,5 @@ def _parse(body: bytes) -> End:
         cwd,
         is_calm=not (is_noisy or _ECHOING.intersection(options)),
         is_marked=is_noisy or letter == "F",
+        was_asked=letter == "F",
     )

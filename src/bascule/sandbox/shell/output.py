@@ -37,7 +37,7 @@ class Output:
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         room = limit * _LONGEST_CHARACTER if limit else WHOLE
         self._room = room
         self._begin()
@@ -85,16 +85,16 @@ class Output:
                 head, tail = (head, tail[:-kept]) if tail else (head[:-kept], tail)
         if not dropped:
             whole = head + tail if tail else head
-            if not self._limit or len(whole) <= self._limit:
+            if not self.limit or len(whole) <= self.limit:
                 return Taken(whole.decode("utf-8", "replace"), "", size, 0)
             text = whole.decode("utf-8", "surrogateescape")
-            if len(text) <= self._limit:
+            if len(text) <= self.limit:
                 return Taken(_replace(text), "", size, 0)
             first, last = text, text
         else:
             first = head.decode("utf-8", "surrogateescape")
             last = _from_boundary(tail).decode("utf-8", "surrogateescape")
-        room = self._limit - _NOTE if self._limit > 4 * _NOTE else self._limit
+        room = self.limit - _NOTE if self.limit > 4 * _NOTE else self.limit
         half = (room or 2 * len(first)) // 2
         first, last = first[:half], last[len(last) - half :] if half else ""
         left_out = size - _width(first) - _width(last)

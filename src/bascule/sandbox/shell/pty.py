@@ -43,6 +43,7 @@ from .marks import (
     without_prompt,
 )
 from .output import Output
+from .pty_bash import PtyBash
 from .settings import ShellSettings
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,9 @@ class PtyShell(Shell):
 
     Bash is started with the first command. `run` must be called from one event loop.
     """
+
+    _can_be_calm = True
+    """All that was printed can be had the moment bash tells of an end."""
 
     def __init__(
         self,
@@ -186,6 +190,7 @@ class PtyShell(Shell):
             alarm=self._alarm,
         )
         execution.is_retry = is_retry
+        execution.text = command.command
         self._execution = execution  # from here on others are refused, also while bash starts
         try:
             bash = self._bash
@@ -214,9 +219,12 @@ class PtyShell(Shell):
         if self._is_calm:
             bash.drain()  # what a process that outlived its command printed since
             self._start_output(execution)
+        self._tell(bash, execution, line)
+        return await self._answer(command, execution)
+
+    def _tell(self, bash: BashProcess, execution: Execution, line: bytes) -> None:
         bash.tell(line)
         execution.tell()
-        return await self._answer(command, execution)
 
     async def _ready_bash(self, execution: Execution) -> BashProcess:
         """A bash that reads lines; started if there is none."""
@@ -234,24 +242,12 @@ class PtyShell(Shell):
         cwd = self._cwd
         if self._had_life and not await asyncio.to_thread(Path(cwd).is_dir):
             cwd = str(self._settings.working_dir)
-        bash = BashProcess(
-            on_output=self._on_output,
-            on_said=self._on_said,
-            on_end=self._on_end,
-            on_replaced=self._on_replaced,
-        )
+        bash = self._make_bash()
         self._said = self._rest = b""
         self._status, self._options = 0, ""
         self._is_settled = self._is_calm = self._was_disturbed = False
         self._background.clear()
-        await bash.start(
-            self._keeper,
-            cwd=cwd,
-            env={**self._env, "PWD": cwd},
-            account=self._settings.account,
-            size=(self._settings.rows, self._settings.columns),
-            load_rc=self._settings.load_rc,
-        )
+        await bash.start(self._keeper, cwd=cwd, env={**self._env, "PWD": cwd})
         if self._closed:
             await self._keeper.end(bash.pid)
             bash.close()
@@ -259,6 +255,15 @@ class PtyShell(Shell):
         self._cwd = cwd
         self._bash = bash
         self._had_life = True
+
+    def _make_bash(self) -> BashProcess:
+        return PtyBash(
+            self._settings,
+            on_output=self._on_output,
+            on_said=self._on_said,
+            on_end=self._on_end,
+            on_replaced=self._on_replaced,
+        )
 
     async def _go_on(self, command: CmdRun) -> CmdOutput:
         """Read on from the running command, after typing into it if asked."""
@@ -407,12 +412,21 @@ class PtyShell(Shell):
         execution.end = end
         if not execution.is_printed:
             self._require_bash().drain()  # what it printed is in the terminal by now
+            if self._rest and not execution.is_over:
+                self._on_output(b"")  # now it is known how to read it
         if execution.is_over:
             return
         if execution.is_printed or not (execution.is_marked or end.is_marked):
             self._finish(execution, end)
         else:  # the mark follows at once, unless a signal got in between
-            execution.later(_PATIENCE / 10, lambda: self._finish(execution, end))
+            execution.later(_PATIENCE / 10, lambda: self._finish_without_mark(execution, end))
+
+    def _finish_without_mark(self, execution: Execution, end: End) -> None:
+        def finish() -> None:
+            if not execution.is_over:
+                self._finish(execution, end)
+
+        self._require_bash().after_output(finish)
 
     def _finish(self, execution: Execution, end: End) -> None:
         if self._rest and not execution.is_printed:
@@ -435,7 +449,7 @@ class PtyShell(Shell):
             self._begin_sync()
         elif end.status in _STOPPED:
             self._was_disturbed = True  # bash tells of it, and of its end, when it comes to it
-        self._is_calm = end.is_calm and not self._was_disturbed
+        self._is_calm = self._can_be_calm and end.is_calm and not self._was_disturbed
         self._end_execution(execution, end.status, end.background_pid)
 
     def _was_refused(self, execution: Execution) -> bool:
@@ -467,11 +481,17 @@ class PtyShell(Shell):
             if self._rest.endswith(PROMPT):
                 execution.later(_PATIENCE / 200, lambda: self._prompt_seen(execution))
             return
+        end = execution.end
+        if mark.was_asked and end is None:
+            # Bash told the end before it printed this: perhaps that of the command's own line,
+            # after which it shows no prompt, and what looks like one was printed by the command.
+            self._rest = data
+            return
         shown = data[: mark.before]
-        self._emit(execution, without_prompt(shown) if mark.was_asked else shown)
+        self._emit(execution, without_prompt(shown) if end and end.was_asked else shown)
         execution.is_printed = True
-        if execution.end is not None:
-            self._finish(execution, execution.end)
+        if end is not None:
+            self._finish(execution, end)
         self._idle_output(data[mark.after :])
 
     def _keep_back(self, data: bytes, size: int) -> bytes:
@@ -642,7 +662,7 @@ class PtyShell(Shell):
 
     def _ask(self, execution: Execution) -> None:
         bash = self._bash
-        if execution.is_over or bash is None:
+        if execution.is_over or execution.end is not None or bash is None:
             return
         execution.was_asked = True
         bash.tell(ask_line(execution.nonce.decode()))
@@ -652,7 +672,9 @@ class PtyShell(Shell):
         """Bash read a question and did not answer: its marks are broken, or a signal tore the
         question apart and bash waits for the other half of it. An interrupt clears the latter."""
         bash = self._bash
-        if execution.is_over or bash is None or bash.unread_commands():
+        if execution.is_over or execution.end is not None or bash is None:
+            return
+        if bash.unread_commands():
             return
         bash.drain()  # the mark may wait behind output we have not read
         if self._execution is not execution:

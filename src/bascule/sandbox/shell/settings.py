@@ -7,10 +7,14 @@ import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from bascule.core.errors import InvalidSetting
 
 from .keeper import Account
+
+ShellKind = Literal["pty", "tmux"]
+"""pty: the fastest. tmux: people can attach, and it can outlive a server that was killed."""
 
 OUTPUT_LIMIT = 30_000
 """Characters; OpenHands' clients cut at the same length."""
@@ -50,6 +54,14 @@ class ShellSettings:
     """Read ~/.bashrc at start. Off: shells are the same whatever the user's files say."""
     rows: int = 40
     columns: int = 120
+    kind: ShellKind = "pty"
+    kinds: Mapping[str, ShellKind] = field(default_factory=dict)
+    """By the name of a shell, where one is to be of another kind than `kind`."""
+    state_dir: Path | None = None
+    """Where tmux shells wait for the next server with the same directory when this one is killed;
+    it is theirs alone, and removed when the sandbox is closed. None: they end with the server."""
+    keep_for: float = 3600.0
+    """Seconds they wait before they are ended."""
 
 
 def shell_environment(settings: ShellSettings) -> dict[str, str]:

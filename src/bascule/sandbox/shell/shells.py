@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bascule.core.actions import CmdRun, Interrupt
 from bascule.core.contracts import Closable, OnProgress, Progress, Shell
@@ -24,13 +26,18 @@ from bascule.core.errors import (
 )
 from bascule.core.observations import CmdOutput, Interrupted
 
-from .keeper import Keeper
+from .keeper import Found, Keeper
 from .log import DiskLog
 from .pty import PtyShell
-from .settings import ShellSettings, shell_environment
+from .settings import ShellKind, ShellSettings, shell_environment
+from .tmux import TmuxShell
+from .tmux_host import TmuxHost
 
 DEFAULT = "main"
 """The shell used when an action names none."""
+
+IPYTHON = "ipython"
+"""Where shells have names, this is the kernel's: to interrupt it, and for its log."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -46,6 +53,7 @@ class Shells(Closable):
             tempfile.gettempdir(), f"bascule-{os.urandom(8).hex()}"
         )
         self._keeper = Keeper(directory=self._dir if self._own_dir else None)
+        self._host = self._new_host()
         self._environment: Mapping[str, str] | None = None
         self._shells: dict[str, PtyShell] = {}
         self._listeners: list[OnProgress] = []
@@ -60,6 +68,39 @@ class Shells(Closable):
 
     @property
     def log_dir(self) -> Path:
+        return self._dir
+
+    async def restore(self) -> None:
+        """Take back the tmux shells that wait in the state directory, or end them if unwanted.
+
+        Raises `SandboxStartFailed` when a server that lives has them.
+        """
+        if self._settings.state_dir is None:
+            return
+        found = await self._host.find()
+        if found is None:
+            return
+        records = await asyncio.to_thread(_records, self._host.directory)
+        for record in records:
+            if self._kind_of(record["name"]) == "tmux":
+                self._recall(record, found)
+        if not self._shells:
+            await self._host.aclose()  # which ends what is there
+            self._host = self._new_host()
+            return
+        await self._host.resume()
+
+    @property
+    def keeper(self) -> Keeper:
+        """Of these shells, and of whatever else shall not outlive the sandbox."""
+        return self._keeper
+
+    def ensure_dir(self) -> Path:
+        """`log_dir`, made if it is not there yet."""
+        if not self._dir.exists():
+            self._dir.mkdir(parents=True, mode=0o700)
+            if self._settings.account is not None:
+                self._dir.chmod(0o711)  # shells may read their own log by name
         return self._dir
 
     def names(self) -> list[str]:
@@ -81,6 +122,10 @@ class Shells(Closable):
             raise ShellClosed("the sandbox was closed")
         shell = self._shells.get(name)
         if shell is None:
+            if name == IPYTHON:
+                raise InvalidShellName(
+                    f"{name!r} is the IPython kernel; use run_ipython, or another name for a shell"
+                )
             if not _NAME.fullmatch(name):
                 raise InvalidShellName(
                     f"{name!r} cannot name a shell: use up to 64 letters, digits, dots, dashes "
@@ -92,8 +137,22 @@ class Shells(Closable):
                     "close one or use one of: " + ", ".join(self.names()),
                     limit=self._settings.max_shells,
                 )
-            shell = self._shells[name] = self._make(name, self._settings)
+            is_tmux = self._kind_of(name) == "tmux"
+            make = self._make_tmux if is_tmux else self._make
+            shell = self._shells[name] = make(name, self._settings)
         return shell
+
+    def _new_host(self) -> TmuxHost:
+        settings = self._settings
+        return TmuxHost(
+            settings.state_dir or self._dir / "tmux",
+            keep_for=settings.keep_for if settings.state_dir else 0.0,
+            limit=settings.log_limit,
+            working_dir=settings.working_dir,
+        )
+
+    def _kind_of(self, name: str) -> ShellKind:
+        return self._settings.kinds.get(name, self._settings.kind)
 
     async def run(self, action: CmdRun, *, on_progress: OnProgress | None = None) -> CmdOutput:
         """Run in the shell the action names, or for a static one in a shell of its own.
@@ -137,28 +196,57 @@ class Shells(Closable):
         self._shells.clear()
         await asyncio.gather(*(shell.aclose() for shell in shells))
         await self._keeper.aclose()
+        await self._host.aclose()
         if self._own_dir:
             await asyncio.to_thread(shutil.rmtree, self._dir, ignore_errors=True)
 
     def _make(self, name: str, settings: ShellSettings) -> PtyShell:
-        if not self._dir.exists():
-            self._dir.mkdir(parents=True, mode=0o700)
-            if settings.account is not None:
-                self._dir.chmod(0o711)  # shells may read their own log by name
-        log = DiskLog(self._dir / f"{name}.log", limit=settings.log_limit)
-        if settings.account is not None:
-            shutil.chown(log.path, settings.account.uid)
-        if self._environment is None:
-            self._environment = shell_environment(settings)
+        """One on a terminal of its own; short-lived ones are, whatever the kind of the rest."""
         shell = PtyShell(
             name,
             keeper=self._keeper,
             settings=settings,
-            environment=self._environment,
-            log=log,
+            environment=self._environ(),
+            log=self._log(self.ensure_dir(), name),
         )
         shell.subscribe(self._pass_on)
         return shell
+
+    def _make_tmux(
+        self, name: str, settings: ShellSettings, held: tuple[int, int] = (0, 0)
+    ) -> TmuxShell:
+        directory = settings.log_dir or self._host.directory
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if settings.account is not None:
+            directory.chmod(0o711)
+        shell = TmuxShell(
+            name,
+            host=self._host,
+            settings=settings,
+            environment={**self._environ(), "TERM": "screen-256color"},
+            log=self._log(directory, name, held),
+        )
+        shell.subscribe(self._pass_on)
+        return shell
+
+    def _recall(self, record: Mapping[str, Any], found: Found) -> None:
+        name, (start, end) = record["name"], record["log"]
+        shell = self._make_tmux(name, self._settings, (start, end))
+        pid = record["bash"]["pid"] if record["bash"] else None
+        channel = found.held.get(name, (None,))[0]
+        shell.recall(record, channel=channel, status=found.statuses.get(pid, -9) if pid else None)
+        self._shells[name] = shell
+
+    def _environ(self) -> Mapping[str, str]:
+        if self._environment is None:
+            self._environment = shell_environment(self._settings)
+        return self._environment
+
+    def _log(self, directory: Path, name: str, held: tuple[int, int] = (0, 0)) -> DiskLog:
+        log = DiskLog(directory / f"{name}.log", limit=self._settings.log_limit, held=held)
+        if self._settings.account is not None:
+            shutil.chown(log.path, self._settings.account.uid)
+        return log
 
     def _pass_on(self, progress: Progress) -> None:
         for listener in tuple(self._listeners):
@@ -175,6 +263,11 @@ class Shells(Closable):
             shell.subscribe(on_progress)
         async with shell:
             return await shell.run(replace(action, is_static=False, cwd=None))
+
+
+def _records(directory: Path) -> list[Mapping[str, Any]]:
+    """Blocks: what the shells of a server before us left to be known."""
+    return [json.loads(file.read_bytes()) for file in sorted(directory.glob("*.state"))]
 
 
 def _existing_directory(path: Path) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bascule.core.contracts import Closable
-from bascule.sandbox.shell.keeper import Keeper
+from bascule.sandbox.shell.keeper import Account, Keeper
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Program(Closable):
 
     What detached itself from the program ends with the keeper.
 
-    It has a terminal of its own, which is where its lines come from; it reads nothing.
+    It has a terminal of its own, which is where its lines come from.
     """
 
     def __init__(self, keeper: Keeper) -> None:
@@ -46,8 +46,17 @@ class Program(Closable):
         self.ended: asyncio.Future[int] = self._loop.create_future()
         """Its exit status; negative for the signal that ended it."""
 
-    async def start(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> None:
-        """Raises `SandboxStartFailed` when it cannot be run."""
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        channel: int | None = None,
+        account: Account | None = None,
+    ) -> None:
+        """Raises `SandboxStartFailed` when it cannot be run. `channel` is its standard input, which
+        stays the caller's; without one it reads nothing."""
         self._terminal, theirs = os.openpty()
         os.set_blocking(self._terminal, False)
         nothing = await asyncio.to_thread(os.open, os.devnull, os.O_RDONLY)
@@ -57,8 +66,8 @@ class Program(Closable):
                 env=env,
                 cwd=str(cwd),
                 terminal=theirs,
-                channel=nothing,
-                account=None,
+                channel=nothing if channel is None else channel,
+                account=account,
                 on_exit=self._has_ended,
             )
         finally:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bascule.core.errors import AmbiguousWindow, NoWindow
+from bascule.core.window_choice import choose
 from bascule.core.windows import Folder, Window, WindowId, WindowStatus
-from bascule.runtime.window_choice import choose
 
 
 def window(name: str, *paths: str, status: WindowStatus = "healthy") -> Window:

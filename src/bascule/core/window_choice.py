@@ -5,8 +5,8 @@ from __future__ import annotations
 import os.path
 from collections.abc import Sequence
 
-from bascule.core.errors import AmbiguousWindow, NoWindow
-from bascule.core.windows import Window
+from .errors import AmbiguousWindow, NoWindow
+from .windows import Window
 
 
 def choose(windows: Sequence[Window], selector: str = "") -> Window:

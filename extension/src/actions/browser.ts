@@ -1,0 +1,61 @@
+/** Pages: read in a headless browser beside the window, and shown in VS Code's simple browser. */
+import * as vscode from "vscode";
+import type { BrowserWorker, Sight } from "../browser/worker";
+import { messageOf } from "../common/failure";
+import type { Log } from "../common/log";
+import type { ArgsOf, Seen } from "../protocol";
+
+export class Browsing {
+  private last = 0;
+
+  constructor(
+    private readonly worker: BrowserWorker,
+    private readonly log: Log,
+  ) {}
+
+  /** Shown once it was read: an address that is kept from pages is neither. */
+  async browse(
+    args: ArgsOf<"browse">,
+    timeout: number | undefined,
+    signal: AbortSignal,
+  ): Promise<Seen> {
+    const sight = await this.ask("browse", args, timeout, signal);
+    const { url, error } = sight.extras;
+    if (!error && typeof url === "string" && /^https?:/.test(url)) await this.show(url);
+    return observed(sight);
+  }
+
+  async interact(
+    args: ArgsOf<"browse_interactive">,
+    timeout: number | undefined,
+    signal: AbortSignal,
+  ): Promise<Seen> {
+    return observed(await this.ask("browse_interactive", args, timeout, signal));
+  }
+
+  private ask(
+    kind: string,
+    args: unknown,
+    timeout: number | undefined,
+    signal: AbortSignal,
+  ): Promise<Sight> {
+    this.last += 1;
+    return this.worker.ask(String(this.last), { kind, args, timeout }, signal);
+  }
+
+  /** Beside what the user has open, whose focus stays where it is. */
+  private async show(url: string): Promise<void> {
+    try {
+      await vscode.commands.executeCommand("simpleBrowser.api.open", vscode.Uri.parse(url, true), {
+        viewColumn: vscode.ViewColumn.Beside,
+        preserveFocus: true,
+      });
+    } catch (error) {
+      this.log.info(`the page cannot be shown in this window: ${messageOf(error)}`);
+    }
+  }
+}
+
+function observed({ kind, content, extras }: Sight): Seen {
+  return { observation: kind, content, extras };
+}

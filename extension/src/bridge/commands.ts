@@ -1,0 +1,39 @@
+/** VS Code's commands, for runs that may. */
+import * as vscode from "vscode";
+import { Failure, messageOf } from "../common/failure";
+import type { RunConsent } from "./consent";
+import type { Asking, Handlers } from "./desk";
+import { list, text } from "./params";
+
+export function commands(consent: RunConsent): Handlers {
+  return {
+    "vscode/executeCommand": async ({ params, run, name, signal }: Asking) => {
+      const command = text(params, "command");
+      const args = list(params, "args", []);
+      const question = `${name} wants to run the VS Code command '${command}'`;
+      await consent.admit(run, command, question, signal);
+      if (signal.aborted) return { result: null };
+      return { result: asJson(await execute(command, args), command) };
+    },
+  };
+}
+
+async function execute(command: string, args: unknown[]): Promise<unknown> {
+  try {
+    return await vscode.commands.executeCommand(command, ...args);
+  } catch (error) {
+    throw new Failure("command.failed", `The command '${command}' failed: ${messageOf(error)}`);
+  }
+}
+
+function asJson(result: unknown, command: string): unknown {
+  try {
+    const text = JSON.stringify(result) as string | undefined;
+    return text === undefined ? null : (JSON.parse(text) as unknown);
+  } catch {
+    throw new Failure(
+      "command.not_serializable",
+      `The command '${command}' was run, but JSON has no words for what it returned`,
+    );
+  }
+}

@@ -1,0 +1,46 @@
+/** Shows a form in a tab and waits for what the user enters. */
+import { randomBytes } from "node:crypto";
+import * as vscode from "vscode";
+import type { Asking, Handlers } from "./desk";
+import { formPage } from "./form_page";
+import { isObject } from "./messages";
+import { object, text } from "./params";
+
+export const forms: Handlers = { "vscode/form": form };
+
+/** Closing the tab, or Cancel, answers null. */
+async function form({ params, name, signal }: Asking): Promise<unknown> {
+  const schema = object(params, "schema");
+  const { title: own } = schema;
+  const title = text(params, "title", "") || (typeof own === "string" ? own : name);
+  const page = formPage(
+    { title, schema, uiSchema: object(params, "uiSchema", {}), value: object(params, "value", {}) },
+    randomBytes(16).toString("base64url"),
+  );
+  const panel = vscode.window.createWebviewPanel("bascule.form", title, vscode.ViewColumn.Active, {
+    enableScripts: true,
+    retainContextWhenHidden: true,
+    localResourceRoots: [],
+  });
+  try {
+    return { value: await entered(panel, page, signal) };
+  } finally {
+    panel.dispose();
+  }
+}
+
+function entered(
+  panel: vscode.WebviewPanel,
+  page: string,
+  signal: AbortSignal,
+): Promise<Record<string, unknown> | null> {
+  return new Promise((resolve) => {
+    panel.onDidDispose(() => resolve(null));
+    signal.addEventListener("abort", () => resolve(null), { once: true });
+    panel.webview.onDidReceiveMessage((message: unknown) => {
+      const value = isObject(message) ? message["value"] : undefined;
+      resolve(isObject(value) ? value : null);
+    });
+    panel.webview.html = page;
+  });
+}

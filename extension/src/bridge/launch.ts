@@ -1,0 +1,121 @@
+/** Starts what may ask this window: a net, as a task, or a terminal. Each is a run of its own. */
+import * as path from "node:path";
+import * as vscode from "vscode";
+import type { Disposable } from "../common/disposables";
+import { Failure } from "../common/failure";
+import { bascule } from "../common/nets";
+import { chosenNet, ensureTrusted, savedNet } from "../nets/chosen";
+import type { Followed } from "../nets/live";
+import type { Connection, RunBridge } from "./server";
+
+export interface LaunchSettings {
+  isEnabled: () => boolean;
+  /** A Python that has bascule; empty for the `bascule` command. */
+  python: () => string;
+  /** Has the marking of a net shown while it runs. */
+  follow: (net: vscode.Uri) => Promise<Followed | undefined>;
+}
+
+/** What a run has while it lasts; the connection unless the user has switched the bridge off. */
+interface Held {
+  connection: Connection | undefined;
+  followed?: Followed | undefined;
+}
+
+export class Launcher implements Disposable {
+  private readonly watching: vscode.Disposable[];
+  private readonly tasks = new Map<vscode.TaskExecution, Held>();
+  private readonly terminals = new Map<vscode.Terminal, Held>();
+
+  constructor(
+    private readonly bridge: RunBridge,
+    private readonly settings: LaunchSettings,
+    private readonly onEnded: (run: string) => void,
+  ) {
+    this.watching = [
+      vscode.tasks.onDidEndTask(({ execution }) => this.ended(this.tasks, execution)),
+      vscode.window.onDidCloseTerminal((terminal) => this.ended(this.terminals, terminal)),
+    ];
+  }
+
+  /** Runs the net in `given`, or in the active editor; its unsaved changes are saved first. */
+  async runNet(given?: unknown): Promise<void> {
+    ensureTrusted();
+    const uri = chosenNet(given);
+    await savedNet(uri);
+    const connection = await this.open(path.basename(uri.fsPath));
+    const followed = await this.settings.follow(uri);
+    const trace = followed ? ["--trace", followed.file] : [];
+    const [command, ...args] = bascule(this.settings.python(), "run", ...trace, uri.fsPath);
+    const folder = vscode.workspace.getWorkspaceFolder(uri);
+    const cwd = folder?.uri.fsPath ?? path.dirname(uri.fsPath);
+    const env = { ...(connection?.environment ?? {}) };
+    const task = new vscode.Task(
+      { type: "bascule-net", file: uri.fsPath },
+      folder ?? vscode.TaskScope.Workspace,
+      path.basename(uri.fsPath),
+      "Bascule",
+      new vscode.ProcessExecution(command, args, { cwd, env }),
+      [],
+    );
+    task.presentationOptions = { clear: true, showReuseMessage: false };
+    await this.track(this.tasks, { connection, followed }, () => vscode.tasks.executeTask(task));
+  }
+
+  /** A terminal whose scripts can ask this window. */
+  async openTerminal(): Promise<void> {
+    ensureTrusted();
+    const connection = await this.open("A script in the bridged terminal");
+    if (!connection)
+      throw new Failure("bridge.unavailable", "The setting evolve.runBridge.enabled is off");
+    const terminal = await this.track(this.terminals, { connection }, () =>
+      Promise.resolve(
+        vscode.window.createTerminal({
+          name: "Bridged",
+          iconPath: new vscode.ThemeIcon("plug"),
+          env: { ...connection.environment },
+          // After a reload its variables would name a server that is gone.
+          isTransient: true,
+        }),
+      ),
+    );
+    terminal.show();
+  }
+
+  dispose(): void {
+    for (const each of this.watching) each.dispose();
+    for (const all of [this.tasks, this.terminals]) {
+      for (const held of all.values()) release(held);
+      all.clear();
+    }
+  }
+
+  /** Nothing when the user has switched the run bridge off: a net that needs none runs all the same. */
+  private open(name: string): Promise<Connection | undefined> {
+    return this.settings.isEnabled() ? this.bridge.open(name) : Promise.resolve(undefined);
+  }
+
+  private async track<K>(all: Map<K, Held>, held: Held, start: () => Thenable<K>): Promise<K> {
+    try {
+      const started = await start();
+      all.set(started, held);
+      return started;
+    } catch (error) {
+      release(held);
+      throw error;
+    }
+  }
+
+  private ended<K>(all: Map<K, Held>, which: K): void {
+    const held = all.get(which);
+    if (!held) return;
+    all.delete(which);
+    release(held);
+    if (held.connection) this.onEnded(held.connection.session);
+  }
+}
+
+function release({ connection, followed }: Held): void {
+  connection?.dispose();
+  void followed?.end();
+}

@@ -1,0 +1,90 @@
+/** What a script and its window say to each other; docs/bridge.md has the table. */
+import { Failure } from "../common/failure";
+
+export const PROTOCOL = 1;
+export const SUBPROTOCOL = "bascule.bridge.v1";
+/** Bytes of one message, either way. */
+export const MAX_MESSAGE = 4 << 20;
+
+export type RequestId = string | number;
+export type Params = Readonly<Record<string, unknown>>;
+
+export interface ErrorShape {
+  code: string;
+  message: string;
+  detail: Readonly<Record<string, unknown>>;
+}
+
+export type Outgoing =
+  | { type: "bridge/hello"; params: Params }
+  | { type: "$/progress"; params: { id: RequestId; value: unknown } }
+  | { type: "event"; event: string; body: Params }
+  | { id: RequestId; success: true; result: unknown }
+  | { id: RequestId; success: false; error: ErrorShape };
+
+export type Incoming =
+  | { is: "hello"; params: Params }
+  | { is: "request"; id: RequestId; type: string; params: Params }
+  | { is: "cancel"; id: RequestId }
+  | { is: "progress"; id: RequestId; value: unknown }
+  | { is: "event"; event: string; body: Params };
+
+/** Fails with `bridge.protocol` for what is no message of a script. */
+export function parse(text: string): Incoming {
+  let shape: unknown;
+  try {
+    shape = JSON.parse(text);
+  } catch {
+    throw new Failure("bridge.protocol", "This is not JSON");
+  }
+  return understand(shape);
+}
+
+/** The same for a message that came as a value. */
+export function understand(shape: unknown): Incoming {
+  if (!isObject(shape)) throw new Failure("bridge.protocol", "A message is an object");
+  const { type, id, params = {} } = shape;
+  if (type === "event" || type === "dapEvent") {
+    const { event, body = {} } = shape;
+    if (typeof event === "string" && isObject(body)) return { is: "event", event, body };
+  } else if (typeof type === "string" && isObject(params)) {
+    if (type === "bridge/hello") return { is: "hello", params };
+    if (type === "$/cancel" && isId(params["id"])) return { is: "cancel", id: params["id"] };
+    if (type === "$/progress" && isId(params["id"]))
+      return { is: "progress", id: params["id"], value: params["value"] };
+    if (isId(id)) return { is: "request", id, type, params };
+  }
+  throw new Failure("bridge.protocol", "This is no message of a bridge");
+}
+
+/** The text of a message; an answer that is too large, or no JSON, becomes an error that says so. */
+export function format(message: Outgoing): string {
+  const text = tryFormat(message);
+  if (typeof text === "string" && Buffer.byteLength(text) <= MAX_MESSAGE) return text;
+  const failure =
+    text instanceof Failure
+      ? text
+      : new Failure("bridge.too_large", `The answer has more than ${MAX_MESSAGE} bytes`);
+  if (!("id" in message)) throw failure;
+  return JSON.stringify(failed(message.id, failure));
+}
+
+export function failed(id: RequestId, { code, message, detail }: Failure): Outgoing {
+  return { id, success: false, error: { code, message, detail } };
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function tryFormat(message: Outgoing): string | Failure {
+  try {
+    return JSON.stringify(message);
+  } catch {
+    return new Failure("command.not_serializable", "JSON has no words for the answer");
+  }
+}
+
+function isId(value: unknown): value is RequestId {
+  return typeof value === "string" || typeof value === "number";
+}

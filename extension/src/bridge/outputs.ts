@@ -1,0 +1,39 @@
+/** Output channels that scripts write to. They outlive the run, as a build's does. */
+import * as vscode from "vscode";
+import type { Disposable } from "../common/disposables";
+import { Failure } from "../common/failure";
+import type { Asking, Handlers } from "./desk";
+import { flag, text } from "./params";
+
+const MOST = 32;
+
+export class Outputs implements Disposable {
+  private readonly channels = new Map<string, vscode.OutputChannel>();
+
+  readonly handlers: Handlers = {
+    "vscode/output": (asking) => Promise.resolve(this.write(asking)),
+  };
+
+  dispose(): void {
+    for (const channel of this.channels.values()) channel.dispose();
+  }
+
+  private write({ params }: Asking): unknown {
+    const channel = this.channel(text(params, "channel"));
+    if (flag(params, "clear")) channel.clear();
+    const written = text(params, "text", "");
+    if (written) channel.append(written);
+    if (flag(params, "show")) channel.show(true);
+    return {};
+  }
+
+  private channel(name: string): vscode.OutputChannel {
+    const known = this.channels.get(name);
+    if (known) return known;
+    if (this.channels.size >= MOST)
+      throw new Failure("bridge.busy", `Scripts have ${MOST} output channels already`);
+    const made = vscode.window.createOutputChannel(name);
+    this.channels.set(name, made);
+    return made;
+  }
+}

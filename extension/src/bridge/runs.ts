@@ -1,0 +1,99 @@
+/** The runs that may ask this window, each by a token of its own. The token itself is not kept. */
+import { createHash, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
+import type { Log } from "../common/log";
+import { Desk, type Client, type Handlers } from "./desk";
+
+/** Connections a run may have at a time. */
+const MOST_CLIENTS = 32;
+/** Milliseconds a client has to come back before what it asked is dropped. */
+const RETURN_MS = 30_000;
+
+export class Run {
+  readonly id = randomUUID();
+  readonly desk: Desk;
+  private readonly hash: Buffer;
+  private readonly connections = new Map<string, Set<object>>();
+  private readonly leaving = new Map<string, NodeJS.Timeout>();
+
+  constructor(name: string, token: string, handlers: Handlers, log: Log) {
+    this.hash = digest(token);
+    this.desk = new Desk({ id: this.id, name }, handlers, log);
+  }
+
+  get isFull(): boolean {
+    let all = 0;
+    for (const each of this.connections.values()) all += each.size;
+    return all >= MOST_CLIENTS;
+  }
+
+  has(hash: Buffer): boolean {
+    return timingSafeEqual(this.hash, hash);
+  }
+
+  joined(client: Client): void {
+    clearTimeout(this.leaving.get(client.key));
+    this.leaving.delete(client.key);
+    const all = this.connections.get(client.key) ?? new Set<object>();
+    this.connections.set(client.key, all.add(client));
+    this.desk.moved(client);
+  }
+
+  left(client: Client): void {
+    const all = this.connections.get(client.key);
+    all?.delete(client);
+    if (!all || all.size) return;
+    this.connections.delete(client.key);
+    const drop = (): void => {
+      this.leaving.delete(client.key);
+      this.desk.left(client.key);
+    };
+    this.leaving.set(client.key, setTimeout(drop, RETURN_MS));
+  }
+
+  end(): void {
+    for (const timer of this.leaving.values()) clearTimeout(timer);
+    this.leaving.clear();
+    this.desk.dispose();
+  }
+}
+
+export class Runs {
+  private readonly all = new Map<string, Run>();
+
+  constructor(
+    private readonly handlers: Handlers,
+    private readonly log: Log,
+  ) {}
+
+  get size(): number {
+    return this.all.size;
+  }
+
+  [Symbol.iterator](): Iterator<Run> {
+    return [...this.all.values()][Symbol.iterator]();
+  }
+
+  /** A new run and its token, which is told once. */
+  begin(name: string): { run: Run; token: string } {
+    const token = randomBytes(32).toString("base64url");
+    const run = new Run(name, token, this.handlers, this.log);
+    this.all.set(run.id, run);
+    return { run, token };
+  }
+
+  /** The run whose token this is. All are compared, so that the time taken tells nothing. */
+  find(token: string): Run | undefined {
+    const hash = digest(token);
+    let found: Run | undefined;
+    for (const run of this.all.values()) if (run.has(hash)) found = run;
+    return found;
+  }
+
+  end(run: Run): void {
+    if (this.all.delete(run.id)) run.end();
+  }
+}
+
+function digest(token: string): Buffer {
+  return createHash("sha256").update(token).digest();
+}

@@ -1,0 +1,222 @@
+/**
+ * The WebSocket server that scripts reach this window by. Loopback only; it listens while there
+ * is a run. A request is refused before the upgrade unless it names this server, comes from no web
+ * page, and has the token of a run.
+ */
+import { randomUUID } from "node:crypto";
+import { createServer, STATUS_CODES, type IncomingMessage, type Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { WebSocketServer, type WebSocket } from "ws";
+import type { Disposable } from "../common/disposables";
+import { Failure, messageOf } from "../common/failure";
+import type { Log } from "../common/log";
+import type { Client, Handlers } from "./desk";
+import { format, MAX_MESSAGE, parse, PROTOCOL, SUBPROTOCOL } from "./messages";
+import { Runs, type Run } from "./runs";
+
+const HOST = "127.0.0.1";
+/** Milliseconds a request has for its head; the peer is on this machine. */
+const HEAD_MS = 1000;
+/** Milliseconds between two pings; a client that missed one is gone. */
+const PING_MS = 30_000;
+/** Bytes that may wait for a client that does not read, before it is cut off. */
+const MOST_WAITING = 32 << 20;
+/** Codes of WebSocket. */
+const GOING_AWAY = 1001;
+const POLICY = 1008;
+
+/** What a process needs in order to reach the window. */
+export interface Connection extends Disposable {
+  readonly session: string;
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+export interface ServerSettings {
+  /** 0 for any. */
+  port: () => number;
+  version: string;
+}
+
+export class RunBridge implements Disposable {
+  private readonly runs: Runs;
+  /** Of this life of the server: a client that finds another one knows that nothing is remembered. */
+  private readonly instance = randomUUID();
+  private readonly sockets = new Map<WebSocket, Run>();
+  /** Those that have answered since the last ping. */
+  private readonly alive = new WeakSet<WebSocket>();
+  private listening: Promise<Server> | undefined;
+  private heart: NodeJS.Timeout | undefined;
+  private readonly upgrades = new WebSocketServer({
+    noServer: true,
+    maxPayload: MAX_MESSAGE,
+    perMessageDeflate: false,
+    handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
+  });
+
+  constructor(
+    private readonly handlers: Handlers,
+    private readonly settings: ServerSettings,
+    private readonly log: Log,
+  ) {
+    this.runs = new Runs(handlers, log);
+  }
+
+  /** A new run, which ends when the connection is disposed. Fails when the port is taken. */
+  async open(name: string): Promise<Connection> {
+    const { run, token } = this.runs.begin(name);
+    try {
+      const { port } = (await this.listen()).address() as AddressInfo;
+      this.log.info(`run ${run.id} (${name}) may ask this window on port ${port}`);
+      return {
+        session: run.id,
+        environment: {
+          EVOLVE_RUN_BRIDGE_ADDR: `ws://${HOST}:${port}/`,
+          EVOLVE_RUN_BRIDGE_TOKEN: token,
+          EVOLVE_RUN_BRIDGE_SESSION: run.id,
+        },
+        dispose: () => this.end(run),
+      };
+    } catch (error) {
+      this.end(run);
+      throw new Failure("bridge.unavailable", `The run bridge cannot listen: ${messageOf(error)}`);
+    }
+  }
+
+  dispose(): void {
+    for (const run of this.runs) this.end(run);
+  }
+
+  private end(run: Run): void {
+    this.runs.end(run);
+    for (const [socket, of] of this.sockets)
+      if (of === run) {
+        socket.close(GOING_AWAY, "the run has ended");
+        setTimeout(() => socket.terminate(), HEAD_MS).unref();
+      }
+    if (!this.runs.size) this.stop();
+  }
+
+  // The server -----------------------------------------------------------------------------
+
+  private listen(): Promise<Server> {
+    this.listening ??= new Promise<Server>((resolve, reject) => {
+      const server = createServer((_, response) => response.writeHead(426).end());
+      server.headersTimeout = HEAD_MS;
+      server.requestTimeout = HEAD_MS;
+      server.maxHeadersCount = 64;
+      server.on("upgrade", (request, socket, head) =>
+        this.upgrade(request, socket as Socket, head),
+      );
+      server.once("error", (error) => {
+        this.listening = undefined;
+        reject(error);
+      });
+      server.listen(this.settings.port(), HOST, () => resolve(server));
+      this.heart = setInterval(() => this.beat(), PING_MS);
+      this.heart.unref();
+    });
+    return this.listening;
+  }
+
+  private stop(): void {
+    clearInterval(this.heart);
+    void this.listening?.then(
+      (server) => {
+        server.close();
+        server.closeAllConnections();
+      },
+      () => undefined,
+    );
+    this.listening = undefined;
+  }
+
+  private upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
+    socket.on("error", (error) => this.log.debug(`run bridge: ${error.message}`));
+    const admitted = this.admit(request, socket.localPort);
+    if (typeof admitted === "number") {
+      this.log.warn(`run bridge: refused a connection with ${admitted}`);
+      socket.end(
+        `HTTP/1.1 ${admitted} ${STATUS_CODES[admitted] ?? ""}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`,
+      );
+      return;
+    }
+    this.upgrades.handleUpgrade(request, socket, head, (upgraded) =>
+      this.serve(upgraded, admitted),
+    );
+  }
+
+  /** The run, or the status it is refused with. */
+  private admit({ headers, url }: IncomingMessage, port: number | undefined): Run | number {
+    const hosts = [HOST, "localhost", "[::1]"].map((name) => `${name}:${port ?? 0}`);
+    if (headers.origin !== undefined || !hosts.includes(headers.host?.toLowerCase() ?? ""))
+      return 403;
+    const token = /^Bearer ([\w-]{1,200})$/i.exec(headers.authorization ?? "")?.[1];
+    const run = token === undefined ? undefined : this.runs.find(token);
+    if (!run) return 401;
+    if (url !== "/") return 404;
+    return run.isFull ? 503 : run;
+  }
+
+  // A connection ---------------------------------------------------------------------------
+
+  private serve(socket: WebSocket, run: Run): void {
+    this.sockets.set(socket, run);
+    let client = this.clientOf(socket, randomUUID());
+    run.joined(client);
+    this.alive.add(socket);
+    socket.on("pong", () => this.alive.add(socket));
+    socket.on("error", (error) => this.log.debug(`run bridge: ${error.message}`));
+    socket.on("close", () => {
+      this.sockets.delete(socket);
+      run.left(client);
+    });
+    socket.on("message", (data, isBinary) => {
+      try {
+        if (isBinary) throw new Failure("bridge.protocol", "Messages are texts");
+        const message = parse((data as Buffer).toString());
+        if (message.is !== "hello") return run.desk.receive(client, message);
+        const { id, pid } = message.params;
+        this.log.debug(`run ${run.id}: a script says hello (pid ${String(pid)})`);
+        if (typeof id === "string" && id) {
+          const known = this.clientOf(socket, id);
+          run.joined(known);
+          run.left(client);
+          client = known;
+        }
+        client.send(format({ type: "bridge/hello", params: this.hello(run) }));
+      } catch (error) {
+        this.log.warn(`run ${run.id}: ${messageOf(error)}`);
+        socket.close(POLICY, "this is no message of a bridge");
+      }
+    });
+  }
+
+  private clientOf(socket: WebSocket, key: string): Client {
+    return {
+      key,
+      send: (text) => {
+        if (socket.readyState !== socket.OPEN) return;
+        if (socket.bufferedAmount > MOST_WAITING) socket.terminate();
+        else socket.send(text);
+      },
+    };
+  }
+
+  private hello(run: Run): Record<string, unknown> {
+    return {
+      protocol: PROTOCOL,
+      server: `bascule-vscode/${this.settings.version}`,
+      instance: this.instance,
+      session: run.id,
+      capabilities: Object.keys(this.handlers).sort(),
+      limits: { messageBytes: MAX_MESSAGE },
+    };
+  }
+
+  private beat(): void {
+    for (const socket of this.sockets.keys()) {
+      if (!this.alive.delete(socket)) socket.terminate();
+      else socket.ping();
+    }
+  }
+}

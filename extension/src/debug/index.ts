@@ -1,0 +1,38 @@
+/**
+ * The debugger for nets: VS Code's own, with our adapter. What nets ask of the window meanwhile is
+ * answered by the bridge. Breakpoints are VS Code's to keep; nothing here changes one.
+ */
+import * as vscode from "vscode";
+import { userCommand } from "../command";
+import { Disposables, type Disposable } from "../common/disposables";
+import type { Log } from "../common/log";
+import { bascule } from "../common/nets";
+import { Command, DEBUG_TYPE } from "../manifest";
+import { chosenNet, ensureTrusted } from "../nets/chosen";
+import type { LiveMarkings } from "../nets/live";
+import { setting } from "../settings";
+import { Configurations, sessionOf } from "./configuration";
+
+export function buildDebugger(live: LiveMarkings, log: Log): Disposable {
+  const owned = new Disposables();
+  const configurations = owned.add(new Configurations(live));
+  owned.add(vscode.debug.registerDebugConfigurationProvider(DEBUG_TYPE, configurations));
+  owned.add(
+    vscode.debug.registerDebugAdapterDescriptorFactory(DEBUG_TYPE, {
+      createDebugAdapterDescriptor() {
+        const [command, ...args] = bascule(setting("python"), "debug-adapter");
+        return new vscode.DebugAdapterExecutable(command, args);
+      },
+    }),
+  );
+  owned.add(userCommand(Command.debugNet, log, debugNet));
+  return owned;
+}
+
+async function debugNet(given?: unknown): Promise<void> {
+  ensureTrusted();
+  const uri = chosenNet(given);
+  const folder = vscode.workspace.getWorkspaceFolder(uri);
+  // Where that fails, whoever refused it has told the user.
+  await vscode.debug.startDebugging(folder, sessionOf(uri));
+}

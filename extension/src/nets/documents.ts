@@ -1,0 +1,50 @@
+/** Has open nets looked at: when they are opened, while they are edited, when a look may say more. */
+import * as vscode from "vscode";
+import { Disposables, type Disposable } from "../common/disposables";
+import { isNet } from "../common/nets";
+import type { Said, Program } from "./program";
+
+/** Milliseconds without a change after which a net is looked at. */
+export const PAUSE_MS = 250;
+
+/** `look` is told at once of what is opened, and in a while of what is being edited. */
+export function watchNets(
+  look: (document: vscode.TextDocument, delayMs: number) => void,
+  forget: (document: vscode.TextDocument) => void,
+): Disposable {
+  const owned = new Disposables();
+  const at = (delayMs: number, document: vscode.TextDocument): void => {
+    if (isOpenNet(document)) look(document, delayMs);
+  };
+  const all = (): void => vscode.workspace.textDocuments.forEach((each) => at(0, each));
+  owned.add(vscode.workspace.onDidOpenTextDocument((document) => at(0, document)));
+  owned.add(vscode.workspace.onDidChangeTextDocument(({ document }) => at(PAUSE_MS, document)));
+  owned.add(
+    vscode.workspace.onDidCloseTextDocument((document) => {
+      if (isOpenNet(document)) forget(document);
+    }),
+  );
+  owned.add(vscode.workspace.onDidGrantWorkspaceTrust(all));
+  owned.add(
+    vscode.workspace.onDidChangeConfiguration((change) => {
+      if (change.affectsConfiguration("bascule.python")) all();
+    }),
+  );
+  all();
+  return owned;
+}
+
+/** Asks about the text of a document as it is now, saved or not. */
+export function askAbout(
+  program: Program,
+  what: string[],
+  document: vscode.TextDocument,
+  signal: AbortSignal,
+): Promise<Said> {
+  const args = ["net", ...what, "-", "--name", document.uri.fsPath];
+  return program.ask(args, document.getText(), signal);
+}
+
+function isOpenNet(document: vscode.TextDocument): boolean {
+  return document.uri.scheme === "file" && isNet(document.uri.path);
+}

@@ -1,0 +1,75 @@
+/** What `bascule net check --json` says, and what `bascule net show --format json` does. */
+import { Failure } from "../common/failure";
+
+/** Lines and columns count from 0, columns as VS Code counts them. */
+export interface Finding {
+  isError: boolean;
+  code: string;
+  message: string;
+  start: readonly [line: number, column: number];
+  end: readonly [line: number, column: number];
+}
+
+/** The drawing of a net, and the line of each of its nodes, from 0. */
+export interface View {
+  svg: string;
+  places: ReadonlyMap<string, number>;
+  transitions: ReadonlyMap<string, number>;
+}
+
+interface Told {
+  severity: string;
+  code: string;
+  message: string;
+  line: number;
+  column: number;
+  endLine: number;
+  endColumn: number;
+}
+
+export function readFindings(output: string, text: string): Finding[] {
+  const told = parsed(output);
+  if (!Array.isArray(told)) throw odd(output);
+  const lines = text.split(/\r\n|\r|\n/);
+  const at = (line: number, column: number): readonly [number, number] => [
+    line - 1,
+    columnOf(lines[line - 1] ?? "", column),
+  ];
+  return (told as Told[]).map((each) => ({
+    isError: each.severity === "error",
+    code: each.code,
+    message: each.message,
+    start: at(each.line, each.column),
+    end: at(each.endLine, each.endColumn),
+  }));
+}
+
+export function readView(output: string): View {
+  const told = parsed(output) as Partial<Record<"svg" | "places" | "transitions", unknown>> | null;
+  if (typeof told?.svg !== "string") throw odd(output);
+  return { svg: told.svg, places: lines(told.places), transitions: lines(told.transitions) };
+}
+
+/** Python counts characters, VS Code the halves of those that need two. */
+function columnOf(line: string, column: number): number {
+  return Array.from(line)
+    .slice(0, column - 1)
+    .join("").length;
+}
+
+function lines(told: unknown): Map<string, number> {
+  const entries = Object.entries((told ?? {}) as Record<string, number>);
+  return new Map(entries.map(([id, line]) => [id, line - 1]));
+}
+
+function parsed(output: string): unknown {
+  try {
+    return JSON.parse(output);
+  } catch {
+    throw odd(output);
+  }
+}
+
+function odd(output: string): Failure {
+  return new Failure("net.odd_answer", `bascule said what is no answer: ${output.slice(0, 200)}`);
+}

@@ -1,0 +1,43 @@
+/** Puts together what the editor does with nets. */
+import * as path from "node:path";
+import * as vscode from "vscode";
+import { userCommand } from "../command";
+import { Disposables, type Disposable } from "../common/disposables";
+import type { Log } from "../common/log";
+import { NET_ENDINGS } from "../common/nets";
+import { Command } from "../manifest";
+import { setting } from "../settings";
+import { chosenNet, ensureTrusted } from "./chosen";
+import { NetCompletion } from "./completion";
+import { Drawings } from "./drawing";
+import { lenses } from "./lenses";
+import { LiveMarkings } from "./live";
+import { NetProblems } from "./problems";
+import { Program } from "./program";
+import { NetViews } from "./views";
+
+const NETS: vscode.DocumentFilter = { scheme: "file", pattern: `**/*{${NET_ENDINGS.join(",")}}` };
+
+const WRITTEN: vscode.DocumentFilter = { ...NETS, language: "yaml" };
+
+export function buildNets(
+  context: vscode.ExtensionContext,
+  log: Log,
+): Disposable & { live: LiveMarkings } {
+  const owned = new Disposables();
+  const program = new Program(() => setting("python"));
+  const views = owned.add(new NetViews(program, log));
+  const live = owned.add(new LiveMarkings(views, log));
+  const drawings = owned.add(new Drawings(views, live));
+  owned.add(new NetProblems(program, log));
+  owned.add(vscode.languages.registerCodeLensProvider(NETS, lenses));
+  const schema = path.join(context.extensionPath, "dist/evolve.schema.json");
+  owned.add(vscode.languages.registerCompletionItemProvider(WRITTEN, new NetCompletion(schema)));
+  owned.add(
+    userCommand(Command.showNet, log, async (given) => {
+      ensureTrusted();
+      await drawings.show(chosenNet(given));
+    }),
+  );
+  return { live, dispose: () => owned.dispose() };
+}

@@ -1,0 +1,29 @@
+/** Run, debug and draw, above a net. */
+import * as vscode from "vscode";
+import { Command } from "../manifest";
+
+const ROOT = /^\s*(?:"?pnml"?\s*:|<pnml\b)/;
+
+const LENSES = [
+  ["$(play) Run", Command.runNet],
+  ["$(debug-alt) Debug", Command.debugNet],
+  ["$(type-hierarchy) Draw", Command.showNet],
+] as const;
+
+export const lenses: vscode.CodeLensProvider = {
+  provideCodeLenses(document) {
+    const line = rootLine(document);
+    if (line === undefined) return [];
+    const range = document.lineAt(line).range;
+    return LENSES.map(
+      ([title, command]) =>
+        new vscode.CodeLens(range, { title, command, arguments: [document.uri] }),
+    );
+  },
+};
+
+function rootLine(document: vscode.TextDocument): number | undefined {
+  for (let line = 0; line < document.lineCount; line++)
+    if (ROOT.test(document.lineAt(line).text)) return line;
+  return undefined;
+}

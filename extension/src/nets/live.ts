@@ -1,0 +1,160 @@
+/** The marking of nets that run, after each place in the text; and for their drawings. */
+import * as vscode from "vscode";
+import { Disposables, type Disposable } from "../common/disposables";
+import { Emitter } from "../common/events";
+import { messageOf } from "../common/failure";
+import type { Log } from "../common/log";
+import type { View } from "./findings";
+import { Marking, shownTokens } from "./marking";
+import { Trace } from "./trace";
+import type { NetViews } from "./views";
+
+/** Milliseconds between two pictures of a net that runs. */
+const FRAME_MS = 50;
+const LONGEST = 60;
+
+/** A run whose trace is followed; `end` when it has ended. */
+export interface Followed {
+  readonly file: string;
+  end(): Promise<void>;
+}
+
+/** What is shown of one net: a run of it, also when that has ended, until the text is changed. */
+class Live {
+  readonly marking = new Marking();
+  view: View | undefined;
+  isOver = false;
+  watching: Disposable | undefined;
+  timer: NodeJS.Timeout | undefined;
+}
+
+export class LiveMarkings implements Disposable {
+  private readonly owned = new Disposables();
+  private readonly lives = new Map<string, Live>();
+  private readonly traces = new Set<Trace>();
+  private readonly changed: Emitter<string>;
+  private readonly style = this.owned.add(
+    vscode.window.createTextEditorDecorationType({
+      after: { margin: "0 0 0 2em", color: new vscode.ThemeColor("charts.blue") },
+      rangeBehavior: vscode.DecorationRangeBehavior.ClosedClosed,
+    }),
+  );
+
+  constructor(
+    private readonly views: NetViews,
+    private readonly log: Log,
+  ) {
+    this.changed = new Emitter((error) => log.error(messageOf(error)));
+    this.owned.add(vscode.window.onDidChangeVisibleTextEditors(() => this.showAll()));
+    this.owned.add(
+      vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
+        const live = this.lives.get(document.uri.toString());
+        if (live?.isOver && contentChanges.length) this.drop(document.uri.toString());
+      }),
+    );
+  }
+
+  /** The marking of a net by its address; nothing when none is shown. */
+  markingOf(uri: vscode.Uri): Marking | undefined {
+    const marking = this.lives.get(uri.toString())?.marking;
+    return marking?.isBegun ? marking : undefined;
+  }
+
+  /** Tells the address of a net whose marking has changed. */
+  onChanged(listener: (uri: string) => void): Disposable {
+    return this.changed.listen(listener);
+  }
+
+  /** Follows a new run of the net, which has to write its trace to `file`. Nothing if that fails. */
+  async follow(uri: vscode.Uri): Promise<Followed | undefined> {
+    try {
+      return await this.begin(await vscode.workspace.openTextDocument(uri));
+    } catch (error) {
+      this.log.warn(`the marking of ${uri.fsPath} is not shown: ${messageOf(error)}`);
+      return undefined;
+    }
+  }
+
+  dispose(): void {
+    for (const key of [...this.lives.keys()]) this.drop(key);
+    for (const trace of this.traces) void trace.end();
+    this.owned.dispose();
+  }
+
+  private async begin(document: vscode.TextDocument): Promise<Followed> {
+    const key = document.uri.toString();
+    const live = new Live();
+    const onError = (error: unknown): void =>
+      this.log.warn(`the trace of ${document.uri.fsPath}: ${messageOf(error)}`);
+    const trace = await Trace.begin((lines) => {
+      for (const line of lines) live.marking.add(line);
+      if (this.lives.get(key) === live) this.showSoon(key, live);
+    }, onError);
+    this.traces.add(trace);
+    this.drop(key);
+    this.lives.set(key, live);
+    live.watching = this.views.watch(document, (view) => {
+      live.view = view ?? live.view;
+      this.show(key);
+    });
+    const end = async (): Promise<void> => {
+      if (!this.traces.delete(trace)) return;
+      await trace.end().catch(onError);
+      live.isOver = true;
+    };
+    return { file: trace.file, end };
+  }
+
+  private drop(key: string): void {
+    const live = this.lives.get(key);
+    if (!live) return;
+    live.watching?.dispose();
+    clearTimeout(live.timer);
+    this.lives.delete(key);
+    this.show(key);
+  }
+
+  private showSoon(key: string, live: Live): void {
+    live.timer ??= setTimeout(() => {
+      live.timer = undefined;
+      this.show(key);
+    }, FRAME_MS);
+  }
+
+  private showAll(): void {
+    for (const key of this.lives.keys()) this.show(key);
+  }
+
+  private show(key: string): void {
+    this.changed.fire(key);
+    const live = this.lives.get(key);
+    for (const editor of vscode.window.visibleTextEditors)
+      if (editor.document.uri.toString() === key)
+        editor.setDecorations(this.style, live ? decorations(live, editor.document) : []);
+  }
+}
+
+function decorations(
+  { view, marking }: Live,
+  document: vscode.TextDocument,
+): vscode.DecorationOptions[] {
+  return [...(view?.places ?? [])].flatMap(([place, line]) => {
+    const tokens = marking.places.get(place) ?? [];
+    if (!tokens.length || line >= document.lineCount) return [];
+    const contentText = shownTokens(tokens, LONGEST);
+    const hoverMessage = new vscode.MarkdownString().appendCodeblock(
+      tokens
+        .map((token) => JSON.stringify(token))
+        .slice(0, 100)
+        .join("\n"),
+      "json",
+    );
+    return [
+      {
+        range: document.lineAt(line).range,
+        renderOptions: { after: { contentText } },
+        hoverMessage,
+      },
+    ];
+  });
+}

@@ -1,0 +1,76 @@
+/** What is wrong with nets, in the Problems view, while they are written. */
+import * as vscode from "vscode";
+import { Disposables, type Disposable } from "../common/disposables";
+import { codeOf, messageOf } from "../common/failure";
+import type { Log } from "../common/log";
+import { askAbout, watchNets } from "./documents";
+import { readFindings, type Finding } from "./findings";
+import { Latest } from "./latest";
+import { NO_PROGRAM, type Program } from "./program";
+
+const INSTALL =
+  "Bascule: nets are neither checked nor drawn, since there is no bascule here. Install it " +
+  "(pip install bascule), or name a Python that has it in the setting bascule.python.";
+
+export class NetProblems implements Disposable {
+  private readonly owned = new Disposables();
+  private readonly shown = this.owned.add(
+    vscode.languages.createDiagnosticCollection("bascule-nets"),
+  );
+  private readonly latest = this.owned.add(new Latest());
+  private isTold = false;
+
+  constructor(
+    private readonly program: Program,
+    private readonly log: Log,
+  ) {
+    this.owned.add(
+      watchNets(
+        (document, delayMs) => this.look(document, delayMs),
+        (document) => {
+          this.latest.cancel(document.uri.toString());
+          this.shown.delete(document.uri);
+        },
+      ),
+    );
+  }
+
+  dispose(): void {
+    this.owned.dispose();
+  }
+
+  private look(document: vscode.TextDocument, delayMs: number): void {
+    if (!vscode.workspace.isTrusted) return;
+    this.latest.begin(document.uri.toString(), delayMs, async (signal) => {
+      try {
+        const { output } = await askAbout(this.program, ["check", "--json"], document, signal);
+        if (signal.aborted) return;
+        const findings = readFindings(output, document.getText());
+        this.shown.set(document.uri, findings.map(asDiagnostic));
+      } catch (error) {
+        if (!signal.aborted) this.failed(document, error);
+      }
+    });
+  }
+
+  private failed(document: vscode.TextDocument, error: unknown): void {
+    this.shown.delete(document.uri);
+    this.log.warn(`${document.uri.fsPath} was not checked: ${messageOf(error)}`);
+    if (codeOf(error) !== NO_PROGRAM || this.isTold) return;
+    this.isTold = true;
+    const open = "Open Settings";
+    void vscode.window.showInformationMessage(INSTALL, open).then((answer) => {
+      if (answer === open)
+        void vscode.commands.executeCommand("workbench.action.openSettings", "bascule.python");
+    });
+  }
+}
+
+function asDiagnostic({ isError, code, message, start, end }: Finding): vscode.Diagnostic {
+  const { Error, Warning } = vscode.DiagnosticSeverity;
+  const range = new vscode.Range(...start, ...end);
+  const problem = new vscode.Diagnostic(range, message, isError ? Error : Warning);
+  problem.source = "bascule";
+  problem.code = code;
+  return problem;
+}

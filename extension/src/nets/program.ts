@@ -1,0 +1,64 @@
+/** Asks `bascule net` about a text. No VS Code in here. */
+import { spawn } from "node:child_process";
+import { codeOf, Failure } from "../common/failure";
+import { bascule } from "../common/nets";
+
+/** There is no bascule to ask. */
+export const NO_PROGRAM = "net.no_program";
+const NOT_THERE = ["ENOENT", "EACCES", "ENOTDIR"];
+const MOST_OUTPUT = 16 << 20;
+/** A net that takes longer to read is not drawn while one types. */
+const TIMEOUT_MS = 30_000;
+
+export interface Said {
+  status: number | null;
+  output: string;
+  errors: string;
+}
+
+export class Program {
+  constructor(
+    private readonly python: () => string,
+    private readonly environment: NodeJS.ProcessEnv = process.env,
+  ) {}
+
+  /**
+   * What it says about `input`. Rejects when the signal trips, and with `NO_PROGRAM` where there is
+   * no such program, or a Python without it.
+   */
+  ask(args: string[], input: string, signal: AbortSignal): Promise<Said> {
+    const python = this.python();
+    const [command, ...rest] = bascule(python, ...args);
+    return new Promise((resolve, reject) => {
+      const fail = (error: Error): void =>
+        reject(NOT_THERE.includes(codeOf(error)) ? missing(command) : error);
+      // Modules that lie about in some directory are none of its own.
+      const environment = { ...this.environment, PYTHONSAFEPATH: "1" };
+      const child = spawn(command, rest, { signal, env: environment, timeout: TIMEOUT_MS });
+      const output = collect(child.stdout);
+      const errors = collect(child.stderr);
+      child.on("error", fail);
+      child.stdin.on("error", () => undefined); // it ended without reading; `close` tells how
+      child.stdin.end(input);
+      child.on("close", (status) => {
+        const said = { status, output: output(), errors: errors() };
+        if (status !== 0 && /No module named '?bascule/.test(said.errors)) reject(missing(command));
+        else resolve(said);
+      });
+    });
+  }
+}
+
+function missing(command: string): Failure {
+  return new Failure(NO_PROGRAM, `There is no bascule for nets (tried ${command})`);
+}
+
+function collect(stream: NodeJS.ReadableStream): () => string {
+  const parts: Buffer[] = [];
+  let length = 0;
+  stream.on("data", (data: Buffer) => {
+    length += data.length;
+    if (length <= MOST_OUTPUT) parts.push(data);
+  });
+  return () => Buffer.concat(parts).toString();
+}

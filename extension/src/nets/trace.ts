@@ -1,0 +1,73 @@
+/**
+ * A trace that is read while a net writes it. The file is nobody else's: it holds the net's tokens,
+ * and is removed when the run is over.
+ */
+import { watch, type FSWatcher } from "node:fs";
+import { mkdtemp, open, rm, writeFile, type FileHandle } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const MOST_AT_ONCE = 1 << 20;
+
+export class Trace {
+  private watcher: FSWatcher | undefined;
+  private reading = Promise.resolve();
+  private isToRead = false;
+  private offset = 0;
+  private rest = Buffer.alloc(0);
+
+  private constructor(
+    private readonly directory: string,
+    readonly file: string,
+    private readonly handle: FileHandle,
+    private readonly onLines: (lines: string[]) => void,
+    private readonly onError: (error: unknown) => void,
+  ) {}
+
+  /** A new file for a net to write to; its lines come in batches, in order. */
+  static async begin(
+    onLines: (lines: string[]) => void,
+    onError: (error: unknown) => void,
+  ): Promise<Trace> {
+    const directory = await mkdtemp(join(tmpdir(), "bascule-trace-"));
+    const file = join(directory, "trace.jsonl");
+    await writeFile(file, "", { mode: 0o600 });
+    const trace = new Trace(directory, file, await open(file), onLines, onError);
+    trace.watcher = watch(file, () => trace.readSoon());
+    trace.watcher.on("error", onError);
+    return trace;
+  }
+
+  /** The run is over: reads what is left, then removes the file. */
+  async end(): Promise<void> {
+    this.watcher?.close();
+    this.readSoon();
+    await this.reading;
+    await this.handle.close();
+    await rm(this.directory, { recursive: true, force: true });
+  }
+
+  /** However often it is told while it reads, it reads once more. */
+  private readSoon(): void {
+    if (this.isToRead) return;
+    this.isToRead = true;
+    this.reading = this.reading.then(() => {
+      this.isToRead = false;
+      return this.read().catch(this.onError);
+    });
+  }
+
+  private async read(): Promise<void> {
+    const buffer = Buffer.alloc(MOST_AT_ONCE);
+    for (;;) {
+      const { bytesRead } = await this.handle.read(buffer, 0, buffer.length, this.offset);
+      if (!bytesRead) return;
+      this.offset += bytesRead;
+      const all = Buffer.concat([this.rest, buffer.subarray(0, bytesRead)]);
+      const end = all.lastIndexOf(10) + 1;
+      this.rest = all.subarray(end);
+      const text = all.subarray(0, end).toString();
+      if (text) this.onLines(text.trimEnd().split("\n"));
+    }
+  }
+}

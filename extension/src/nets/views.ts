@@ -1,0 +1,70 @@
+/** The newest drawing of each net that somebody looks at, with the lines of its nodes. */
+import * as vscode from "vscode";
+import type { Disposable } from "../common/disposables";
+import { messageOf } from "../common/failure";
+import type { Log } from "../common/log";
+import { askAbout, PAUSE_MS } from "./documents";
+import { readView, type View } from "./findings";
+import { Latest } from "./latest";
+import type { Program } from "./program";
+
+/** Nothing, while the text is no net. */
+type Listener = (view: View | undefined) => void;
+
+export class NetViews implements Disposable {
+  private readonly latest = new Latest();
+  private readonly listeners = new Map<string, Set<Listener>>();
+  private readonly known = new Map<string, View | undefined>();
+  private readonly watching: vscode.Disposable;
+
+  constructor(
+    private readonly program: Program,
+    private readonly log: Log,
+  ) {
+    this.watching = vscode.workspace.onDidChangeTextDocument(({ document }) => {
+      if (this.listeners.has(document.uri.toString())) this.look(document, PAUSE_MS);
+    });
+  }
+
+  /** Tells of the net now, and whenever its text has changed, until that is disposed. */
+  watch(document: vscode.TextDocument, listener: Listener): Disposable {
+    const key = document.uri.toString();
+    const all = this.listeners.get(key) ?? new Set<Listener>();
+    this.listeners.set(key, all.add(listener));
+    if (this.known.has(key)) listener(this.known.get(key));
+    else if (all.size === 1) this.look(document, 0);
+    return {
+      dispose: () => {
+        all.delete(listener);
+        if (all.size || this.listeners.get(key) !== all) return;
+        this.listeners.delete(key);
+        this.known.delete(key);
+        this.latest.cancel(key);
+      },
+    };
+  }
+
+  dispose(): void {
+    this.watching.dispose();
+    this.latest.dispose();
+  }
+
+  private look(document: vscode.TextDocument, delayMs: number): void {
+    if (!vscode.workspace.isTrusted) return;
+    const key = document.uri.toString();
+    this.latest.begin(key, delayMs, async (signal) => {
+      let view: View | undefined;
+      try {
+        const what = ["show", "--format", "json"];
+        const { status, output } = await askAbout(this.program, what, document, signal);
+        view = status === 0 ? readView(output) : undefined;
+      } catch (error) {
+        if (!signal.aborted)
+          this.log.warn(`${document.uri.fsPath} was not drawn: ${messageOf(error)}`);
+      }
+      if (signal.aborted) return;
+      this.known.set(key, view);
+      for (const listener of this.listeners.get(key) ?? []) listener(view);
+    });
+  }
+}

@@ -1,0 +1,254 @@
+/** One agent's IPython kernel: cells in, observations out. As the sandbox's, in `ipython/kernel.py`. */
+import { Failure } from "../common/failure";
+import { seen, type ArgsOf, type CellMetadata, type Seen } from "../protocol";
+import { DiskLog } from "../terminal/log";
+import { leftOut } from "../terminal/notes";
+import { Output } from "../terminal/output";
+import * as notes from "./notes";
+import { KernelWorker, type CellError, type Done, type Message, type RichOutput } from "./worker";
+
+/** What the kernel is called where shells have names: to interrupt it, and in progress. */
+export const IPYTHON = "ipython";
+
+/** A `run_ipython` action as a kernel needs it. */
+export type CellOrder = ArgsOf<"run_ipython"> & { timeout?: number | undefined; cwd: string };
+
+/** Shows a cell to the user; it may outlive the cell's answer. */
+export interface CellView {
+  begun(count: number): void;
+  output(output: RichOutput): void;
+  over(error: CellError | null): void;
+}
+
+export interface KernelSettings {
+  /** Looked for when the kernel starts. */
+  python: () => string;
+  script: string;
+  directory: string;
+  logFile: string;
+  logLimit: number;
+  outputLimit: number;
+  workingDir: string;
+  env: Record<string, string>;
+  followShell: boolean;
+}
+
+type OnPiece = (offset: number, data: Buffer) => void;
+
+interface Pending {
+  output: Output;
+  onPiece: OnPiece | undefined;
+  logStart: number | undefined;
+  began: number;
+  done: (done: Done) => void;
+}
+
+export class Kernel {
+  /** When it was used last, by the clock of `performance`. */
+  usedAt = performance.now();
+  private readonly log: DiskLog;
+  private worker: Promise<KernelWorker> | undefined;
+  private alive: KernelWorker | undefined;
+  private closed = false;
+  private python = "";
+  private cwd = "";
+  private number = 0;
+  private readonly orders = new Map<string, Pending>();
+  private readonly interrupts = new Map<string, (wasRunning: boolean) => void>();
+  private readonly views = new Map<string, CellView>();
+
+  /** `hadLife`: an earlier kernel of the agent's was ended, and it has to be told. */
+  constructor(
+    private readonly settings: KernelSettings,
+    private hadLife = false,
+  ) {
+    this.log = new DiskLog(settings.logFile, settings.logLimit);
+  }
+
+  get isRunning(): boolean {
+    return this.orders.size > 0 || this.views.size > 0;
+  }
+
+  async run(
+    order: CellOrder,
+    view: CellView | undefined,
+    onPiece?: OnPiece,
+    signal?: AbortSignal,
+  ): Promise<Seen<"run_ipython">> {
+    const limit = order.output_limit ?? this.settings.outputLimit;
+    if (limit < 0)
+      throw new Failure(
+        "shell.command_invalid",
+        `output_limit is ${limit}; it counts characters, and 0 asks for all`,
+      );
+    this.usedAt = performance.now();
+    const worker = await this.ready(view);
+    if (signal?.aborted) throw cancelled();
+    const id = String((this.number += 1));
+    const abort = (): void => worker.send({ op: "cancel", id });
+    if (view && !order.is_input) this.views.set(id, view);
+    const done = await new Promise<Done>((resolve) => {
+      const output = new Output(limit);
+      const began = performance.now();
+      this.orders.set(id, { output, onPiece, logStart: undefined, began, done: resolve });
+      signal?.addEventListener("abort", abort, { once: true });
+      worker.send({
+        op: "run",
+        id,
+        code: order.code,
+        cwd: this.settings.followShell ? order.cwd : null,
+        start_dir: this.settings.workingDir,
+        timeout: order.timeout ?? null,
+        init: order.kernel_init_code ?? "",
+        is_input: order.is_input ?? false,
+      });
+    });
+    signal?.removeEventListener("abort", abort);
+    const pending = this.orders.get(id);
+    this.orders.delete(id);
+    this.usedAt = performance.now();
+    // A cell that was never begun has nothing more to show.
+    if (["refused", "lost", "cancelled"].includes(done.state)) this.endView(id, done.error);
+    if (done.state === "cancelled" || !pending) throw cancelled();
+    return this.compose(order, pending, done);
+  }
+
+  async interrupt(kill: boolean): Promise<boolean> {
+    const worker = this.alive;
+    if (!worker?.isAlive) return false;
+    const id = String((this.number += 1));
+    return new Promise((resolve) => {
+      this.interrupts.set(id, resolve);
+      worker.send({ op: "interrupt", id, kill });
+    });
+  }
+
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.alive?.close();
+    this.onEnd();
+    this.log.close();
+  }
+
+  /** The worker, started if there is none; a cell that comes early waits for it. */
+  private async ready(view: CellView | undefined): Promise<KernelWorker> {
+    if (this.closed) throw new Failure("shell.closed", "The kernel was closed with the window");
+    if (this.alive?.isAlive) return this.alive;
+    this.worker ??= this.start();
+    try {
+      return await this.worker;
+    } catch (error) {
+      view?.over({ name: "IPython did not start", value: String(error) });
+      throw error;
+    } finally {
+      this.worker = undefined;
+    }
+  }
+
+  private async start(): Promise<KernelWorker> {
+    const { python, script, directory, workingDir, env } = this.settings;
+    const worker = await KernelWorker.start(
+      { python: python(), script, directory, cwd: workingDir, env, isFirst: !this.hadLife },
+      (message) => this.take(message),
+      () => this.alive === worker && this.onEnd(),
+    );
+    this.alive = worker;
+    this.hadLife = true;
+    this.python = worker.python;
+    if (this.closed) worker.close();
+    return worker;
+  }
+
+  private take(message: Message): void {
+    switch (message.op) {
+      case "text":
+        return this.show(message.id, Buffer.from(message.text));
+      case "begun":
+        return this.views.get(message.cell)?.begun(message.count);
+      case "output":
+        return this.views.get(message.cell)?.output(message.output);
+      case "over":
+        return this.endView(message.cell, message.error);
+      case "interrupted":
+        this.interrupts.get(message.id)?.(message.was_running);
+        this.interrupts.delete(message.id);
+        return;
+      case "done":
+        return this.orders.get(message.id)?.done(message);
+    }
+  }
+
+  private show(id: string, data: Buffer): void {
+    const pending = this.orders.get(id);
+    if (!pending || this.closed) return;
+    const offset = this.log.end;
+    pending.logStart ??= offset;
+    this.log.append(data);
+    pending.output.add(data);
+    pending.onPiece?.(offset, data);
+  }
+
+  private endView(cell: string, error: CellError | null): void {
+    this.views.get(cell)?.over(error);
+    this.views.delete(cell);
+  }
+
+  private onEnd(): void {
+    const gone = { name: "KernelDied", value: notes.WORKER_GONE };
+    for (const [id, { done }] of [...this.orders]) done({ ...GONE, id });
+    for (const resolve of this.interrupts.values()) resolve(true);
+    this.interrupts.clear();
+    for (const cell of [...this.views.keys()]) this.endView(cell, gone);
+  }
+
+  private compose(order: CellOrder, pending: Pending, done: Done): Seen<"run_ipython"> {
+    if (done.state === "lost")
+      throw new Failure("sandbox.start_failed", `IPython did not start: ${done.notes.join(" ")}`);
+    this.cwd = done.cwd || this.cwd || order.cwd;
+    const taken = pending.output.take(true);
+    const start = pending.logStart ?? this.log.end;
+    const end = start + taken.size;
+    let text = taken.head;
+    if (taken.leftOut) text += leftOut(taken.leftOut, this.log.path, start, end) + taken.tail;
+    let parts = [text.trimEnd(), ...done.notes];
+    if (done.state === "done" && parts.every((part) => !part)) parts = [notes.NO_OUTPUT];
+    if (order.include_extra ?? true) parts.push(notes.whereabouts(this.cwd, this.python));
+    const metadata: CellMetadata = {
+      state: done.state as Exclude<Done["state"], "cancelled" | "lost">,
+      error_name: done.error?.name ?? "",
+      error_value: done.error?.value ?? "",
+      timed_out: done.timed_out,
+      new_kernel: done.new_kernel,
+      execution_count: done.count,
+      working_dir: this.cwd,
+      py_interpreter_path: this.python,
+      output_bytes: taken.size,
+      left_out_bytes: taken.leftOut,
+      log_start: start,
+      log_end: end,
+      log_path: this.log.path,
+      duration: (performance.now() - pending.began) / 1000,
+    };
+    const images = done.images.length ? done.images : null;
+    const extras = { code: order.code, image_urls: images, metadata };
+    const content = parts.filter(Boolean).join("\n");
+    return seen("run_ipython", content, extras, done.state === "done");
+  }
+}
+
+const GONE: Omit<Done, "id"> = {
+  op: "done",
+  state: "died",
+  error: null,
+  timed_out: false,
+  new_kernel: false,
+  notes: [notes.WORKER_GONE],
+  images: [],
+  cwd: "",
+  count: null,
+};
+
+function cancelled(): Failure {
+  return new Failure("action.cancelled", "The cell was cancelled and interrupted");
+}

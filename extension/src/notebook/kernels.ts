@@ -1,0 +1,97 @@
+/** The kernels of a window: one per agent, started with its first cell, ended together. */
+import type { Disposable } from "../common/disposables";
+import { Failure } from "../common/failure";
+import { seen, type ArgsOf, type CellMetadata, type Seen } from "../protocol";
+import { IPYTHON, Kernel, type CellOrder, type CellView, type KernelSettings } from "./kernel";
+
+export interface KernelsSettings {
+  /** Of a new kernel, by the agent and the number of the kernel. */
+  kernel: (agent: string, number: number) => KernelSettings;
+  /** Kernels at a time; the one that was idle longest makes room for a new agent's. */
+  most: () => number;
+  /** Where the user sees an agent's cells. */
+  show: (agent: string, code: string) => CellView;
+}
+
+export class Kernels implements Disposable {
+  private readonly kernels = new Map<string, Kernel>();
+  /** Agents whose kernel had to make room. */
+  private readonly bereft = new Set<string>();
+  private started = 0;
+
+  constructor(private readonly settings: KernelsSettings) {}
+
+  async run(
+    agent: string,
+    order: CellOrder,
+    onProgress: (shell: string, offset: number, data: Buffer) => void,
+    signal: AbortSignal,
+  ): Promise<Seen> {
+    const view = order.is_input ? undefined : this.settings.show(agent, order.code);
+    const onPiece = (offset: number, data: Buffer): void => onProgress(IPYTHON, offset, data);
+    return this.open(agent).run(order, view, onPiece, signal);
+  }
+
+  /** A cell the user runs in the agent's kernel: `ask` gets what it asks, nothing gives it up. */
+  async runForUser(
+    agent: string,
+    order: CellOrder,
+    view: CellView,
+    ask: (question: string) => Promise<string | undefined>,
+  ): Promise<void> {
+    const kernel = this.open(agent);
+    let seen = await kernel.run({ ...order, include_extra: false }, view);
+    while ((seen.extras.metadata as CellMetadata).state === "input") {
+      const answer = await ask(seen.content.split("\n", 1)[0] ?? "");
+      if (answer === undefined) return void kernel.interrupt(false);
+      seen = await kernel.run({ ...order, code: answer, is_input: true }, undefined);
+    }
+  }
+
+  async interrupt(agent: string, args: ArgsOf<"interrupt">): Promise<Seen<"interrupt">> {
+    const running = (await this.kernels.get(agent)?.interrupt(args.kill ?? false)) ?? false;
+    const how = args.kill ? "killed" : "interrupted";
+    const content = running ? `the cell was ${how}` : "no cell runs";
+    return seen("interrupt", content, { shell: IPYTHON, was_running: running });
+  }
+
+  /** Interrupts every cell, at once. */
+  stop(): void {
+    for (const kernel of this.kernels.values()) void kernel.interrupt(false);
+  }
+
+  endAll(): void {
+    for (const kernel of this.kernels.values()) kernel.close();
+    this.kernels.clear();
+  }
+
+  dispose(): void {
+    this.endAll();
+  }
+
+  private open(agent: string): Kernel {
+    const known = this.kernels.get(agent);
+    if (known) return known;
+    this.makeRoom();
+    this.started += 1;
+    const settings = this.settings.kernel(agent, this.started);
+    const kernel = new Kernel(settings, this.bereft.delete(agent));
+    this.kernels.set(agent, kernel);
+    return kernel;
+  }
+
+  private makeRoom(): void {
+    const most = this.settings.most();
+    if (this.kernels.size < most) return;
+    const idle = [...this.kernels].filter(([, kernel]) => !kernel.isRunning);
+    const oldest = idle.sort(([, one], [, other]) => one.usedAt - other.usedAt)[0];
+    if (!oldest)
+      throw new Failure(
+        "shell.too_many",
+        `${this.kernels.size} agents run cells here, which is the limit (bascule.ipython.maxKernels)`,
+      );
+    oldest[1].close();
+    this.kernels.delete(oldest[0]);
+    this.bereft.add(oldest[0]);
+  }
+}

@@ -1,0 +1,174 @@
+/**
+ * Notebooks in which the user sees what agents run, and can run cells in the same kernel. They are
+ * ordinary `.ipynb` files in the extension's storage, so that nothing is lost when one is closed.
+ */
+import * as fs from "node:fs/promises";
+import * as path from "node:path";
+import * as vscode from "vscode";
+import { within } from "../common/deadline";
+import { Disposables, type Disposable } from "../common/disposables";
+import type { Log } from "../common/log";
+import { ShownCell } from "./cells";
+import type { CellView } from "./kernel";
+
+const TYPE = "jupyter-notebook";
+const CONTROLLER = "bascule.ipython";
+const EMPTY = JSON.stringify({ cells: [], metadata: {}, nbformat: 4, nbformat_minor: 5 });
+/** Cells kept in a notebook; the oldest go first. */
+const MOST = 200;
+/** Milliseconds VS Code has to show a notebook, with our controller, or to take a cell. */
+const PATIENCE = 15_000;
+
+export interface NotebooksSettings {
+  directory: string;
+  /** Our extension's id. */
+  extension: string;
+  /** Has a cell of the user's run for them. */
+  run: (agent: string, code: string, view: CellView) => Promise<void>;
+  interrupt: (agent: string) => Promise<unknown>;
+  log: Log;
+}
+
+export class Notebooks implements Disposable {
+  private readonly owned = new Disposables();
+  private readonly controller: vscode.NotebookController;
+  private readonly opening = new Map<string, Promise<vscode.NotebookDocument>>();
+  /** By agent: what its next cell has to come after. */
+  private readonly turns = new Map<string, Promise<unknown>>();
+
+  constructor(private readonly settings: NotebooksSettings) {
+    const label = "Bascule";
+    this.controller = vscode.notebooks.createNotebookController(CONTROLLER, TYPE, label);
+    this.controller.description = "the kernel of an agent";
+    this.controller.supportedLanguages = ["python"];
+    this.controller.supportsExecutionOrder = true;
+    this.controller.executeHandler = (cells, notebook) => this.runForUser(cells, notebook);
+    this.controller.interruptHandler = async (notebook) => {
+      const agent = this.agentOf(notebook);
+      if (agent !== undefined) await settings.interrupt(agent);
+    };
+    this.owned.add(this.controller);
+  }
+
+  /** Shows an agent's cell. What goes wrong with that is logged; the cell runs all the same. */
+  show(agent: string, code: string): CellView {
+    const before = this.turns.get(agent) ?? Promise.resolve();
+    const shown = before.then(() => this.add(agent, code));
+    this.turns.set(
+      agent,
+      shown.catch(() => undefined),
+    );
+    const save = (): void => void this.save(agent).catch((error: unknown) => this.complain(error));
+    return new ShownCell(shown, (error) => this.complain(error), save);
+  }
+
+  dispose(): void {
+    this.owned.dispose();
+  }
+
+  private async add(agent: string, code: string): Promise<vscode.NotebookCellExecution> {
+    const notebook = await this.open(agent);
+    const at = notebook.cellCount;
+    const edit = new vscode.WorkspaceEdit();
+    const cell = new vscode.NotebookCellData(vscode.NotebookCellKind.Code, code, "python");
+    const edits = [vscode.NotebookEdit.insertCells(at, [cell])];
+    if (at >= MOST)
+      edits.push(vscode.NotebookEdit.deleteCells(new vscode.NotebookRange(0, at + 1 - MOST)));
+    edit.set(notebook.uri, edits);
+    const taking = Promise.resolve(vscode.workspace.applyEdit(edit));
+    if (!(await within(taking, PATIENCE, () => new Error("the notebook takes no cell"))))
+      throw new Error("the notebook took no cell");
+    const added = notebook.cellAt(notebook.cellCount - 1);
+    const execution = this.controller.createNotebookCellExecution(added);
+    execution.start(Date.now());
+    await execution.clearOutput();
+    this.reveal(notebook);
+    return execution;
+  }
+
+  /** The agent's notebook, in an editor and with our controller. */
+  private async open(agent: string): Promise<vscode.NotebookDocument> {
+    const file = this.fileOf(agent);
+    const known = this.opening.get(file);
+    if (known) {
+      const notebook = await known.catch(() => undefined);
+      if (notebook && !notebook.isClosed) return notebook;
+    }
+    // An editor that is closed while it opens may never answer.
+    const silent = (): Error => new Error("VS Code did not show the notebook with our controller");
+    const opening = within(this.openAnew(file), PATIENCE, silent);
+    this.opening.set(file, opening);
+    return opening;
+  }
+
+  private async openAnew(file: string): Promise<vscode.NotebookDocument> {
+    await fs.mkdir(this.settings.directory, { recursive: true });
+    await fs.writeFile(file, EMPTY, { flag: "wx" }).catch(() => undefined); // it may be there
+    const notebook = await vscode.workspace.openNotebookDocument(vscode.Uri.file(file));
+    const preferred = vscode.NotebookControllerAffinity.Preferred;
+    this.controller.updateNotebookAffinity(notebook, preferred);
+    let selected = (): void => undefined;
+    const selecting = new Promise<void>((resolve) => (selected = resolve));
+    const listening = this.controller.onDidChangeSelectedNotebooks((change) => {
+      if (change.notebook === notebook && change.selected) selected();
+    });
+    try {
+      // Not over what the user reads.
+      const isFree = vscode.window.tabGroups.activeTabGroup.tabs.length === 0;
+      const viewColumn = isFree ? vscode.ViewColumn.Active : vscode.ViewColumn.Beside;
+      const options = { preserveFocus: true, preview: false, viewColumn };
+      const notebookEditor = await vscode.window.showNotebookDocument(notebook, options);
+      const { extension } = this.settings;
+      const choice = { notebookEditor, id: CONTROLLER, extension };
+      await vscode.commands.executeCommand("notebook.selectKernel", choice);
+      await selecting;
+    } finally {
+      listening.dispose();
+    }
+    return notebook;
+  }
+
+  private reveal(notebook: vscode.NotebookDocument): void {
+    const last = new vscode.NotebookRange(notebook.cellCount - 1, notebook.cellCount);
+    for (const editor of vscode.window.visibleNotebookEditors)
+      if (editor.notebook === notebook)
+        editor.revealRange(last, vscode.NotebookEditorRevealType.InCenterIfOutsideViewport);
+  }
+
+  private async runForUser(
+    cells: vscode.NotebookCell[],
+    notebook: vscode.NotebookDocument,
+  ): Promise<void> {
+    const agent = this.agentOf(notebook);
+    for (const cell of cells) {
+      const execution = this.controller.createNotebookCellExecution(cell);
+      execution.start(Date.now());
+      await execution.clearOutput();
+      const save = (): void => void notebook.save();
+      const shown = Promise.resolve(execution);
+      const view = new ShownCell(shown, (error) => this.complain(error), save);
+      if (agent === undefined)
+        view.over({ name: "NoAgent", value: "this notebook is not an agent's" });
+      else await this.settings.run(agent, cell.document.getText(), view).catch(() => undefined);
+    }
+  }
+
+  private async save(agent: string): Promise<void> {
+    const notebook = await this.opening.get(this.fileOf(agent));
+    if (notebook && !notebook.isClosed) await notebook.save();
+  }
+
+  private fileOf(agent: string): string {
+    return path.join(this.settings.directory, `${encodeURIComponent(agent)}.ipynb`);
+  }
+
+  private agentOf(notebook: vscode.NotebookDocument): string | undefined {
+    const file = notebook.uri.fsPath;
+    if (path.dirname(file) !== this.settings.directory) return undefined;
+    return decodeURIComponent(path.basename(file, ".ipynb"));
+  }
+
+  private complain(error: unknown): void {
+    this.settings.log.warn("a cell is not shown in its notebook", error);
+  }
+}

@@ -1,0 +1,144 @@
+/** The process that has a kernel. It runs `ipython_worker.py`, which has the other end of this line. */
+import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
+import { StringDecoder } from "node:string_decoder";
+import { Failure } from "../common/failure";
+
+/** Characters of what it says beside the line, for the message of an error. */
+const LAST_WORDS = 2000;
+
+/** What is raised in a cell. */
+export interface CellError {
+  name: string;
+  value: string;
+}
+
+/** An output as a notebook keeps it (nbformat). */
+export interface RichOutput {
+  output_type: string;
+  name?: string;
+  text?: string;
+  data?: Record<string, unknown>;
+  transient?: { display_id?: string };
+  ename?: string;
+  evalue?: string;
+  traceback?: string[];
+  wait?: boolean;
+}
+
+export interface Done {
+  op: "done";
+  id: string;
+  state:
+    "done" | "failed" | "running" | "input" | "died" | "refused" | "idle" | "cancelled" | "lost";
+  error: CellError | null;
+  timed_out: boolean;
+  new_kernel: boolean;
+  notes: string[];
+  images: string[];
+  cwd: string;
+  count: number | null;
+}
+
+export type Message =
+  | { op: "ready"; python: string }
+  | { op: "failed"; message: string; missing: string[] }
+  | { op: "text"; id: string; text: string }
+  | { op: "begun"; cell: string; count: number }
+  | { op: "output"; cell: string; output: RichOutput }
+  | { op: "over"; cell: string; error: CellError | null }
+  | { op: "interrupted"; id: string; was_running: boolean }
+  | Done;
+
+export interface WorkerSettings {
+  python: string;
+  script: string;
+  /** For the kernel's sockets; the worker makes and removes it. */
+  directory: string;
+  cwd: string;
+  env: Record<string, string>;
+  /** False: an earlier worker's variables are gone, and that is to be said. */
+  isFirst: boolean;
+}
+
+/** `onMessage` gets what it says about orders; `onEnd` is called once, when it has ended. */
+export class KernelWorker {
+  python = "";
+  isAlive = true;
+  private rest = "";
+  private words = "";
+  private first: ((message: Message | undefined) => void) | undefined;
+
+  private constructor(
+    private readonly child: ChildProcessWithoutNullStreams,
+    private readonly onMessage: (message: Message) => void,
+    private readonly onEnd: () => void,
+  ) {
+    const decoder = new StringDecoder("utf8");
+    child.stdout.on("data", (data: Buffer) => this.read(decoder.write(data)));
+    child.stderr.on("data", (data: Buffer) => {
+      this.words = (this.words + data.toString()).slice(-LAST_WORDS);
+    });
+    child.stdin.on("error", () => undefined); // it has ended, which `close` tells
+    child.on("error", (error) => {
+      this.words += error.message;
+      this.ended();
+    });
+    child.on("close", () => this.ended());
+  }
+
+  /** Fails with `machine.missing_tool` when the interpreter or ipykernel is not there. */
+  static async start(
+    settings: WorkerSettings,
+    onMessage: (message: Message) => void,
+    onEnd: () => void,
+  ): Promise<KernelWorker> {
+    const { python, script, directory, cwd, env } = settings;
+    const flags = settings.isFirst ? ["--rich"] : ["--rich", "--again"];
+    const child = spawn(python, [script, directory, ...flags], { cwd, env });
+    const worker = new KernelWorker(child, onMessage, onEnd);
+    const said = await new Promise<Message | undefined>((resolve) => (worker.first = resolve));
+    if (said?.op === "failed") {
+      worker.close();
+      throw new Failure("machine.missing_tool", said.message, { missing: said.missing });
+    }
+    if (said?.op !== "ready")
+      throw new Failure(
+        "machine.missing_tool",
+        `IPython did not start with '${python}' (set bascule.python to a Python that has ` +
+          `ipykernel): ${worker.words.trim() || "it said nothing"}`,
+      );
+    worker.python = said.python;
+    return worker;
+  }
+
+  send(order: Record<string, unknown>): void {
+    if (this.isAlive) this.child.stdin.write(`${JSON.stringify(order)}\n`);
+  }
+
+  /** It ends its kernel and leaves. */
+  close(): void {
+    this.child.stdin.end();
+  }
+
+  private read(text: string): void {
+    const lines = (this.rest + text).split("\n");
+    this.rest = lines.pop() ?? "";
+    for (const line of lines) {
+      const message = JSON.parse(line) as Message;
+      if (this.first) this.begin(message);
+      else this.onMessage(message);
+    }
+  }
+
+  private begin(message: Message | undefined): void {
+    this.first?.(message);
+    this.first = undefined;
+  }
+
+  private ended(): void {
+    if (!this.isAlive) return;
+    this.isAlive = false;
+    if (this.first) this.begin(undefined);
+    else this.onEnd();
+  }
+}

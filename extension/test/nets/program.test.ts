@@ -1,0 +1,63 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { codeOf } from "../../src/common/failure";
+import { NO_PROGRAM, Program } from "../../src/nets/program";
+
+let directory: string;
+beforeEach(() => void (directory = mkdtempSync(join(tmpdir(), "program-"))));
+afterEach(() => rmSync(directory, { recursive: true }));
+
+const never = new AbortController().signal;
+
+/** Stands in for Python with bascule. */
+function python(script: string): Program {
+  const file = join(directory, "python");
+  writeFileSync(file, `#!/usr/bin/env node\n${script}`);
+  chmodSync(file, 0o755);
+  return new Program(() => file);
+}
+
+test("is given the text on stdin, and says what it says with a status", async () => {
+  const program = python(`
+    let text = "";
+    process.stdin.on("data", (data) => (text += data)).on("end", () => {
+      console.log(JSON.stringify([process.argv.slice(2), text]));
+      process.exitCode = 2;
+    });`);
+
+  const said = await program.ask(["net", "check", "-"], "a: ü\n", never);
+
+  expect(said.status).toBe(2);
+  expect(JSON.parse(said.output)).toEqual([["-m", "bascule", "net", "check", "-"], "a: ü\n"]);
+});
+
+test("one that ends without reading is answered all the same", async () => {
+  const said = await python("process.exit(3)").ask([], "x".repeat(1 << 20), never);
+
+  expect(said.status).toBe(3);
+});
+
+test("is ended when nobody wants its answer any more", async () => {
+  const abort = new AbortController();
+  const asking = python("setInterval(() => {}, 1000)").ask([], "", abort.signal);
+  abort.abort();
+
+  await expect(asking).rejects.toThrow("abort");
+});
+
+test.each([
+  ["no such Python", () => new Program(() => join(directory, "none"))],
+  ["no such command", () => new Program(() => "", { PATH: directory })],
+  [
+    "a Python without bascule",
+    () => python(`console.error("python: No module named bascule"); process.exit(1);`),
+  ],
+])("%s is said by its code", async (_, program) => {
+  const failure: unknown = await program()
+    .ask([], "", never)
+    .catch((error: unknown) => error);
+
+  expect(codeOf(failure)).toBe(NO_PROGRAM);
+});

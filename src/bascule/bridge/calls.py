@@ -1,0 +1,442 @@
+"""What can be asked of a window: one function per request, as data.
+
+Each returns a `Call`: the request, and how its answer is read. The two faces of `vscode_bridge`
+(blocking and `aio`) send the same calls.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from bascule.core.errors import BridgeProtocol
+
+T = TypeVar("T")
+
+Level = Literal["info", "warning", "error"]
+Severity = Literal["error", "warning", "information", "hint"]
+CHAT: Final = 120.0
+COMMAND: Final = 60.0
+QUICK: Final = 30.0
+"""Default time-outs, in seconds. What waits for a person has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    type: str
+    params: Mapping[str, Any]
+    read: Callable[[Any], T]
+    timeout: float | None = None
+
+
+class ChatReply(str):
+    """What a language model said. A text, with where it came from."""
+
+    conversation_id: str
+    """Give it to `chat` to go on, and to `get_chat_history` to look back."""
+    model: str
+
+    def __new__(cls, text: str, conversation_id: str = "", model: str = "") -> ChatReply:
+        reply = super().__new__(cls, text)
+        reply.conversation_id = conversation_id
+        reply.model = model
+        return reply
+
+
+@dataclass(frozen=True, slots=True)
+class ChatModel:
+    id: str
+    name: str
+    vendor: str
+    family: str
+    max_input_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Lines and columns count from 1."""
+
+    line: int
+    column: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    path: str | None
+    """None for a text that is in no file."""
+    text: str
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Editor:
+    """The editor the user is in."""
+
+    path: str | None
+    language: str
+    text: str
+    is_dirty: bool
+    """It has changes that are not saved; `text` has them."""
+    selection: Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """New text for a range of a file; without a range, for all of it. A file that is not there
+    is made."""
+
+    path: str | os.PathLike[str]
+    text: str
+    start: Position | None = None
+    end: Position | None = None
+    """None: the same as `start`, which inserts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    message: str
+    line: int
+    column: int = 1
+    end_line: int | None = None
+    end_column: int | None = None
+    severity: Severity = "error"
+    source: str = ""
+    code: str = ""
+    path: str = ""
+    """Filled in on those that are read."""
+
+
+# Chat -------------------------------------------------------------------------------------
+
+
+def chat(
+    message: str,
+    timeout: float | None = CHAT,
+    *,
+    model: str = "",
+    system: str = "",
+    conversation_id: str = "",
+    stream: bool = False,
+) -> Call[ChatReply]:
+    params = {
+        "message": message,
+        "model": model,
+        "system": system,
+        "conversationId": conversation_id,
+        "stream": stream,
+    }
+    return Call("vscode/chat", _given(params), _reply, timeout)
+
+
+def chat_models(*, timeout: float | None = QUICK) -> Call[list[ChatModel]]:
+    """The language models the window has; the first is the one `chat` takes by default."""
+    return Call("vscode/chatModels", {}, _models, timeout)
+
+
+def get_chat_history(
+    conversation_id: str, limit: int = 10, *, timeout: float | None = QUICK
+) -> Call[list[dict[str, Any]]]:
+    """The last `limit` messages of a conversation: `role`, `content` and `timestamp` of each."""
+    params = {"conversationId": conversation_id, "limit": limit}
+    return Call("vscode/getChatHistory", params, lambda got: list(got["messages"]), timeout)
+
+
+# Asking and telling -----------------------------------------------------------------------
+
+
+def show_message(
+    message: str,
+    level: Level = "info",
+    *,
+    buttons: Sequence[str] = (),
+    modal: bool = False,
+    timeout: float | None = None,
+) -> Call[str | None]:
+    """Show a message. With buttons, wait for one and return it; None when it was dismissed."""
+    params = {"message": message, "level": level, "buttons": list(buttons), "modal": modal}
+    return Call("vscode/showMessage", params, _field("choice"), timeout)
+
+
+def confirm(question: str, *, yes: str = "Yes", timeout: float | None = None) -> Call[bool]:
+    """Ask in a dialog; anything but `yes` is a no."""
+    params = {"message": question, "level": "info", "buttons": [yes], "modal": True}
+    return Call("vscode/showMessage", params, lambda got: got["choice"] == yes, timeout)
+
+
+def input_box(
+    prompt: str,
+    *,
+    value: str = "",
+    placeholder: str = "",
+    password: bool = False,
+    pattern: str = "",
+    timeout: float | None = None,
+) -> Call[str | None]:
+    """Ask for a line of text; None when it was dismissed.
+
+    `pattern` is a regular expression, JavaScript's, that the whole text has to fit.
+    """
+    params = {
+        "prompt": prompt,
+        "value": value,
+        "placeholder": placeholder,
+        "password": password,
+        "pattern": pattern,
+    }
+    return Call("vscode/inputBox", _given(params), _field("value"), timeout)
+
+
+def quick_pick(
+    items: Sequence[str | Mapping[str, str]],
+    *,
+    many: bool,
+    placeholder: str = "",
+    title: str = "",
+    timeout: float | None = None,
+) -> Call[str | list[str] | None]:
+    labelled = [{"label": each} if isinstance(each, str) else dict(each) for each in items]
+    params = {"items": labelled, "many": many, "placeholder": placeholder, "title": title}
+    return Call("vscode/quickPick", params, _field("value"), timeout)
+
+
+def form(
+    schema: Mapping[str, Any],
+    *,
+    title: str = "",
+    value: Mapping[str, Any] | None = None,
+    ui_schema: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
+) -> Call[dict[str, Any] | None]:
+    """Show a form for an object's JSON Schema; None when it was closed.
+
+    Texts, numbers, integers, booleans and `enum`s, with `title`, `description`, `default`,
+    `required`, `minimum`, `maximum`, `minLength`, `maxLength` and `pattern`. In `ui_schema`,
+    `{name: {"ui:widget": "textarea" | "password" | "radio"}}`.
+    """
+    params = {"schema": schema, "title": title, "value": value, "uiSchema": ui_schema}
+    return Call("vscode/form", _given(params), _field("value"), timeout)
+
+
+# The window -------------------------------------------------------------------------------
+
+
+def execute_command(command: str, *args: Any, timeout: float | None = COMMAND) -> Call[Any]:
+    """Run a VS Code command and return what it returns, as far as JSON can say it.
+
+    The user is asked first, unless the settings allow the command.
+    """
+    params = {"command": command, "args": list(args)}
+    return Call("vscode/executeCommand", params, _field("result"), timeout)
+
+
+def open_file(
+    path: str | os.PathLike[str],
+    line: int | None = None,
+    column: int = 1,
+    *,
+    preview: bool = True,
+    beside: bool = False,
+    timeout: float | None = QUICK,
+) -> Call[None]:
+    """Show a file, at a line and column that count from 1."""
+    params = {"path": _path(path), "preview": preview, "beside": beside}
+    place = {} if line is None else {"line": line, "column": column}
+    return Call("vscode/openFile", params | place, _nothing, timeout)
+
+
+def diff(
+    left: str | os.PathLike[str],
+    right: str | os.PathLike[str],
+    title: str = "",
+    *,
+    timeout: float | None = QUICK,
+) -> Call[None]:
+    """Show two things side by side: a `Path` is a file, a `str` is a text."""
+    params = {"left": _side(left), "right": _side(right), "title": title}
+    return Call("vscode/diff", params, _nothing, timeout)
+
+
+def apply_edit(
+    edits: Edit | Sequence[Edit],
+    *,
+    label: str = "",
+    save: bool = False,
+    timeout: float | None = None,
+) -> Call[bool]:
+    """Change files through the editor, in one undo step; False when nothing was changed because
+    VS Code did not take it. The user is asked first, unless the settings allow it."""
+    all_edits = [edits] if isinstance(edits, Edit) else edits
+    params = {"edits": [_edit(each) for each in all_edits], "label": label, "save": save}
+    return Call("vscode/applyEdit", params, _field("applied"), timeout)
+
+
+def active_editor(*, timeout: float | None = QUICK) -> Call[Editor | None]:
+    """The editor the user is in, with its text; None when there is none."""
+    return Call("vscode/activeEditor", {"text": True}, _editor, timeout)
+
+
+def selection(*, timeout: float | None = QUICK) -> Call[Selection | None]:
+    """What the user has selected; its text is empty when it is only a place."""
+
+    def read(got: Any) -> Selection | None:
+        return None if got["editor"] is None else _selection(got["editor"])
+
+    return Call("vscode/activeEditor", {"text": False}, read, timeout)
+
+
+def get_diagnostics(
+    path: str | os.PathLike[str] | None = None, *, timeout: float | None = QUICK
+) -> Call[list[Diagnostic]]:
+    """The problems VS Code shows, of one file or of all."""
+    params = {} if path is None else {"path": _path(path)}
+    return Call("vscode/diagnostics", params, _diagnostics, timeout)
+
+
+def set_diagnostics(
+    path: str | os.PathLike[str],
+    items: Sequence[Diagnostic],
+    *,
+    timeout: float | None = QUICK,
+) -> Call[None]:
+    """Show problems of a file, in place of those this run showed before."""
+    params = {"path": _path(path), "items": [_problem(each) for each in items]}
+    return Call("vscode/setDiagnostics", params, _nothing, timeout)
+
+
+def clear_diagnostics(
+    path: str | os.PathLike[str] | None = None, *, timeout: float | None = QUICK
+) -> Call[None]:
+    """Take back the problems this run showed, of one file or of all."""
+    params = {} if path is None else {"path": _path(path), "items": []}
+    return Call("vscode/setDiagnostics", params, _nothing, timeout)
+
+
+def output(
+    channel: str,
+    *,
+    text: str = "",
+    show: bool = False,
+    clear: bool = False,
+    timeout: float | None = QUICK,
+) -> Call[None]:
+    """To an output channel: cleared first if asked, then `text`, then shown."""
+    params = {"channel": channel, "text": text, "show": show, "clear": clear}
+    return Call("vscode/output", params, _nothing, timeout)
+
+
+def progress(title: str, *, cancellable: bool = True) -> Call[None]:
+    """A notification that stays until it is told `{"done": true}`, or answered by `Cancel`."""
+    return Call("vscode/progress", {"title": title, "cancellable": cancellable}, _nothing)
+
+
+# Reading answers --------------------------------------------------------------------------
+
+
+def read(call: Call[T], answer: Any) -> T:
+    """The answer as the caller wants it. Raises `BridgeProtocol` when it has another shape."""
+    try:
+        return call.read(answer)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BridgeProtocol(
+            f"The window's answer to {call.type} has not the shape it should: {answer!r:.200}"
+        ) from error
+
+
+def _field(name: str) -> Callable[[Any], Any]:
+    return lambda got: got[name]
+
+
+def _nothing(_: Any) -> None:
+    return None
+
+
+def _reply(got: Any) -> ChatReply:
+    return ChatReply(got["response"], got.get("conversationId", ""), got.get("model", ""))
+
+
+def _models(got: Any) -> list[ChatModel]:
+    return [
+        ChatModel(
+            each["id"],
+            each.get("name", each["id"]),
+            each.get("vendor", ""),
+            each.get("family", ""),
+            each.get("maxInputTokens", 0),
+        )
+        for each in got["models"]
+    ]
+
+
+def _editor(got: Any) -> Editor | None:
+    told = got["editor"]
+    if told is None:
+        return None
+    return Editor(told["path"], told["language"], told["text"], told["isDirty"], _selection(told))
+
+
+def _selection(told: Any) -> Selection:
+    chosen = told["selection"]
+    return Selection(told["path"], chosen["text"], _place(chosen["start"]), _place(chosen["end"]))
+
+
+def _place(told: Any) -> Position:
+    return Position(told["line"], told["column"])
+
+
+def _diagnostics(got: Any) -> list[Diagnostic]:
+    return [
+        Diagnostic(
+            each["message"],
+            each["line"],
+            each["column"],
+            each["endLine"],
+            each["endColumn"],
+            each["severity"],
+            each.get("source", ""),
+            each.get("code", ""),
+            each["path"],
+        )
+        for each in got["items"]
+    ]
+
+
+# Writing questions ------------------------------------------------------------------------
+
+
+def _given(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what says nothing."""
+    return {name: value for name, value in params.items() if value or name in ("message", "prompt")}
+
+
+def _path(path: str | os.PathLike[str]) -> str:
+    """The window has a working directory of its own."""
+    return os.path.abspath(path)  # noqa: PTH100  # links stay as they are written
+
+
+def _side(side: str | os.PathLike[str]) -> dict[str, str]:
+    return {"text": side} if isinstance(side, str) else {"path": _path(side)}
+
+
+def _edit(edit: Edit) -> dict[str, Any]:
+    told: dict[str, Any] = {"path": _path(edit.path), "text": edit.text}
+    if edit.start is not None:
+        end = edit.end or edit.start
+        told["start"] = {"line": edit.start.line, "column": edit.start.column}
+        told["end"] = {"line": end.line, "column": end.column}
+    return told
+
+
+def _problem(problem: Diagnostic) -> dict[str, Any]:
+    return {
+        "message": problem.message,
+        "line": problem.line,
+        "column": problem.column,
+        "endLine": problem.end_line or problem.line,
+        "endColumn": problem.end_column or (problem.column if problem.end_line else None),
+        "severity": problem.severity,
+        "source": problem.source,
+        "code": problem.code,
+    }

@@ -1,0 +1,427 @@
+"""Asks a window and sorts the answers: the one client behind every transport."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from enum import Enum, auto
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Final
+
+from bascule.core.errors import (
+    BridgeCancelled,
+    BridgeClosed,
+    BridgeError,
+    BridgeTimeout,
+)
+from bascule.wire.bridge import (
+    PING,
+    Cancel,
+    Event,
+    Message,
+    Piece,
+    Request,
+    RequestId,
+    Response,
+)
+
+from .transport import Transport
+
+if TYPE_CHECKING:
+    import asyncio
+
+logger = logging.getLogger(__name__)
+
+_GRACE: Final = 2.0
+"""Seconds past its time-out a request may take: the window keeps it, and says so itself."""
+_ANSWERS: Final = 1.0
+"""Seconds in which a window that is there answers `is_available`."""
+_MOST_EARLY: Final = 256
+"""Additions to a request that wait for a connection; past that the oldest are dropped."""
+_REPEATABLE: Final = frozenset(
+    {
+        PING,
+        "vscode/chatModels",
+        "vscode/getChatHistory",
+        "vscode/activeEditor",
+        "vscode/diagnostics",
+    }
+)
+"""Asking these again changes nothing."""
+
+_NONE: Final = object()
+
+OnProgress = Callable[[Any], None]
+Listener = Callable[[str, Mapping[str, Any]], None]
+
+
+class _State(Enum):
+    IDLE = auto()
+    """Not started, or ended in a way that another start may mend."""
+    OPENING = auto()
+    CONNECTED = auto()
+    LOST = auto()
+    CLOSED = auto()
+
+
+class _Asked:
+    """A request whose answer somebody waits for. It is settled once."""
+
+    def __init__(
+        self, client: BridgeClient, request: Request, on_progress: OnProgress | None
+    ) -> None:
+        self.request = request
+        self.on_progress = on_progress
+        self.is_sent = False
+        self.is_open = False
+        """What is added can follow it; until then that waits in `early`."""
+        self.early: deque[Any] | None = None
+        self._client = client
+
+    def settle(self, result: Any, error: BridgeError | None) -> None:
+        raise NotImplementedError
+
+    def withdraw(self) -> None:
+        """Nobody waits any more; the window is told to stop, if it was asked."""
+        if self._client.drop(self) and self.is_sent:
+            self._client.post(Cancel(self.request.id))
+
+
+class _Waiting(_Asked):
+    """Somebody who does nothing else meanwhile: a queue in C is all that takes."""
+
+    def __init__(
+        self, client: BridgeClient, request: Request, on_progress: OnProgress | None
+    ) -> None:
+        super().__init__(client, request, on_progress)
+        self.settled: SimpleQueue[tuple[Any, BridgeError | None]] = SimpleQueue()
+
+    def settle(self, result: Any, error: BridgeError | None) -> None:
+        self.settled.put((result, error))
+
+
+class Answer(_Asked, Future[Any]):
+    """The answer to a request that was begun. Cancelling it cancels the request in the window."""
+
+    def __init__(
+        self, client: BridgeClient, request: Request, on_progress: OnProgress | None
+    ) -> None:
+        _Asked.__init__(self, client, request, on_progress)
+        Future.__init__(self)
+
+    def cancel(self) -> bool:
+        # Withdrawn first: cancelling tells others (an event loop's future), who then come here
+        # as well and would send from their own thread.
+        self.withdraw()
+        return super().cancel()
+
+    def add(self, value: Any) -> None:
+        """Tell the window more about the request while it is under way."""
+        self._client.add(self, value)
+
+    def settle(self, result: Any, error: BridgeError | None) -> None:
+        if not self.set_running_or_notify_cancel():
+            return
+        if error is None:
+            self.set_result(result)
+        else:
+            self.set_exception(error)
+
+
+class BridgeClient:
+    """A `Bridge` over a transport, which is started by the first request.
+
+    A lost connection is made again by the transport. What was asked and not answered is then
+    sent again under the same id where that is safe: the window remembers it, or asking twice
+    changes nothing. All else fails with `BridgeClosed`.
+    """
+
+    def __init__(self, transport: Transport, *, grace: float = _GRACE) -> None:
+        self._transport = transport
+        self._grace = grace
+        self._lock = threading.RLock()
+        self._state = _State.IDLE
+        self._pending: dict[RequestId, _Asked] = {}
+        self._listeners: list[Listener] = []
+        self._prefix = os.urandom(4).hex()
+        """Keeps ids apart that several clients of one run give."""
+        self._numbers = itertools.count(1)
+
+    @property
+    def kind(self) -> str:
+        return self._transport.kind
+
+    def is_available(self) -> bool:
+        answer = self.begin(PING)
+        try:
+            answer.result(_ANSWERS)
+        except TimeoutError:
+            answer.cancel()
+            return False
+        except BridgeError as error:
+            return error.code in ("bridge.unknown_type", "bridge.remote")  # an answer all the same
+        return True
+
+    def begin(
+        self,
+        type: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Answer:
+        answer = Answer(self, self._request(type, params, timeout), on_progress)
+        self._begin(answer)
+        return answer
+
+    def request(
+        self,
+        type: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Any:
+        waiting = _Waiting(self, self._request(type, params, timeout), on_progress)
+        try:
+            self._begin(waiting)
+            late = None if timeout is None else timeout + self._grace
+            result, error = waiting.settled.get(timeout=late)
+        except Empty:
+            waiting.withdraw()
+            raise _late(type, timeout) from None
+        except BaseException:
+            waiting.withdraw()
+            raise
+        if error is not None:
+            raise error
+        return result
+
+    async def arequest(
+        self,
+        type: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Any:
+        import asyncio  # not at the head: most scripts do without it
+
+        # In a thread: sending waits while the window is slow to read.
+        beginning = asyncio.ensure_future(
+            asyncio.to_thread(self.begin, type, params, timeout=timeout, on_progress=on_progress)
+        )
+        try:
+            return await self._wait_for(await asyncio.shield(beginning), timeout)
+        except asyncio.CancelledError:
+            beginning.add_done_callback(_cancel_in_thread)
+            raise
+
+    async def _wait_for(self, answer: Answer, timeout: float | None) -> Any:
+        import asyncio
+
+        got = asyncio.wrap_future(answer)
+        late = None if timeout is None else timeout + self._grace
+        done, _ = await asyncio.wait({got}, timeout=late)
+        if done and not answer.cancelled():
+            return got.result()
+        if not done:
+            await asyncio.to_thread(answer.cancel)
+            raise _late(answer.request.type, timeout)
+        raise BridgeCancelled("The request was cancelled")
+
+    def tell(self, event: str, body: Mapping[str, Any]) -> None:
+        with self._lock:
+            is_coming = self._state in (_State.IDLE, _State.OPENING)
+        if is_coming:
+            self.is_available()
+        self.post(Event(event, body))
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        with self._lock:
+            self._listeners = [*self._listeners, listener]
+
+        def stop() -> None:
+            with self._lock:
+                self._listeners = [each for each in self._listeners if each is not listener]
+
+        return stop
+
+    def close(self) -> None:
+        with self._lock:
+            if self._state is _State.CLOSED:
+                return
+            self._state = _State.CLOSED
+            waiting = self._take_all()
+        self._transport.close()
+        for each in waiting:
+            each.settle(None, _closed())
+
+    # Beginning ----------------------------------------------------------------------------
+
+    def _request(
+        self, type: str, params: Mapping[str, Any] | None, timeout: float | None
+    ) -> Request:
+        told = dict(params or {})
+        if timeout is not None:
+            told["timeout"] = round(timeout * 1000)
+        return Request(f"{self._prefix}-{next(self._numbers)}", type, told)
+
+    def _begin(self, answer: _Asked) -> None:
+        with self._lock:
+            state = self._state
+            if state is not _State.CLOSED:
+                self._pending[answer.request.id] = answer
+                answer.is_sent = state is _State.CONNECTED
+            if state is _State.IDLE:
+                self._state = _State.OPENING
+        if state is _State.CLOSED:
+            answer.settle(None, _closed())
+        elif state is _State.CONNECTED:
+            self._send(answer)
+        elif state is _State.IDLE:
+            self._transport.start(self)
+
+    # What an answer asks of its client ----------------------------------------------------
+
+    def drop(self, asked: _Asked) -> bool:
+        """Wait for it no longer; False when it was settled or dropped before."""
+        with self._lock:
+            return self._pending.pop(asked.request.id, None) is not None
+
+    def add(self, answer: Answer, value: Any) -> None:
+        with self._lock:
+            if answer.request.id not in self._pending:
+                return
+            if not answer.is_open:
+                answer.early = answer.early or deque(maxlen=_MOST_EARLY)
+                answer.early.append(value)
+                return
+        self.post(Piece(answer.request.id, value))
+
+    def post(self, message: Message) -> None:
+        """Send what needs no answer; lost when there is no connection."""
+        with self._lock:
+            if self._state is not _State.CONNECTED:
+                return
+        self._transport.send(message)
+
+    # What the transport tells -------------------------------------------------------------
+
+    def connected(self, *, remembers: bool) -> None:
+        with self._lock:
+            if self._state is _State.CLOSED:
+                return
+            self._state = _State.CONNECTED
+            waiting = list(self._pending.values())
+            again = [each for each in waiting if remembers or _may_be_sent(each)]
+            for each in again:
+                each.is_sent = True
+        for each in waiting:
+            if each in again:
+                self._send(each)
+            else:
+                self._settle(each.request.id, None, _forgotten())
+
+    def received(self, message: Message) -> None:
+        match message:
+            case Response(id, result, error):
+                self._settle(id, result, error)
+            case Piece(id, value):
+                self._progress(id, value)
+            case Event(event, body):
+                self._tell_listeners(event, body)
+            case _:
+                logger.warning("the window sent what only scripts send: %s", type(message).__name__)
+
+    def lost(self) -> None:
+        with self._lock:
+            if self._state is _State.CONNECTED:
+                self._state = _State.LOST
+            for each in self._pending.values():
+                each.is_open = False
+
+    def ended(self, error: BridgeError) -> None:
+        with self._lock:
+            if self._state is _State.CLOSED:
+                return
+            self._state = _State.IDLE
+            waiting = self._take_all()
+        for each in waiting:
+            each.settle(None, error)
+
+    def _send(self, answer: _Asked) -> None:
+        try:
+            self._transport.send(answer.request)
+        except BridgeError as error:
+            self._settle(answer.request.id, None, error)
+            return
+        while (value := self._next_early(answer)) is not _NONE:
+            self.post(Piece(answer.request.id, value))
+
+    def _next_early(self, answer: _Asked) -> Any:
+        with self._lock:
+            if answer.early:
+                return answer.early.popleft()
+            answer.is_open = self._state is _State.CONNECTED
+            return _NONE
+
+    def _settle(self, id: RequestId, result: Any, error: BridgeError | None) -> None:
+        with self._lock:
+            answer = self._pending.pop(id, None)
+        # One that nobody waits for was cancelled, or answered twice: the others must not suffer.
+        if answer is not None:
+            answer.settle(result, error)
+
+    def _progress(self, id: RequestId, value: Any) -> None:
+        answer = self._pending.get(id)
+        if answer is None or answer.on_progress is None:
+            return
+        try:
+            answer.on_progress(value)
+        except Exception:  # the script's own; this thread serves other requests too
+            logger.exception("a listener for the progress of %s failed", answer.request.type)
+
+    def _tell_listeners(self, event: str, body: Mapping[str, Any]) -> None:
+        for listener in self._listeners:
+            try:
+                listener(event, body)
+            except Exception:  # as above
+                logger.exception("a listener for the event %s failed", event)
+
+    def _take_all(self) -> list[_Asked]:
+        waiting, self._pending = list(self._pending.values()), {}
+        return waiting
+
+
+def _may_be_sent(answer: _Asked) -> bool:
+    return not answer.is_sent or answer.request.type in _REPEATABLE
+
+
+def _closed() -> BridgeClosed:
+    return BridgeClosed("This bridge was closed; make another")
+
+
+def _forgotten() -> BridgeClosed:
+    return BridgeClosed(
+        "The window was lost before it answered, and the one that came back does not know of the "
+        "question; it may have been done"
+    )
+
+
+def _late(type: str, timeout: float | None) -> BridgeTimeout:
+    return BridgeTimeout(
+        f"The window did not answer {type} in {timeout:g} seconds",
+        timeout=timeout,
+    )
+
+
+def _cancel_in_thread(beginning: asyncio.Future[Answer]) -> None:
+    if not beginning.cancelled() and beginning.exception() is None:
+        answer = beginning.result()
+        beginning.get_loop().run_in_executor(None, answer.cancel)

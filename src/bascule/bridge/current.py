@@ -1,0 +1,120 @@
+"""Which bridge this process has, by the evidence there is: explicit, debug, run, hub.
+
+One of the doors where the environment is read. The variables of a run are removed from it as
+they are read, so that programs the script starts do not inherit its window; `child_env` hands
+them on deliberately.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Final
+
+from bascule.core.errors import InvalidSetting
+
+from .client import BridgeClient
+from .null import NullTransport
+from .run import Endpoint, RunTransport
+from .terminal import TerminalTransport
+from .transport import Transport
+
+if TYPE_CHECKING:
+    from bascule.core.contracts import Bridge
+
+_RUN: Final = ("EVOLVE_RUN_BRIDGE_", "RUN_BRIDGE_")
+"""Prefixes of ADDR, TOKEN and SESSION; the first that is there counts."""
+KIND: Final = "BASCULE_BRIDGE"
+"""`terminal`: ask there when there is no window. `none`: ask nobody. Empty: what there is."""
+
+
+class Current:
+    """The bridge of a process. Made once, asked by every call of `vscode_bridge`."""
+
+    def __init__(self, environ: MutableMapping[str, str]) -> None:
+        self._environ = environ
+        self._lock = threading.Lock()
+        self._explicit: Bridge | None = None
+        self._debug: Bridge | None = None
+        self._found: Bridge | None = None
+        self._endpoint: Endpoint | None = None
+        self._falls_back = False
+        self._pid = os.getpid()
+
+    def bridge(self) -> Bridge:
+        with self._lock:
+            if self._explicit is not None:
+                return self._explicit
+            if self._debug is not None:
+                return self._debug
+            if self._found is None or self._pid != os.getpid():
+                # A forked child has none of its parent's threads, so it gets a bridge of its own.
+                self._pid = os.getpid()
+                client = BridgeClient(self._find())
+                atexit.register(client.close)
+                self._found = client
+            return self._found
+
+    def use(self, bridge: Bridge | None) -> None:
+        """Ask this one from now on; None: what the environment says."""
+        with self._lock:
+            self._explicit = bridge
+
+    def use_debug(self, bridge: Bridge | None) -> None:
+        """For a debug adapter: its way to the window, unless a script has chosen another."""
+        with self._lock:
+            self._debug = bridge
+
+    def use_terminal(self) -> None:
+        """Where there is no window, ask in the terminal."""
+        with self._lock:
+            self._falls_back = True
+            if self._found is not None and self._found.kind == "none":
+                self._found = None
+
+    def child_env(self) -> dict[str, str]:
+        """Variables that let a program this one starts reach the same window; add its own."""
+        with self._lock:
+            self._read_endpoint()
+            if self._endpoint is None:
+                return {}
+            values = (self._endpoint.address, self._endpoint.token, self._endpoint.session)
+            return dict(zip(_names(_RUN[0]), values, strict=True))
+
+    def _find(self) -> Transport:
+        wanted = self._environ.get(KIND, "")
+        if wanted not in ("", "none", "terminal"):
+            raise InvalidSetting(f"{KIND} is 'terminal', 'none' or empty, not {wanted!r}")
+        self._read_endpoint()
+        if wanted == "none":
+            return NullTransport()
+        if self._endpoint is not None:
+            return RunTransport(self._endpoint)
+        if (hub := self._environ.get("BASCULE_HUB")) and (
+            token := self._environ.get("BASCULE_TOKEN")
+        ):
+            from .hub import HubTransport  # not at the head: it loads the hub's client
+
+            return HubTransport(hub, token, window=self._environ.get("BASCULE_WINDOW", ""))
+        if wanted == "terminal" or self._falls_back:
+            return TerminalTransport()
+        return NullTransport()
+
+    def _read_endpoint(self) -> None:
+        for prefix in _RUN:
+            names = _names(prefix)
+            address, token, session = (self._environ.get(name, "") for name in names)
+            if address and token and self._endpoint is None:
+                self._endpoint = Endpoint(address, token, session)
+            for name in names:
+                self._environ.pop(name, None)
+
+
+def _names(prefix: str) -> tuple[str, str, str]:
+    return (f"{prefix}ADDR", f"{prefix}TOKEN", f"{prefix}SESSION")
+
+
+here: Final = Current(os.environ)
+"""That of this process."""

@@ -1,0 +1,195 @@
+"""Through a hub: to a window on another machine, for programs that no window started."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from bascule.core.actions import BridgeRequest
+from bascule.core.contracts import OnProgress, Progress, WindowLink
+from bascule.core.errors import (
+    BasculeError,
+    BridgeClosed,
+    BridgeError,
+    BridgeProtocol,
+    BridgeRefused,
+    BridgeUnavailable,
+    LinkError,
+    NotAllowed,
+    UnknownRequest,
+)
+from bascule.core.identity import new_id
+from bascule.core.observations import BridgeAnswered, Error, Observation
+from bascule.core.window_choice import choose
+from bascule.core.windows import WindowId
+from bascule.link.hub import HubLink
+from bascule.wire.bridge import (
+    Cancel,
+    Event,
+    Message,
+    Piece,
+    Request,
+    RequestId,
+    Response,
+    encode,
+    error_from_wire,
+)
+
+from .transport import Receiver
+
+logger = logging.getLogger(__name__)
+
+_OPEN: Final = 5.0
+"""Seconds for a hub to answer; it may be far away."""
+_CLOSE: Final = 1.0
+_TRANSLATED: Final = {
+    "access.denied": BridgeRefused,
+    "capability.missing": UnknownRequest,
+    "consent.denied": NotAllowed,
+    "workspace.untrusted": NotAllowed,
+}
+"""What hub and window say of any action, in a script's words."""
+
+
+class HubTransport:
+    """Asks a window of the hub at `url`, on an event loop in a thread of its own.
+
+    `window` is an id, a path or a name, as of `VSCodeRuntime`; without one there has to be just
+    one window. Each request is an action of kind `bridge`, so the window's user is asked about
+    whoever holds the token. Events do not travel this way.
+    """
+
+    kind = "hub"
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        window: str = "",
+        link: Callable[[], WindowLink] | None = None,
+    ) -> None:
+        self._link_of = link or (lambda: HubLink(url, token, client="vscode_bridge"))
+        self._selector = window
+        self._url = url
+        self._loop: asyncio.AbstractEventLoop
+        self._over: asyncio.Event | None = None
+        self._thread: threading.Thread | None = None
+        self._tasks: dict[RequestId, asyncio.Task[None]] = {}
+        self._actions: dict[RequestId, str] = {}
+        self._link: WindowLink
+        self._window: WindowId
+        self._receiver: Receiver
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve()), name="vscode-bridge", daemon=True
+        )
+        self._thread.start()
+
+    def send(self, message: Message) -> None:
+        encode(message)  # what is too large or no JSON fails here
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._take, message)
+
+    def close(self) -> None:
+        if self._over is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._over.set)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_CLOSE)
+
+    # On the loop --------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            async with self._link_of() as self._link:
+                await self._find()
+                self._receiver.connected(remembers=False)
+                await self._over.wait()
+                for task in list(self._tasks.values()):
+                    task.cancel()
+                await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        except BridgeError as error:
+            self._receiver.ended(error)
+
+    async def _find(self) -> None:
+        try:
+            async with asyncio.timeout(_OPEN):
+                await self._link.connect()
+                self._window = choose(await self._link.windows(), self._selector).id
+        except TimeoutError as error:
+            raise BridgeUnavailable(f"The hub at {self._url} does not answer") from error
+        except BasculeError as error:
+            raise _as_bridge_error(error, BridgeUnavailable) from error
+
+    def _take(self, message: Message) -> None:
+        match message:
+            case Request(id):
+                action = BridgeRequest(message.type, message.params)
+                self._actions[id] = action.id
+                task = self._loop.create_task(self._ask(id, action))
+                self._tasks[id] = task
+                task.add_done_callback(lambda _: self._forget(id))
+            case Cancel(id) if id in self._tasks:
+                self._tasks[id].cancel()
+            case Piece(id, value) if id in self._actions:
+                params = {"id": self._actions[id], "value": value}
+                request = Request(f"{id} {new_id()}", "$/progress", params)
+                self._take(request)
+            case Event(event):
+                logger.warning("the event %s does not travel through a hub", event)
+
+    async def _ask(self, id: RequestId, action: BridgeRequest) -> None:
+        pieces = _Pieces(lambda value: self._receiver.received(Piece(id, value)))
+        try:
+            seen = await self._link.act(self._window, action, on_progress=pieces.take)
+            response = Response(id, _answer(seen))
+        except BridgeError as error:
+            response = Response(id, error=error)
+        except BasculeError as error:
+            response = Response(id, error=_as_bridge_error(error, BridgeClosed))
+        self._receiver.received(response)
+
+    def _forget(self, id: RequestId) -> None:
+        self._tasks.pop(id, None)
+        self._actions.pop(id, None)
+
+
+class _Pieces:
+    """Lines of JSON out of output as it comes, which knows no lines."""
+
+    def __init__(self, on_value: Callable[[Any], None]) -> None:
+        self._on_value = on_value
+        self._rest = b""
+        self.take: OnProgress = self._take
+
+    def _take(self, progress: Progress) -> None:
+        *lines, self._rest = (self._rest + progress.data).split(b"\n")
+        for line in lines:
+            self._on_value(json.loads(line))
+
+
+def _answer(seen: Observation) -> Any:
+    if isinstance(seen, BridgeAnswered):
+        if seen.error is not None:
+            raise error_from_wire(seen.error)
+        return seen.result
+    if isinstance(seen, Error):
+        wanted = _TRANSLATED.get(seen.error_id)
+        if wanted is not None:
+            raise wanted(seen.content)
+        raise error_from_wire({"code": seen.error_id, "message": seen.content})
+    raise BridgeProtocol(f"The window answered with {seen.kind!r}")
+
+
+def _as_bridge_error(error: BasculeError, otherwise: type[BridgeError]) -> BridgeError:
+    wanted = _TRANSLATED.get(error.code, otherwise)
+    if isinstance(error, LinkError) and wanted is BridgeClosed:
+        return BridgeClosed(f"{error.message}; it may have been done")
+    return wanted(error.message)

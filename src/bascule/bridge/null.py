@@ -1,0 +1,33 @@
+"""No window at all."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bascule.core.errors import BridgeUnavailable
+from bascule.wire.bridge import Message
+
+from .transport import Receiver
+
+WHAT_TO_DO: Final = (
+    "No VS Code window to talk to. In VS Code, start the script in a terminal of the command "
+    "'Bascule: Open Bridged Terminal', or a net by 'evolve.runNet'. Elsewhere, set BASCULE_HUB and "
+    "BASCULE_TOKEN to reach a window through a hub, or BASCULE_BRIDGE=terminal to be asked in the "
+    "terminal instead"
+)
+
+
+class NullTransport:
+    """Ends as it starts, saying why."""
+
+    kind = "none"
+
+    def __init__(self, why: str = WHAT_TO_DO) -> None:
+        self._why = why
+
+    def start(self, receiver: Receiver) -> None:
+        receiver.ended(BridgeUnavailable(self._why))
+
+    def send(self, message: Message) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,216 @@
+"""Run mode: a WebSocket to the window that started this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Final
+
+import bascule
+from bascule.core.errors import (
+    BridgeClosed,
+    BridgeError,
+    BridgeProtocol,
+    BridgeRefused,
+    BridgeTooLarge,
+    BridgeUnavailable,
+)
+from bascule.link.websocket import (
+    MESSAGE_TOO_BIG,
+    Line,
+    LineLost,
+    LineRefused,
+    LineUnreachable,
+)
+from bascule.wire.bridge import (
+    MAX_MESSAGE,
+    PROTOCOL,
+    SUBPROTOCOL,
+    Hello,
+    Message,
+    decode,
+    encode,
+)
+
+from .transport import Receiver
+
+logger = logging.getLogger(__name__)
+
+_OPEN: Final = 0.9
+"""Seconds to reach a window; it is on this machine."""
+_FIRST_DELAY: Final = 0.05
+_LONGEST_DELAY: Final = 5.0
+_PATIENCE: Final = 30.0
+"""Seconds after which a window that was lost is given up on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a run's window listens. The token is in no representation of it."""
+
+    address: str
+    """A whole `ws://` address."""
+    token: str = field(repr=False)
+    session: str = ""
+
+
+class _Reading:
+    """Hands on what a connection brings: the first message to who greets, the rest on."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self.first: SimpleQueue[Message] = SimpleQueue()
+        self._receiver = receiver
+        self._is_greeted = False
+
+    def on_text(self, text: bytes) -> None:
+        try:
+            message = decode(text)
+        except BridgeProtocol as error:
+            logger.warning("the window sent what is no message: %s", error.message)
+            return
+        if self._is_greeted:
+            self._receiver.received(message)
+        else:
+            self._is_greeted = True
+            self.first.put(message)
+
+
+class RunTransport:
+    """Keeps one WebSocket to `endpoint`, in a thread of its own."""
+
+    kind = "run"
+
+    def __init__(self, endpoint: Endpoint, *, patience: float = _PATIENCE) -> None:
+        self._endpoint = endpoint
+        self._patience = patience
+        self._line: Line | None = None
+        self._peer = ""
+        """What the window called this life of its own; another one remembers nothing."""
+        self._remembers = False
+        self._client = os.urandom(8).hex()
+        """Tells the window that a connection is the same client's as one before."""
+        self._closing = threading.Event()
+
+    def start(self, receiver: Receiver) -> None:
+        threading.Thread(
+            target=self._keep, args=(receiver,), name="vscode-bridge", daemon=True
+        ).start()
+
+    def send(self, message: Message) -> None:
+        text = encode(message)
+        line = self._line
+        if line is None:
+            return
+        try:
+            line.send(text)
+        except LineLost:
+            return  # the thread that reads has seen it too, and tells
+
+    def close(self) -> None:
+        self._closing.set()
+        if (line := self._line) is not None:
+            line.close()
+
+    # In the thread ------------------------------------------------------------------------
+
+    def _keep(self, receiver: Receiver) -> None:
+        try:
+            self._line = self._open(receiver)
+            while True:
+                self._serve(self._line, receiver)
+                if self._closing.is_set():
+                    return
+                receiver.lost()
+                self._line = self._open_again(receiver)
+        except BridgeError as error:
+            self._line = None
+            receiver.ended(error)
+
+    def _open(self, receiver: Receiver) -> Line:
+        """Connected and greeted, or why not: unavailable, refused, or no bridge at all."""
+        reading = _Reading(receiver)
+        try:
+            line = Line.open(
+                self._endpoint.address,
+                headers={"Authorization": f"Bearer {self._endpoint.token}"},
+                subprotocol=SUBPROTOCOL,
+                limit=MAX_MESSAGE,
+                timeout=_OPEN,
+                on_text=reading.on_text,
+            )
+        except LineRefused as error:
+            raise self._refused(error.status) from error
+        except LineUnreachable as error:
+            raise self._unavailable(str(error)) from error
+        try:
+            self._greet(line, reading.first)
+        except BaseException:
+            line.close()
+            raise
+        return line
+
+    def _greet(self, line: Line, first: SimpleQueue[Message]) -> None:
+        about = {
+            "id": self._client,
+            "client": f"vscode_bridge/{bascule.__version__}",
+            "pid": os.getpid(),
+            "session": self._endpoint.session,
+        }
+        try:
+            line.send(encode(Hello(PROTOCOL, about)))
+            hello = first.get(timeout=_OPEN)
+        except (LineLost, Empty) as error:
+            raise self._unavailable("it does not greet") from error
+        if not isinstance(hello, Hello):
+            raise BridgeProtocol(f"What answers at {self._endpoint.address} is no bridge")
+        if hello.protocol != PROTOCOL:
+            raise BridgeProtocol(
+                f"The window speaks version {hello.protocol} of the bridge and this script version "
+                f"{PROTOCOL}; update the older of the two"
+            )
+        self._remembers = bool(self._peer) and hello.about.get("instance") == self._peer
+        self._peer = str(hello.about.get("instance", ""))
+
+    def _serve(self, line: Line, receiver: Receiver) -> None:
+        """Until the connection is over."""
+        receiver.connected(remembers=self._remembers)
+        lost = line.wait_lost()
+        self._line = None
+        line.close()
+        if lost.code == MESSAGE_TOO_BIG:  # asked again, it would only answer the same
+            raise BridgeTooLarge(f"An answer of the window has more than {MAX_MESSAGE:,} bytes")
+
+    def _open_again(self, receiver: Receiver) -> Line:
+        """The line is tried with growing pauses: there is no event for a server that comes up."""
+        from random import uniform  # only now: it is slow to load
+
+        deadline, delay = time.monotonic() + self._patience, _FIRST_DELAY
+        while not self._closing.wait(delay * uniform(0.5, 1.5)):  # noqa: S311
+            try:
+                return self._open(receiver)
+            except BridgeUnavailable as error:
+                if time.monotonic() > deadline:
+                    raise BridgeClosed(
+                        "The window was lost before it answered, and did not come back within "
+                        f"{self._patience:g} seconds; it may have been done"
+                    ) from error
+            delay = min(delay * 2, _LONGEST_DELAY)
+        raise BridgeClosed("This bridge was closed")
+
+    def _refused(self, status: int) -> BridgeRefused:
+        return BridgeRefused(
+            f"The window at {self._endpoint.address} does not take this run's token: it is wrong, "
+            f"or its run has ended (HTTP {status}). Start the script from VS Code again",
+            status=status,
+        )
+
+    def _unavailable(self, why: str) -> BridgeUnavailable:
+        return BridgeUnavailable(
+            f"The window at {self._endpoint.address} does not answer ({why}). It was probably "
+            "closed or reloaded: start the script from VS Code again, or open a new terminal with "
+            "'Bascule: Open Bridged Terminal'"
+        )

@@ -1,0 +1,42 @@
+"""What carries messages between a bridge and a window."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from bascule.core.errors import BridgeError
+from bascule.wire.bridge import Message
+
+
+class Receiver(Protocol):
+    """Who a transport tells what happens; called from the transport's threads, one at a time."""
+
+    def connected(self, *, remembers: bool) -> None:
+        """Messages can be sent. `remembers`: it is the peer of before, which knows what it was
+        asked and does nothing twice."""
+
+    def received(self, message: Message) -> None: ...
+
+    def lost(self) -> None:
+        """The connection broke; `connected` or `ended` follows."""
+
+    def ended(self, error: BridgeError) -> None:
+        """There is no connection, and the transport has stopped trying. It may be started again."""
+
+
+class Transport(Protocol):
+    """A way to a window. `start` returns at once, and what comes of it is told to the receiver."""
+
+    @property
+    def kind(self) -> str: ...
+
+    def start(self, receiver: Receiver) -> None: ...
+
+    def send(self, message: Message) -> None:
+        """Only between `connected` and `lost`; what is lost on the way is told by `lost`.
+
+        Raises `InvalidParams` and `BridgeTooLarge` for what cannot be sent at all.
+        """
+
+    def close(self) -> None:
+        """Nothing is told any more once this returns, unless it is called by the receiver."""

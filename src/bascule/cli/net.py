@@ -1,0 +1,188 @@
+"""`bascule net`: look at a net without running its code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bascule.core.errors import StorageFailed
+
+from .netfile import STDIN, load_named, read_net
+
+if TYPE_CHECKING:
+    from bascule.net import Net
+
+net = typer.Typer(
+    help="Check, draw, simulate or explore a net, without running the code in it.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[Path, typer.Argument(help="A *.evolve.yaml or *.pnml file.")]
+Name = Annotated[str, typer.Option("--name", help="What the file on stdin is called.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
+
+_INVALID = 2
+
+
+class Form(StrEnum):
+    """What a drawing is made of."""
+
+    SVG = "svg"
+    PNG = "png"
+    MERMAID = "mermaid"
+    JSON = "json"
+    """What an editor shows: the SVG, and the line of each place and transition."""
+
+
+@net.command()
+def check(
+    files: Annotated[list[str], typer.Argument(help="Files; - is one on stdin.")],
+    as_json: AsJson = False,
+    name: Name = STDIN,
+) -> int:
+    """Say what is wrong with nets, as file:line:column. Exits with 2 when one of them is none."""
+    loaded = [load_named(file, name) for file in files]
+    found = [diagnostic for each in loaded for diagnostic in each.diagnostics]
+    if as_json:
+        typer.echo(json.dumps([each.as_json() for each in found], ensure_ascii=False))
+    else:
+        for diagnostic in found:
+            typer.echo(str(diagnostic))
+    return 0 if all(each.net is not None for each in loaded) else _INVALID
+
+
+@net.command()
+def show(
+    file: Annotated[
+        Path, typer.Argument(help="A *.evolve.yaml or *.pnml file; - is one on stdin.")
+    ],
+    form: Annotated[
+        Form | None, typer.Option("--format", help="By default as OUTPUT ends.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Instead of stdout.")
+    ] = None,
+    name: Name = STDIN,
+) -> int:
+    """Draw a net as SVG, PNG or as the text of a Mermaid flowchart; as JSON for editors."""
+    from bascule.net import to_mermaid, to_svg
+
+    found = read_net(file, name)
+    if found is None:
+        return _INVALID
+    match form or _form_of(output):
+        case Form.PNG:
+            from .picture import to_png
+
+            drawn = to_png(to_svg(found))
+        case Form.MERMAID:
+            drawn = to_mermaid(found).encode()
+        case Form.JSON:
+            drawn = json.dumps(_view(found), ensure_ascii=False).encode()
+        case Form.SVG:
+            drawn = to_svg(found).encode()
+    if output is None:
+        sys.stdout.buffer.write(drawn)
+    else:
+        try:
+            output.write_bytes(drawn)
+        except OSError as error:
+            raise StorageFailed(f"{output} cannot be written: {error.strerror}") from error
+    return 0
+
+
+@net.command()
+def simulate(
+    file: File,
+    steps: Annotated[int, typer.Option(min=0, help="How many firings at most.")] = 100,
+    seed: Annotated[int | None, typer.Option(help="Draw lots by this number.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Fire a net's transitions, tokens only, and show where the tokens end up."""
+    from bascule.net import simulate as play
+
+    found = read_net(file)
+    if found is None:
+        return _INVALID
+    game = play(found, steps=steps, seed=seed)
+    if as_json:
+        typer.echo(json.dumps(game.as_json(), ensure_ascii=False))
+        return 0
+    end = "and nothing can fire" if game.is_at_rest else "and it could go on"
+    typer.echo(f"{game.steps} firings, {end}{_without_code(found.has_code)}")
+    for name, count in (*game.firings.items(), *game.marking.items()):
+        typer.echo(f"  {name}: {count}")
+    return 0
+
+
+@net.command()
+def explore(
+    file: File,
+    max_states: Annotated[int, typer.Option(min=1, help="Stop after so many.")] = 1_000_000,
+    as_json: AsJson = False,
+) -> int:
+    """Find every state a net can reach, tokens only: how many, and where it gets stuck."""
+    from bascule.net import explore as walk
+
+    found = read_net(file)
+    if found is None:
+        return _INVALID
+    progress = _show_progress if sys.stderr.isatty() else None
+    space = walk(found, max_states=max_states, on_progress=progress)
+    if progress is not None:
+        typer.echo("\r\x1b[K", nl=False, err=True)
+    if as_json:
+        typer.echo(json.dumps(space.as_json(), ensure_ascii=False))
+        return 0
+    all_ = "all" if space.complete else "the first"
+    typer.echo(f"{all_} {space.states} states, {space.edges} edges{_without_code(found.has_code)}")
+    typer.echo(f"deadlocks: {space.deadlocks}; most tokens in a place: {space.bound}")
+    if space.path_to_deadlock is not None:
+        typer.echo(f"to a deadlock: {' '.join(space.path_to_deadlock) or 'it begins in one'}")
+    if space.complete and space.dead_transitions:
+        typer.echo(f"never fire: {' '.join(space.dead_transitions)}")
+    return 0
+
+
+@net.command()
+def schema() -> None:
+    """Print the JSON Schema of *.evolve.yaml, for editors."""
+    from bascule.net.schema import schema_text
+
+    typer.echo(schema_text(), nl=False)
+
+
+def _view(found: Net) -> dict[str, Any]:
+    from bascule.net import to_svg
+
+    return {
+        "svg": to_svg(found),
+        "places": {place.id: place.span.line for place in found.places.values()},
+        "transitions": {each.id: each.span.line for each in found.transitions.values()},
+    }
+
+
+def _form_of(output: Path | None) -> Form:
+    endings = {
+        ".png": Form.PNG,
+        ".mmd": Form.MERMAID,
+        ".mermaid": Form.MERMAID,
+        ".json": Form.JSON,
+    }
+    return endings.get(output.suffix.lower(), Form.SVG) if output is not None else Form.SVG
+
+
+def _without_code(has_code: bool) -> str:
+    return " (code left out)" if has_code else ""
+
+
+def _show_progress(states: int) -> None:
+    """A count that grows in place."""
+    typer.echo(f"\r{states:,} states…", nl=False, err=True)

@@ -1,0 +1,95 @@
+"""`bascule nginx`: put nginx, with TLS, before the hub."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bascule.core.errors import InvalidSetting
+
+
+def nginx(
+    certificate: Annotated[
+        Path, typer.Option(help="The certificate, with its chain (PEM).", show_default=False)
+    ],
+    key: Annotated[Path, typer.Option(help="The certificate's key (PEM).", show_default=False)],
+    public_url: Annotated[
+        str | None, typer.Option(help="The https address that people use.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="The hub's settings file.")] = None,
+    hub: Annotated[
+        str | None, typer.Option(help="Where nginx reaches the hub (its host and port).")
+    ] = None,
+    file: Annotated[Path, typer.Option(help="The file for nginx.")] = Path(
+        "/etc/nginx/conf.d/bascule.conf"
+    ),
+    plain_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port that leads to https; 0 for none.")
+    ] = 80,
+    program: Annotated[str | None, typer.Option("--nginx", help="The program.")] = None,
+    main_config: Annotated[
+        Path | None, typer.Option(help="nginx's main configuration, when not the usual one.")
+    ] = None,
+    reload: Annotated[bool, typer.Option(help="Have a running nginx take it.")] = True,
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Print the configuration and do nothing.")
+    ] = False,
+) -> int:
+    """Write nginx's configuration for the hub, test it, install it, and reload nginx.
+
+    It is written once: it names no session, so new sessions need no reload. When nginx does not
+    take it, what was there before is put back.
+    """
+    from bascule.hub.proxy.nginx import Site, render
+    from bascule.hub.proxy.nginx_install import Nginx
+
+    from .hub_settings import load
+
+    settings = load(config, os.environ, {"public_url": public_url})
+    if not settings.public_url:
+        raise InvalidSetting("--public-url names the https address that people use; there is none")
+    text = render(
+        Site(
+            public_url=settings.public_url.rstrip("/"),
+            hub=hub or f"{_reachable(settings.host)}:{settings.port}",
+            certificate=certificate.absolute(),
+            certificate_key=key.absolute(),
+            run_dir=settings.run(),
+            apps_origin=settings.apps_origin,
+            max_upload=settings.max_upload,
+            has_ipv6=_has_ipv6(),
+            plain_port=plain_port,
+        )
+    )
+    if only_print:
+        typer.echo(text, nl=False)
+        return 0
+    flags = () if main_config is None else ("-c", str(main_config.absolute()))
+    took = Nginx.find(program, flags).install(
+        text, file, url=settings.public_url, is_reloaded=reload
+    )
+    typer.echo(f"{file} is written, and nginx takes it")
+    if not took:
+        typer.echo("nginx has not been reloaded; start it, or `nginx -s reload`")
+    typer.echo(f"{settings.public_url.rstrip('/')}/ leads to the hub, once it runs there")
+    return 0
+
+
+def _has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+def _reachable(host: str) -> str:
+    if host in ("0.0.0.0", ""):  # noqa: S104 - compared with, never bound
+        return "127.0.0.1"
+    if host == "::":
+        return "[::1]"
+    return f"[{host}]" if ":" in host else host

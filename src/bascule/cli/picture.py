@@ -1,0 +1,46 @@
+"""A drawing as a picture, made by the browser of this machine."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from bascule.core.errors import ExecutionError, MissingTool
+
+_BROWSERS: Final = (
+    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),
+    "microsoft-edge",
+)
+_PATIENCE: Final = 60.0
+
+
+def to_png(svg: str) -> bytes:
+    """`svg` as PNG, at twice its size. Raises `MissingTool` without a browser to draw it."""
+    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if browser is None:
+        raise MissingTool(
+            "A PNG is drawn by Chromium or Chrome, and there is none on the PATH; "
+            "install one, or ask for --format svg"
+        )
+    size = re.search(r'width="(\d+)" height="(\d+)"', svg)
+    assert size is not None
+    with TemporaryDirectory(prefix="bascule-") as directory:
+        page, picture = Path(directory) / "net.html", Path(directory) / "net.png"
+        page.write_text(f"<style>body{{margin:0}}svg{{display:block}}</style>{svg}", "utf-8")
+        command = [
+            *(browser, "--headless", "--disable-gpu", "--no-sandbox", "--hide-scrollbars"),
+            *(f"--user-data-dir={directory}/profile", f"--screenshot={picture}"),
+            *("--force-device-scale-factor=2", f"--window-size={size[1]},{size[2]}"),
+            page.as_uri(),
+        ]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PATIENCE, check=False
+        )
+        if not picture.is_file():
+            reason = done.stderr.strip().splitlines() or ["no message"]
+            raise ExecutionError(f"{browser} drew nothing: {reason[-1]}")
+        return picture.read_bytes()

@@ -1,0 +1,177 @@
+"""`bascule run NET`: run a net to its end, and exit with what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import IO, TYPE_CHECKING, Annotated
+
+import typer
+
+from bascule.core.errors import InvalidSetting, StorageFailed
+
+if TYPE_CHECKING:
+    from bascule.net import Net, Result, Runner
+    from bascule.net.rule import Marking
+    from bascule.net.trace import Listener
+
+
+class Choice(StrEnum):
+    """How the next firing is chosen."""
+
+    FIRST = "first"
+    PRIORITY = "priority"
+    RANDOM = "random"
+
+
+def run(
+    net: Annotated[Path, typer.Argument(help="A *.evolve.yaml or *.pnml file.")],
+    policy: Annotated[
+        Choice, typer.Option(help="Which enabled transition fires: in the file's order, or by lot.")
+    ] = Choice.FIRST,
+    seed: Annotated[
+        int | None, typer.Option(help="Draw lots by this number (implies --policy random).")
+    ] = None,
+    max_firings: Annotated[int, typer.Option(min=0, help="End after so many.")] = 100_000,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.001, help="End after so many seconds.")
+    ] = None,
+    trace: Annotated[
+        str, typer.Option(help="Write every event as a line of JSON to this file, or to stdout: -.")
+    ] = "",
+    replay: Annotated[
+        Path | None, typer.Option(help="Play this trace again, without running any code.")
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Say nothing but what the net says.")
+    ] = False,
+) -> int:
+    """Run a net to its end.
+
+    Its code reaches the VS Code window it was started from by `vscode_bridge`. Exits with 0 when
+    the net completed, 1 when code in it raised, 2 when the file is no net, 3 on a deadlock, 4 when
+    time was up while something was under way, 5 at a limit, 130 when interrupted.
+    """
+    from .netfile import read_net
+
+    found = read_net(net)
+    if found is None:
+        return 2
+    if replay is not None:
+        return _replay(found, replay, quiet=quiet)
+    if seed is not None and policy is Choice.PRIORITY:
+        raise InvalidSetting("--seed is for --policy random")
+    chosen = Choice.RANDOM if seed is not None else policy
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(_trace(trace))] if trace else []
+        runner = _runner(found, chosen, seed, max_firings, timeout, listeners)
+        result = _run(runner)
+    if not quiet:
+        _report(found, result)
+    return result.outcome.exit_status
+
+
+def _runner(
+    net: Net,
+    policy: Choice,
+    seed: int | None,
+    max_firings: int,
+    timeout: float | None,
+    listeners: list[Listener],
+) -> Runner:
+    import vscode_bridge
+    import vscode_bridge.aio
+    from bascule.net import Limits, Runner, policy_named
+
+    return Runner(
+        net,
+        vscode_bridge,
+        policy=policy_named(policy, seed),
+        limits=Limits(max_firings, timeout),
+        listeners=listeners,
+    )
+
+
+def _run(runner: Runner) -> Result:
+    # Ours, not asyncio's: that one waits until code that blocks is done.
+    before = signal.signal(signal.SIGINT, lambda *_: _interrupt(runner, *_))
+    try:
+        return asyncio.run(runner.run())
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt(runner: Runner, signum: int, frame: FrameType | None) -> None:
+    del signum, frame
+    runner.interrupt()
+
+
+@contextmanager
+def _trace(name: str) -> Iterator[Listener]:
+    from bascule.net.trace import writing
+
+    with ExitStack() as stack:
+        if name == "-":
+            file: IO[str] = sys.stdout
+            # What the net prints would be between the events.
+            sys.stdout = sys.stderr
+            stack.callback(setattr, sys, "stdout", file)
+        else:
+            try:
+                file = stack.enter_context(Path(name).open("w", encoding="utf-8"))
+            except OSError as error:
+                raise StorageFailed(f"{name} cannot be written: {error.strerror}") from error
+        yield writing(file)
+
+
+def _replay(net: Net, trace: Path, *, quiet: bool) -> int:
+    from bascule.core.errors import NoSuchPath
+    from bascule.net import replay
+
+    try:
+        text = trace.read_text(encoding="utf-8")
+    except OSError as error:
+        raise NoSuchPath(f"{trace} cannot be read: {error.strerror}") from error
+    moments = list(replay(net, text.splitlines()))
+    if moments and not quiet:
+        firings = sum(moment.event.get("event") == "fired" for moment in moments)
+        _say(f"{net.id}: the trace fits, {_counted(firings, 'firing')}")
+        _say_marking(moments[-1].marking)
+    return 0
+
+
+def _report(net: Net, result: Result) -> None:
+    if result.error is not None:
+        _say(result.error.message)
+    _say(f"{net.id}: {result.outcome} after {_counted(result.firings, 'firing')}")
+    _say_marking(result.marking)
+
+
+def _say_marking(marking: Marking) -> None:
+    from bascule.net.trace import shown
+
+    held = shown(marking)
+    width = max(map(len, held), default=0)
+    for place, tokens in held.items():
+        _say(f"  {place:{width}}  {_told(tokens)}")
+
+
+def _told(tokens: list[object]) -> str:
+    if all(token is None for token in tokens):
+        return _counted(len(tokens), "token")
+    text = ", ".join(map(repr, tokens))
+    return text if len(text) <= 200 else f"{text[:200]}… ({_counted(len(tokens), 'token')})"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201

@@ -1,0 +1,55 @@
+"""Which kind of shells a sandbox gets: what `up` and `sandbox` share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import cast, get_args
+
+from bascule.core.errors import InvalidSetting
+from bascule.sandbox.shell.settings import ShellKind, ShellSettings
+
+from .user_dirs import make_runtime_dir, sandbox_dir
+
+VARIABLE = "BASCULE_SHELLS"
+HELP = "kind of shells: pty or tmux; NAME=KIND for one of them; a comma separates several"
+
+
+def with_kinds(
+    settings: ShellSettings,
+    given: str | None,
+    environment: Mapping[str, str],
+    *,
+    state_dir: Path | None = None,
+) -> ShellSettings:
+    """`settings` with the kinds of `given`, or else of the environment.
+
+    Shells that outlive a killed server wait in `state_dir`, by default one that belongs to the
+    working directory; where some wait there that are not wanted any more, they are ended.
+    """
+    origin, text = ("--shells", given) if given else (VARIABLE, environment.get(VARIABLE, ""))
+    kinds = dict(_read(word, origin) for word in text.split(",") if word)
+    settings = replace(settings, kind=kinds.pop("", "pty"), kinds=kinds)
+    if state_dir is None:
+        place = sandbox_dir(settings.working_dir)
+        if "tmux" in (settings.kind, *kinds.values()):
+            make_runtime_dir()
+            state_dir = place
+        elif place.exists():
+            state_dir = place
+    return replace(settings, state_dir=state_dir)
+
+
+def _read(word: str, origin: str) -> tuple[str, ShellKind]:
+    name, _, kind = word.strip().rpartition("=")
+    if kind not in _KINDS:
+        raise InvalidSetting(f"{origin}: {kind!r} is no kind of shell; there are: {_listed()}")
+    return name, cast("ShellKind", kind)
+
+
+def _listed() -> str:
+    return ", ".join(_KINDS)
+
+
+_KINDS: Iterable[str] = get_args(ShellKind)

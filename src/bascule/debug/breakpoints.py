@@ -1,0 +1,93 @@
+"""What a breakpoint at a line of a net means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from bascule.net import Inscription, Net, Place, Span, Transition
+from bascule.net.inscriptions import first_line
+
+
+class Target(StrEnum):
+    PLACE = "place"
+    """Stop when a firing has put tokens there."""
+    TRANSITION = "transition"
+    """Stop before it fires."""
+    CODE = "code"
+    """Stop at the line of Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a breakpoint came to be."""
+
+    target: Target
+    element: str
+    line: int
+
+
+def bind(net: Net, line: int) -> Bound | None:
+    """The innermost thing at `line`: code, or else a node, or the transition of an arc."""
+    for inscription in _inscriptions(net):
+        if inscription.span.line <= line <= _last_line(inscription):
+            return Bound(Target.CODE, inscription.id, line)
+    for node in _nodes(net):
+        if node.span.line == line:
+            return _at(net, node)
+    for arc in net.arcs:
+        if _is_in(arc.span, line):
+            end = arc.source if arc.source in net.transitions else arc.target
+            return _at(net, next(node for node in _nodes(net) if node.id == end))
+    around = [node for node in _nodes(net) if _is_in(node.span, line)]
+    return _at(net, max(around, key=lambda node: node.span.line)) if around else None
+
+
+def entry_line(net: Net, transition: str) -> int | None:
+    """Where stepping into a transition stops: the first line of its first expression."""
+    for each in net.transitions.values():
+        if each.id == transition and each.expressions:
+            return first_line(each.expressions[0])
+    return None
+
+
+def possible_lines(net: Net, start: int, end: int) -> list[int]:
+    """Lines in a range at which a breakpoint would stay where it is put."""
+    found = []
+    for line in range(start, end + 1):
+        bound = bind(net, line)
+        if bound is not None and bound.line == line:
+            found.append(line)
+    return found
+
+
+def described(bound: Bound | None) -> dict[str, Any]:
+    """The part of a breakpoint's answer that says whether there is something to stop at."""
+    if bound is None:
+        return {"verified": False, "message": "Nothing happens at this line of the net"}
+    return {"verified": True, "line": bound.line}
+
+
+def _inscriptions(net: Net) -> list[Inscription]:
+    found = [each for t in net.transitions.values() for each in t.inscriptions]
+    return found + [arc.expression for arc in net.arcs if arc.expression is not None]
+
+
+def _last_line(inscription: Inscription) -> int:
+    lines = inscription.code.rstrip("\n").count("\n") if inscription.keeps_lines else 0
+    return inscription.span.line + lines
+
+
+def _nodes(net: Net) -> list[Place | Transition]:
+    return [*net.places.values(), *net.transitions.values()]
+
+
+def _at(net: Net, node: Place | Transition) -> Bound:
+    target = Target.PLACE if node.id in net.places else Target.TRANSITION
+    return Bound(target, node.id, node.span.line)
+
+
+def _is_in(span: Span, line: int) -> bool:
+    """A block of YAML ends where the next thing begins, which is a line too far."""
+    return span.line <= line < max(span.end_line, span.line + 1)

@@ -1,0 +1,187 @@
+"""The process a net runs in while it is debugged."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bascule.core.errors import InvalidRequest, UsageError
+from bascule.net import Limits, Net, Result, Runner, policy_named
+from bascule.net.trace import Listener, shown, writing
+
+from .breakpoints import Target
+from .control import ControlLine
+from .gate import Breakpoint, Gate, Mode
+
+
+class Debuggee:
+    """Runs one net under the control of an adapter, which it reaches by `connection`.
+
+    `on_bridge` is given what the editor answers to questions that code in the net asked; those
+    leave by `ask`.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._line = ControlLine(connection)
+        self._gate = Gate(self._line.tell)
+        self._runner: Runner | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._go = threading.Event()
+        self._is_ended = False
+        self.on_bridge: Callable[[Mapping[str, Any]], None] = _nobody
+
+    def options(self) -> dict[str, Any]:
+        """How the adapter wants the net run; it says so once, first."""
+        return self._line.options()
+
+    def ask(self, body: Mapping[str, Any]) -> None:
+        """Have the editor asked something."""
+        self._line.tell("bridge", {"body": dict(body)})
+
+    def run(self, net: Net, bridge: object, options: Mapping[str, Any]) -> int:
+        """Wait for the word to begin, run, and return the status to exit with."""
+        if options.get("python"):
+            _connect_debugpy(options["python"])
+        threading.Thread(target=self._serve, name="debug-control", daemon=True).start()
+        self._line.tell("ready", {})
+        self._go.wait()
+        seed = options.get("seed")
+        policy = "random" if seed is not None else options.get("policy", "first")
+        limits = Limits(options.get("maxFirings", Limits().firings), options.get("timeout"))
+        with _tracing(options.get("trace")) as listeners:
+            self._runner = Runner(
+                net,
+                bridge,
+                policy=policy_named(policy, seed),
+                limits=limits,
+                listeners=listeners,
+                gate=self._gate,
+            )
+            self._gate.attach(self._runner)
+            result = asyncio.run(self._run(self._runner))
+        self._is_ended = True
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._line.tell("ended", _ended(result))
+        return result.outcome.exit_status
+
+    async def _run(self, runner: Runner) -> Result:
+        self._loop = asyncio.get_running_loop()
+        return await runner.run()
+
+    def _serve(self) -> None:
+        # A debugger that halts all threads must leave this one alone: it lets them go on.
+        thread: Any = threading.current_thread()
+        thread.pydev_do_not_trace = True
+        thread.is_pydev_daemon_thread = True
+        self._line.serve(self._handle)
+        if not self._is_ended:
+            os._exit(1)  # nobody is left to let a halted net go on
+
+    def _handle(self, what: str, asked: Mapping[str, Any]) -> Any:
+        gate = self._gate
+        match what:
+            case "begin":
+                gate.stop_on_entry = bool(asked.get("stopOnEntry"))
+                self._go.set()
+            case "breakpoints":
+                gate.breakpoints = [_breakpoint(each) for each in asked["breakpoints"]]
+            case "errors":
+                gate.stops_on_errors = bool(asked["stop"])
+            case "continue":
+                gate.go_on(Mode.RUN)
+            case "step":
+                gate.go_on(Mode.STEP)
+            case "step_code":
+                gate.step_code()
+            case "run_code":
+                gate.run_code()
+            case "pause":
+                self._pause()
+            case "where":
+                return {"isInCode": self._runner is not None and self._runner.is_in_code}
+            case "code":
+                gate.is_in_code = bool(asked["halted"])
+                gate.handles.clear()
+            case "scopes":
+                return gate.scopes()
+            case "variables":
+                return gate.variables(int(asked["reference"]))
+            case "set":
+                return gate.set_variable(int(asked["reference"]), asked["name"], asked["value"])
+            case "evaluate":
+                return gate.evaluate(asked["expression"])
+            case "bridge":
+                self.on_bridge(asked["arguments"])
+            case "stop":
+                self._stop()
+            case _:
+                raise InvalidRequest(f"A debuggee cannot {what}")
+        return None
+
+    def _pause(self) -> None:
+        self._gate.pause()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._gate.pause_now)
+
+    def _stop(self) -> None:
+        """End the run as an interrupt would; code that does not await is not waited for."""
+        if self._loop is not None and self._runner is not None:
+            self._loop.call_soon_threadsafe(self._runner.interrupt)
+        self._gate.breakpoints = ()
+        self._gate.stops_on_errors = False
+        self._gate.go_on(Mode.RUN)
+        self._go.set()
+
+
+@contextmanager
+def _tracing(path: str | None) -> Iterator[list[Listener]]:
+    if not path:
+        yield []
+        return
+    with Path(path).open("w", encoding="utf-8") as file:
+        yield [writing(file)]
+
+
+def _nobody(_: Mapping[str, Any]) -> None:
+    raise UsageError("The net has asked nothing")
+
+
+def _breakpoint(told: Mapping[str, Any]) -> Breakpoint:
+    return Breakpoint(
+        id=told["id"],
+        target=Target(told["target"]),
+        element=told["element"],
+        condition=told.get("condition") or "",
+        hit_condition=told.get("hitCondition") or "",
+        log_message=told.get("logMessage") or "",
+    )
+
+
+def _ended(result: Result) -> dict[str, Any]:
+    return {
+        "outcome": str(result.outcome),
+        "firings": result.firings,
+        "marking": shown(result.marking),
+        "status": result.outcome.exit_status,
+        "error": result.error.message if result.error is not None else "",
+    }
+
+
+def _connect_debugpy(python: Mapping[str, Any]) -> None:
+    """Let the adapter at that port debug the Python of the net; it proves itself by the token."""
+    import debugpy
+
+    debugpy.connect(("127.0.0.1", int(python["port"])), access_token=str(python["token"]))
+    debugpy.wait_for_client()
+
+
+OURS = (str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "vscode_bridge"))
+"""Directories of ours, which are nobody's own code while a net is debugged."""

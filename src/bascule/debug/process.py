@@ -1,0 +1,141 @@
+"""The adapter's end of a debuggee: its process, what it prints, and the line to it."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import itertools
+import json
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bascule.core.errors import ExecutionError, SandboxDied, UsageError
+
+OnEvent = Callable[[str, Mapping[str, Any]], None]
+OnOutput = Callable[[str, str], None]
+_DRAIN = 1.0
+"""Seconds for output after the end: a program the net has left behind may hold the pipe."""
+
+
+class DebuggeeProcess:
+    """Use `start`, then `request`; `wait` returns when it has ended and all it said was told."""
+
+    def __init__(self, on_event: OnEvent, on_output: OnOutput) -> None:
+        self._on_event = on_event
+        self._on_output = on_output
+        self._process: asyncio.subprocess.Process | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._numbers = itertools.count(1)
+        self._readers: list[asyncio.Task[None]] = []
+
+    async def start(
+        self,
+        command: Sequence[str],
+        options: Mapping[str, Any],
+        *,
+        cwd: str | None,
+        env: Mapping[str, str | None],
+    ) -> None:
+        """`command` is given the number of a descriptor, on which it reads `options` first."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = await asyncio.create_subprocess_exec(
+                *command,
+                str(theirs.fileno()),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                pass_fds=[theirs.fileno()],
+                cwd=cwd,
+                env=_environment(env),
+                start_new_session=True,
+            )
+        reader, self._writer = await asyncio.open_connection(sock=ours, limit=1 << 26)
+        self._writer.write(json.dumps(options).encode() + b"\n")
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._readers = [
+            asyncio.create_task(self._listen(reader)),
+            asyncio.create_task(self._pass_on(self._process.stdout, "stdout")),
+            asyncio.create_task(self._pass_on(self._process.stderr, "stderr")),
+        ]
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    async def request(self, do: str, **more: Any) -> Any:
+        """Raises `UsageError` with what the debuggee says when it cannot."""
+        if self._writer is None or self._writer.is_closing():
+            raise SandboxDied("The debuggee is gone")
+        number = next(self._numbers)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._answers[number] = answer
+        self._writer.write(json.dumps({"id": number, "do": do, **more}).encode() + b"\n")
+        return await answer
+
+    async def wait(self) -> int:
+        assert self._process is not None
+        status = await self._process.wait()
+        await asyncio.wait(self._readers, timeout=_DRAIN)
+        for reader in self._readers:
+            reader.cancel()
+        if self._writer is not None:
+            self._writer.close()
+        return status if status >= 0 else 128 - status
+
+    def kill(self) -> None:
+        """End it and the programs it has started."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, 9)
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while line := await reader.readline():
+                message = json.loads(line)
+                if "event" in message:
+                    self._on_event(message["event"], message)
+                else:
+                    self._answer(message)
+        except ConnectionError:
+            pass  # killed with something unread
+        finally:
+            for answer in self._answers.values():
+                if not answer.done():
+                    answer.set_exception(SandboxDied("The debuggee is gone"))
+            self._answers.clear()
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        answer = self._answers.pop(message["id"], None)
+        if answer is None or answer.done():
+            return
+        if "error" in message:
+            answer.set_exception(UsageError(message["error"]))
+        else:
+            answer.set_result(message["result"])
+
+    async def _pass_on(self, reader: asyncio.StreamReader, category: str) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        while data := await reader.read(1 << 16):
+            text = decoder.decode(data)
+            if text:
+                self._on_output(category, text)
+
+
+def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Ours with `changes`; None takes a variable out."""
+    environ = {**os.environ, "PYTHONUNBUFFERED": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    for name, value in changes.items():
+        if value is None:
+            environ.pop(name, None)
+        elif isinstance(value, str):
+            environ[name] = value
+        else:
+            raise ExecutionError(f"The variable {name} is a text, not {value!r}")
+    return environ

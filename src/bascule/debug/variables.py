@@ -1,0 +1,86 @@
+"""Values of a halted net, as the variables an editor shows: named, expandable, changeable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from bascule.core.errors import UsageError
+
+_LONGEST = 2000
+Setter: TypeAlias = Callable[[Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    name: str
+    value: Any
+    change: Setter | None = None
+    """Puts another value there; None where none can be put."""
+
+
+class Handles:
+    """Numbers for what can be expanded. They hold until the net goes on."""
+
+    def __init__(self) -> None:
+        self._held: list[Callable[[], Sequence[Variable]]] = []
+
+    def clear(self) -> None:
+        self._held.clear()
+
+    def hold(self, children: Callable[[], Sequence[Variable]]) -> int:
+        self._held.append(children)
+        return len(self._held)
+
+    def children(self, reference: int) -> Sequence[Variable]:
+        if not 0 < reference <= len(self._held):
+            raise UsageError(f"There are no variables {reference} any more")
+        return self._held[reference - 1]()
+
+    def shown(self, variable: Variable) -> dict[str, Any]:
+        """A variable in the words of the protocol."""
+        value = variable.value
+        shape: dict[str, Any] = {
+            "name": variable.name,
+            "value": text_of(value),
+            "type": type(value).__name__,
+            "variablesReference": 0,
+        }
+        parts = _parts(value, variable.change)
+        if parts is not None:
+            shape["variablesReference"] = self.hold(lambda: parts)
+        if variable.change is None:
+            shape["presentationHint"] = {"attributes": ["readOnly"]}
+        return shape
+
+
+def text_of(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _parts(value: Any, change: Setter | None) -> list[Variable] | None:
+    if isinstance(value, Mapping):
+        return [
+            Variable(str(key), each, change and _replacing_key(value, key, change))
+            for key, each in value.items()
+        ]
+    if isinstance(value, list | tuple):
+        return [
+            Variable(str(spot), each, change and _replacing_item(value, spot, change))
+            for spot, each in enumerate(value)
+        ]
+    return None
+
+
+def _replacing_key(whole: Mapping[Any, Any], key: Any, change: Setter) -> Setter:
+    return lambda new: change({**whole, key: new})
+
+
+def _replacing_item(whole: Sequence[Any], spot: int, change: Setter) -> Setter:
+    def replace(new: Any) -> None:
+        parts = [*whole[:spot], new, *whole[spot + 1 :]]
+        change(tuple(parts) if isinstance(whole, tuple) else parts)
+
+    return replace

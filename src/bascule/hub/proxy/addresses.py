@@ -1,0 +1,111 @@
+"""Every address of the hub that people see is made here, from `public_url` and `apps_origin`."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urlsplit
+
+from bascule.core.errors import InvalidSetting
+
+from .places import SESSION_ID, Asked, Place
+
+_LABEL: Final = re.compile(rf"({SESSION_ID})-(0|[1-9][0-9]?)")
+_GRANT: Final = re.compile(rb"/~([A-Za-z0-9_-]{16,64})(/.*|$)")
+_ENTRY: Final = re.compile(
+    r"https?://(\*\.)?[a-z0-9.-]+(:[0-9]+)?|https?://\[[0-9a-f:]+\](:[0-9]+)?"
+)
+
+
+class Addresses:
+    """`url` tells the hub's own address; `secret` makes the keys of apps.
+
+    With `apps_origin` apps have an origin that is not the hub's: `https://apps.example` holds
+    them all below `/apps/`, `https://*.apps.example` gives each a host of its own.
+    """
+
+    def __init__(
+        self,
+        url: Callable[[], str],
+        secret: bytes,
+        apps_origin: str = "",
+        *,
+        is_secure: bool = False,
+    ) -> None:
+        origin = apps_origin.lower().rstrip("/")
+        if origin and not _ENTRY.fullmatch(origin):
+            raise InvalidSetting(
+                f"apps_origin is {apps_origin!r}; it has a form like https://apps.example:8443 "
+                "or https://*.apps.example"
+            )
+        self._url = url
+        self.is_secure = is_secure
+        """Whether people reach the hub over TLS."""
+        self._secret = secret
+        self.apps_origin = origin
+        self._is_wild = "://*." in origin
+        self.has_apps_origin = bool(origin)
+        self._host = origin.partition("://")[2].removeprefix("*")
+        """With a wildcard it begins with the dot."""
+
+    def hub(self, path: str = "") -> str:
+        return self._url() + path
+
+    def vscode(self, session_id: str) -> str:
+        return self._url() + Place("vscode", session_id).path + "/"
+
+    def app(self, session_id: str, n: int) -> str:
+        """Where people open an app; signing in and the way to its origin come by themselves."""
+        return self._url() + Place("apps", session_id, n).path + "/"
+
+    def base_path(self, place: Place, *, is_sandboxed: bool = True) -> str:
+        """What a server that makes absolute links has to put before them; empty for none."""
+        if place.kind != "apps":
+            return place.path
+        if self._is_wild:
+            return ""
+        return place.path if self.has_apps_origin or not is_sandboxed else self.keyed(place)
+
+    def keyed(self, place: Place) -> str:
+        return f"{place.path}/~{self.key(place)}"
+
+    def grant(self, place: Place) -> str:
+        """An address on the apps' origin that swaps its key for a cookie there."""
+        if self._is_wild:
+            label = f"{place.session_id}-{place.n}"
+            return f"{self.apps_origin.replace('*', label)}/~{self.key(place)}"
+        return self.apps_origin + self.keyed(place)
+
+    def key(self, place: Place) -> str:
+        """Good for this app alone, as long as the hub's first token; nothing has to be kept."""
+        made = hmac.digest(self._secret, f"key {place.path}".encode(), hashlib.sha256)
+        return urlsafe_b64encode(made[:24]).decode()
+
+    def is_key(self, place: Place, key: str) -> bool:
+        return hmac.compare_digest(self.key(place).encode(), key.encode())
+
+    def is_apps_host(self, host: str) -> bool:
+        """Whether a `Host` header names the apps' origin."""
+        if not self._host:
+            return False
+        return host.endswith(self._host) if self._is_wild else host == self._host
+
+    def app_of_host(self, host: str, target: bytes) -> Asked | None:
+        """What is asked at a host of an app's own; None when apps have no such hosts."""
+        found = _LABEL.fullmatch(host.removesuffix(self._host)) if self._is_wild else None
+        if found is None:
+            return None
+        place = Place("apps", found[1], int(found[2]))
+        if granted := _GRANT.match(target):
+            key = granted[1].decode()
+            return Asked(place, f"/~{key}", granted[2] or b"/", key)
+        return Asked(place, "", target)
+
+
+def host_of(url: str) -> str:
+    """What a browser sends as `Host` for it."""
+    return urlsplit(url).netloc.lower()

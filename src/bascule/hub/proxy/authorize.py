@@ -1,0 +1,99 @@
+"""What a proxy in front asks before it goes to a session's socket by itself.
+
+nginx shows a request's head here (`auth_request`). 204 tells it to go on, and with which headers;
+403 tells it to hand the request to the hub, which then carries it, redirects it, starts what has
+not started, or says on a page what is wrong. So nginx needs to know nothing but paths.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from bascule.core.errors import BasculeError
+from bascule.hub.replies import Receive, Refused, Scope, Send
+
+from .cookies import without_ours
+from .gate import Admission, Gate
+from .places import read_target
+from .request import Header, Request
+from .routes import Target, socket_path
+
+PATH: Final = "/_bascule/authorize"
+
+_POLICY: Final = b"content-security-policy"
+_PASSED: Final = frozenset(
+    {
+        *(_POLICY, b"set-cookie", b"referrer-policy", b"vary"),
+        *(b"access-control-allow-origin", b"access-control-expose-headers"),
+    }
+)
+
+
+class Authorize:
+    """The ASGI app at `PATH`. It tells nobody more than their own request would."""
+
+    def __init__(self, gate: Gate, run_dir: Path | None) -> None:
+        self._gate = gate
+        self._run_dir = run_dir
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        headers = await self._headers(scope)
+        status = 403 if headers is None else 204
+        await send({"type": "http.response.start", "status": status, "headers": headers or []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _headers(self, scope: Scope) -> list[Header] | None:
+        request = _original(scope)
+        asked = read_target(request.target)
+        is_direct = asked is not None and (asked.place.kind == "vscode" or asked.key)
+        if not is_direct or self._run_dir is None:
+            return None
+        try:
+            admitted = await self._gate.admit(request)
+        except (Refused, BasculeError):
+            return None
+        if not isinstance(admitted, Admission) or not await self._is_plain(admitted):
+            return None
+        cookie = without_ours(b"; ".join(request.all(b"cookie")))
+        told = [
+            (b"x-bascule-cookie", cookie),
+            (b"x-bascule-authorization", admitted.authorization),
+            (b"x-bascule-origin", admitted.origin or request.one(b"origin")),
+            *((b"x-bascule-" + n, v) for n, v in admitted.manners.added if n in _PASSED),
+        ]
+        return [(name, value) for name, value in told if value]
+
+    async def _is_plain(self, admitted: Admission) -> bool:
+        """Whether the socket lies where nginx looks, and needs nothing that nginx cannot do."""
+        target, place = admitted.target, admitted.asked.place
+        assert self._run_dir is not None
+        if target.keeps_prefix or target.headers:
+            return False
+        if target.socket != socket_path(self._run_dir, place):
+            return False
+        return await asyncio.to_thread(_is_socket, target)
+
+
+def _is_socket(target: Target) -> bool:
+    """No link, and of the right owner, as far as can be seen from here."""
+    try:
+        found = os.lstat(str(target.socket))
+    except OSError:
+        return False
+    return stat.S_ISSOCK(found.st_mode) and target.uid in (None, found.st_uid)
+
+
+def _original(scope: Scope) -> Request:
+    headers: list[Header] = scope["headers"]
+    told = dict(headers)
+    return Request(
+        method=told.get(b"x-original-method", b"GET"),
+        target=told.get(b"x-original-uri", b""),
+        version="1.1",
+        headers=[pair for pair in headers if pair[0] not in (b"content-length", b"upgrade")],
+        peer="",
+    )

@@ -1,0 +1,86 @@
+"""The body of an answer in chunks, read strictly: whoever bends the form here is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
+_LINE: Final = 4096
+"""Bytes of a line between chunks."""
+_TRAILER: Final = 16 << 10
+
+
+class BadChunk(ValueError):
+    """The bytes are no chunked body."""
+
+
+class Chunks:
+    """Takes bytes as they come and gives those of the body; what is around them is dropped."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self.after = b""
+        """What came behind the end, where nothing should."""
+        self._line = b""
+        self._left = 0
+        """Bytes of the current chunk, or -1: the line break behind it comes next."""
+        self._in_trailer = False
+        self._trailer = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The body's bytes in `data`. Raises `BadChunk`."""
+        return list(self._pieces(data))
+
+    def _pieces(self, data: bytes) -> Iterator[bytes]:
+        at = 0
+        while at < len(data):
+            if self._left > 0:
+                piece = data[at : at + self._left] if at or self._left < len(data) else data
+                self._left -= len(piece)
+                at += len(piece)
+                if self._left == 0:
+                    self._left = -1
+                yield piece
+                continue
+            end = data.find(b"\n", at)
+            self._line += data[at:] if end < 0 else data[at : end + 1]
+            if len(self._line) > _LINE:
+                raise BadChunk("a line between chunks is too long")
+            if end < 0:
+                return
+            at = end + 1
+            self._take_line()
+            if self.is_over:
+                self.after = data[at:]
+                return
+
+    def _take_line(self) -> None:
+        line, self._line = self._line, b""
+        if not line.endswith(b"\r\n"):
+            raise BadChunk("a line between chunks ends without CR")
+        line = line[:-2]
+        if self._left < 0:
+            if line:
+                raise BadChunk("a chunk is longer than it said")
+            self._left = 0
+        elif self._in_trailer:
+            self._trailer += len(line) + 2
+            if self._trailer > _TRAILER:
+                raise BadChunk("the trailer is too long")
+            self.is_over = not line
+        elif size := _SIZE.fullmatch(line):
+            self._left = int(size[1], 16)
+            self._in_trailer = self._left == 0
+        else:
+            raise BadChunk("a chunk's size is not a number")
+
+
+def framed(pieces: list[bytes]) -> list[bytes]:
+    """The same bytes as one chunk; empty for none, since an empty chunk would be the end."""
+    size = sum(map(len, pieces))
+    return [b"%x\r\n" % size, *pieces, b"\r\n"] if size else []
+
+
+END: Final = b"0\r\n\r\n"

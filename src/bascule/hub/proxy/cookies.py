@@ -1,0 +1,74 @@
+"""Cookies on their way through: the hub's never reach a target, a target's never leave its path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+HUB_COOKIE: Final = b"__Host-bascule"
+"""Set by the sign-in; the browser lets nobody set it for another path or from another host."""
+_SESSION_COOKIE: Final = b"__Secure-bascule-"
+_APP_COOKIE: Final = b"__Host-bascule-app"
+_OURS: Final = (b"__host-bascule", b"__secure-bascule", b"bascule")
+
+
+def session_cookie(session_id: str) -> bytes:
+    return _SESSION_COOKIE + session_id.encode()
+
+
+def app_cookie(path: str) -> bytes:
+    """The cookie of one app on the apps' origin, whose own path may be empty."""
+    return _SESSION_COOKIE + b"app" + path.replace("/", "-").encode() if path else _APP_COOKIE
+
+
+def values_of(header: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The cookies of a `Cookie` header, in its order."""
+    for pair in header.split(b";"):
+        name, _, value = pair.strip().partition(b"=")
+        if name:
+            yield name, value
+
+
+def without_ours(header: bytes) -> bytes:
+    """The header as a target may see it; empty when nothing is left."""
+    if b"bascule" not in header.lower():
+        return header
+    kept = [pair.strip() for pair in header.split(b";") if not _is_ours(_name(pair))]
+    return b"; ".join(pair for pair in kept if pair)
+
+
+def confined(header: bytes, prefix: str) -> bytes | None:
+    """A target's `Set-Cookie` with its path inside `prefix` and no domain; None to drop it."""
+    first, *attributes = header.split(b";")
+    name = _name(first)
+    # Without a name, `=x` is a cookie whose value some servers read as `name=value`.
+    if not name or b"=" not in first or _is_ours(name):
+        return None
+    if prefix and name.lower().startswith(b"__host-"):  # good for the whole host or not at all
+        return None
+    base = prefix.encode()
+    path, kept = base + b"/", [first.strip()]
+    for attribute in attributes:
+        word, _, value = attribute.strip().partition(b"=")
+        match word.strip().lower():
+            case b"path":
+                path = _inside(value.strip(), base)
+            case b"domain" | b"":
+                pass
+            case _:
+                kept.append(attribute.strip())
+    return b"; ".join([*kept, b"Path=" + path])
+
+
+def _inside(path: bytes, base: bytes) -> bytes:
+    if not path.startswith(b"/") or path == b"/":
+        return base + b"/"
+    return path if path == base or path.startswith(base + b"/") else base + path
+
+
+def _name(pair: bytes) -> bytes:
+    return pair.partition(b"=")[0].strip()
+
+
+def _is_ours(name: bytes) -> bool:
+    return name.lower().startswith(_OURS)

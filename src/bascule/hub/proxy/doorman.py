@@ -1,0 +1,147 @@
+"""Who a request comes from: a bearer's token, the cookie of a session, or that of the sign-in."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+from bascule.hub.identity import Identity
+from bascule.hub.tokens import Tokens, hash_of
+
+from .cookies import HUB_COOKIE, session_cookie, values_of
+from .places import Place
+from .request import SANDBOX_KEY, Request
+from .seals import Seals, SignIn
+
+LIFETIME: Final = 12 * 3600
+"""Seconds that a sign-in lasts."""
+_REMEMBERED: Final = 2.0
+"""Seconds a token is known without asking the store; its end is noticed that much later."""
+_MOST: Final = 4096
+
+_HUB: Final = "hub"
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Somebody the hub knows, and by what."""
+
+    identity: Identity
+    by: Literal["bearer", "session", "sign-in"]
+    sign_in: SignIn | None = None
+
+    def may_enter(self, place: Place, owner: str) -> bool:
+        """Owner only: an admin has no business on pages that run somebody else's code."""
+        match self.identity.scope:
+            case "session":
+                return self.identity.session_id == place.session_id and self.identity.owner == owner
+            case "window":
+                return False
+            case _:
+                return self.identity.owner == owner
+
+
+class Doorman(Protocol):
+    """What the proxy asks the hub about people."""
+
+    async def who(self, request: Request, place: Place) -> Visitor | None:
+        """Whom it comes from, by a token or a cookie good for the place. None: nobody known."""
+        ...
+
+    async def token(self, token: str) -> Identity | None:
+        """Whose it is; None for a word that is no token of the hub's."""
+        ...
+
+    def sign_in(self, token: str) -> tuple[SignIn, str]:
+        """Begin one with a token that is known to be good; also its cookie's value."""
+        ...
+
+    def for_session(self, sign_in: SignIn, place: Place) -> str:
+        """The value of the cookie that lets into one session."""
+        ...
+
+
+class TokenDoorman:
+    """Knows people by the hub's tokens, and by cookies that were given for one."""
+
+    def __init__(
+        self, tokens: Tokens, seals: Seals, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._tokens = tokens
+        self._seals = seals
+        self._clock = clock
+        self._known: dict[str, tuple[Identity, float]] = {}
+        self._ended: dict[bytes, int] = {}
+        """Sign-ins that were ended before their time; one is forgotten once it is too old."""
+
+    async def who(self, request: Request, place: Place) -> Visitor | None:
+        if identity := await self.token(_token_in(request, place)):
+            return Visitor(identity, "bearer")
+        cookies = [pair for header in request.all(b"cookie") for pair in values_of(header)]
+        own = session_cookie(place.session_id)
+        for name, value in cookies:
+            found = self._open(value, _session(place)) if name == own else None
+            if found is not None and (identity := await self._identity(found.token_hash)):
+                return Visitor(identity, "session", found)
+        return await self._signed_in(cookies)
+
+    async def token(self, token: str) -> Identity | None:
+        return await self._identity(hash_of(token)) if token else None
+
+    async def signed_in(self, request: Request) -> Visitor | None:
+        """Whoever signed in to the hub itself."""
+        return await self._signed_in(
+            [pair for header in request.all(b"cookie") for pair in values_of(header)]
+        )
+
+    def sign_in(self, token: str) -> tuple[SignIn, str]:
+        made = SignIn(secrets.token_bytes(8), hash_of(token), int(self._clock()) + LIFETIME)
+        return made, self._seals.seal(made, _HUB)
+
+    def for_session(self, sign_in: SignIn, place: Place) -> str:
+        return self._seals.seal(sign_in, _session(place))
+
+    def sign_out(self, sign_in: SignIn) -> None:
+        now = self._clock()
+        self._ended = {key: end for key, end in self._ended.items() if end > now}
+        self._ended[sign_in.id] = sign_in.expires
+
+    async def _signed_in(self, cookies: list[tuple[bytes, bytes]]) -> Visitor | None:
+        for name, value in cookies:
+            found = self._open(value, _HUB) if name == HUB_COOKIE else None
+            if found is not None and (identity := await self._identity(found.token_hash)):
+                return Visitor(identity, "sign-in", found)
+        return None
+
+    def _open(self, value: bytes, purpose: str) -> SignIn | None:
+        found = self._seals.open(value.decode("latin-1"), purpose)
+        return None if found is None or found.id in self._ended else found
+
+    async def _identity(self, token_hash: str) -> Identity | None:
+        now = self._clock()
+        known = self._known.get(token_hash)
+        if known is not None and known[1] > now:
+            return known[0]
+        identity = await self._tokens.identify_hash(token_hash)
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        if identity is None:
+            self._known.pop(token_hash, None)
+        else:
+            self._known[token_hash] = identity, now + _REMEMBERED
+        return identity
+
+
+def _token_in(request: Request, place: Place) -> str:
+    """What a program brings; clients of an action server know its header and no other."""
+    kind, _, token = request.one(b"authorization").decode("latin-1").partition(" ")
+    if kind.lower() == "bearer":
+        return token.strip()
+    return request.one(SANDBOX_KEY).decode("latin-1") if place.kind == "sandbox" else ""
+
+
+def _session(place: Place) -> str:
+    return f"session {place.session_id}"

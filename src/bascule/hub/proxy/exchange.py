@@ -1,0 +1,419 @@
+"""One request for a target, from its head to the last byte of the answer, or of the tunnel."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from bascule.core.errors import (
+    BasculeError,
+    InternalError,
+    InvalidRequest,
+    MessageTooLarge,
+    TargetBroken,
+    TargetTimedOut,
+    TargetUnreachable,
+)
+from bascule.hub.replies import Refused
+
+from .chunks import END, BadChunk, Chunks, framed
+from .gate import Admission
+from .pages import Reply, error_reply
+from .request import Request, outgoing_head
+from .response import Answer, BadAnswer, incoming_head, read_answer
+from .upstream import Upstream
+
+if TYPE_CHECKING:
+    from .front import Front
+    from .proxy import Proxy
+
+logger = logging.getLogger(__name__)
+
+_MAY_BE_REPEATED: Final = frozenset({b"GET", b"HEAD", b"OPTIONS"})
+
+
+class _ClientLeft(Exception):
+    """Nobody is there to answer to."""
+
+
+class _Stale(Exception):
+    """A kept connection had been closed by its target; nothing was answered."""
+
+
+class Exchange(RequestResponseCycle):
+    """Stands where uvicorn has the cycle of an ASGI request, so that both share a connection.
+
+    Its task waits; the bytes of an answer go from one transport to the other as they come. A
+    reader that is slow pauses the writer at the other end, so little is ever held here.
+    """
+
+    def __init__(self, front: Front, proxy: Proxy, request: Request, **cycle: Any) -> None:
+        super().__init__(**cycle)
+        self.request = request
+        self.early = b""
+        """What the client sent behind a request to change protocols."""
+        self.session_id = ""
+        self.sign_in = b""
+        self._front = front
+        self._proxy = proxy
+        self._loop = asyncio.get_running_loop()
+        self._upstream: Upstream | None = None
+        self._admission: Admission
+        self._answer: Answer | None = None
+        self._buffer = b""
+        self._chunks: Chunks | None = None
+        self._is_chunked = False
+        self._left = 0
+        self._is_sent = True
+        self._is_tunnel = False
+        self._is_kept = True
+        self._taken = 0
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._patience: asyncio.TimerHandle | None = None
+
+    async def run_asgi(self, app: object) -> None:  # noqa: ARG002 - uvicorn's name and form
+        """See it through. Whatever goes wrong before the answer began is answered with a page."""
+        self._proxy.live.add(self)
+        try:
+            reply = await self._attempt()
+        except _ClientLeft:
+            reply = None
+        except asyncio.CancelledError:
+            self._front.direct.abort()
+            raise
+        except Exception:
+            logger.exception("%r was not carried", self.request.target)
+            reply = self._complain(500, InternalError("A fault of the hub; its log has it"))
+        finally:
+            self._proxy.live.discard(self)
+            self._cancel_patience()
+            if self._upstream is not None:
+                self._upstream.leave(abruptly=not self._is_tunnel)
+        if reply is not None and not self.response_started:
+            self._send(reply)
+        self._finish()
+
+    # What the connection to the client tells ------------------------------------------------
+
+    def client_left(self) -> None:
+        self.disconnected = True
+        self._end(_ClientLeft())
+
+    def client_erred(self, status: int, error: BasculeError) -> None:
+        """What came of the body so far must not look whole to the target."""
+        self.keep_alive = False
+        if self.response_started:
+            self._front.direct.abort()
+        self._end(Refused(status, error))
+
+    def from_client(self, data: bytes) -> None:
+        """Bytes of a tunnel, or of what will be one."""
+        if self._is_tunnel and self._upstream is not None:
+            self._upstream.write(data)
+        else:
+            self.early += data
+            self.flow.pause_reading()
+
+    def client_is_full(self) -> None:
+        if self._upstream is not None and not self._upstream.transport.is_closing():
+            self._upstream.transport.pause_reading()
+
+    def client_is_ready(self) -> None:
+        if self._upstream is not None and not self._upstream.transport.is_closing():
+            self._upstream.transport.resume_reading()
+
+    def end(self) -> None:
+        """Stop at once, since the session is over or its visitor has left the hub."""
+        self._front.direct.abort()
+
+    # What the connection to the target tells ------------------------------------------------
+
+    def from_target(self, data: bytes) -> None:
+        if self._answer is None:
+            self._take_head(data)
+        elif not self._over.done():
+            self._take_body(data)
+        elif self._upstream is not None:
+            self._is_kept = False
+
+    def target_lost(self) -> None:
+        answer = self._answer
+        if self._is_tunnel:
+            self._end()
+        elif answer is None:
+            is_stale = not self._buffer
+            self._end(_Stale() if is_stale else BadAnswer("it ended within its head"))
+        elif answer.framing == "close":
+            if self._is_chunked:
+                self._front.send(END)
+            self._end()
+        else:
+            self._end(BadAnswer("it ended before it was complete"))
+
+    def target_is_full(self) -> None:
+        if self._is_tunnel:
+            self.flow.pause_reading()
+
+    def target_is_ready(self) -> None:
+        if self._is_tunnel:
+            self.flow.resume_reading()
+
+    # ----------------------------------------------------------------------------------------
+
+    async def _attempt(self) -> Reply | None:
+        try:
+            admitted = await self._proxy.gate.admit(self.request)
+            if isinstance(admitted, Reply):
+                return admitted
+            self._admission = admitted
+            self.session_id = admitted.asked.place.session_id
+            self.sign_in = admitted.sign_in
+            await self._carry()
+        except Refused as refused:
+            return self._complain(refused.status, refused.error)
+        except BadAnswer as bad:
+            if self.response_started:
+                self._front.direct.abort()  # the only way left to say that it is not complete
+                return None
+            return self._complain(502, TargetBroken(f"Its answer is not HTTP that we take: {bad}"))
+        except TargetTimedOut as late:
+            return self._complain(504, late)
+        except BasculeError as error:
+            return self._complain(502, error)
+        return None
+
+    async def _carry(self) -> None:
+        admission, pool = self._admission, self._proxy.pool
+        head = outgoing_head(
+            self.request,
+            admission.asked,
+            admission.target,
+            scheme=admission.scheme,
+            authorization=admission.authorization,
+            origin=admission.origin,
+        )
+        has_body = self.request.has_body
+        may_repeat = self.request.method in _MAY_BE_REPEATED and not has_body
+        kept = pool.take(admission.target) if may_repeat and not self.request.is_upgrade else None
+        if kept is not None:
+            try:
+                await self._exchange(kept, head, has_body=False)
+                return
+            except _Stale:
+                self._over = self._loop.create_future()
+        try:
+            await self._exchange(await pool.connect(admission.target), head, has_body=has_body)
+        except _Stale:
+            raise TargetUnreachable(
+                f"It closed the connection without an answer ({admission.target.label})"
+            ) from None
+
+    async def _exchange(self, upstream: Upstream, head: bytes, *, has_body: bool) -> None:
+        if self.disconnected:
+            upstream.leave(abruptly=True)
+            raise _ClientLeft
+        self._upstream = upstream
+        upstream.assign(self)
+        if self.flow.write_paused:  # an earlier answer is not read yet
+            upstream.transport.pause_reading()
+        upstream.write(head)
+        self._expect_within(self._proxy.settings.answer_timeout)
+        if not has_body:
+            await self._over
+        else:
+            self._is_sent = False
+            pump = self._loop.create_task(self._pump(upstream))
+            try:
+                await self._over
+            finally:
+                pump.cancel()
+                await asyncio.gather(pump, return_exceptions=True)
+        self._upstream = None
+        is_good = self._is_kept and self._is_sent and not self._is_tunnel
+        if is_good and self._answer is not None and self._answer.is_kept:
+            self._proxy.pool.give(upstream)
+        else:
+            upstream.leave(abruptly=False)
+
+    async def _pump(self, upstream: Upstream) -> None:
+        """The request's body, as it comes and no faster than it is taken."""
+        is_chunked = bool(self.request.one(b"transfer-encoding"))
+        while True:
+            message = await self.receive()
+            if message["type"] != "http.request":
+                return
+            body = message["body"]
+            self._taken += len(body)
+            if self._taken > self._proxy.settings.max_upload:
+                limit = self._proxy.settings.max_upload
+                error = MessageTooLarge(f"The body is larger than {limit} bytes", limit=limit)
+                self._end(Refused(413, error))
+                return
+            pieces = framed([body]) if is_chunked else [body]
+            is_last = not message["more_body"]
+            if is_last and is_chunked:
+                pieces = [*pieces, END]
+            upstream.write(b"".join(pieces))
+            if is_last:
+                self._is_sent = True
+                return
+            await upstream.drain()
+            self._expect_within(self._proxy.settings.answer_timeout)
+
+    def _take_head(self, data: bytes) -> None:
+        try:
+            self._buffer += data
+            while self._answer is None:
+                end = self._buffer.find(b"\r\n\r\n") + 4
+                if end < 4:
+                    if len(self._buffer) > self._proxy.settings.max_head:
+                        raise BadAnswer("its head is too long")
+                    return
+                if end > self._proxy.settings.max_head:
+                    raise BadAnswer("its head is too long")
+                head, self._buffer = self._buffer[:end], self._buffer[end:]
+                answer = read_answer(head, method=self.request.method)
+                if answer.status >= 200:
+                    self._begin(answer)
+                elif answer.status == 101:
+                    self._begin_tunnel(answer)
+                # Other news on the way, as 100 and 103, is not passed on.
+        except BadAnswer as bad:
+            self._end(bad)
+
+    def _begin(self, answer: Answer) -> None:
+        self._answer = answer
+        self._cancel_patience()
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        if self.request.is_upgrade:
+            self.keep_alive = False  # where the next request begins is not certain
+        head, self._is_chunked = self._head(answer)
+        self._left = answer.length
+        rest, self._buffer = self._buffer, b""
+        if answer.framing == "chunked":
+            self._chunks = Chunks()
+        if answer.framing == "none" or (answer.framing == "length" and not answer.length):
+            self._front.send(head)
+            self._is_kept = not rest
+            self._end()
+        elif rest:
+            self._take_body(rest, head)
+        else:
+            self._front.send(head)
+
+    def _head(self, answer: Answer) -> tuple[bytes, bool]:
+        return incoming_head(
+            answer,
+            self._admission.manners,
+            method=self.request.method,
+            is_old=self.request.version == "1.0",
+            keep_alive=self.keep_alive,
+        )
+
+    def _take_body(self, data: bytes, head: bytes = b"") -> None:
+        assert self._answer is not None
+        if self._chunks is not None:
+            self._take_chunks(data, head)
+        elif self._answer.framing == "length":
+            if len(data) > self._left:
+                data, self._is_kept = data[: self._left], False
+            self._left -= len(data)
+            self._front.send(head + data if head else data)
+            if not self._left:
+                self._end()
+        else:
+            pieces = framed([data]) if self._is_chunked else [data]
+            self._front.send(b"".join([head, *pieces]))
+
+    def _take_chunks(self, data: bytes, head: bytes) -> None:
+        assert self._chunks is not None
+        try:
+            pieces = self._chunks.feed(data)
+        except BadChunk as bad:
+            if head:
+                self.response_started = False  # nothing has gone out yet
+            self._end(BadAnswer(str(bad)))
+            return
+        if self._is_chunked:
+            pieces = framed(pieces)
+            if self._chunks.is_over:
+                pieces.append(END)
+        if head or pieces:
+            self._front.send(b"".join([head, *pieces]))
+        if self._chunks.is_over:
+            self._is_kept = not self._chunks.after
+            self._end()
+
+    def _begin_tunnel(self, answer: Answer) -> None:
+        if not self.request.is_websocket or answer.one(b"upgrade").lower() != b"websocket":
+            raise BadAnswer("it changes to a protocol nobody asked for")
+        self._answer = answer
+        self._cancel_patience()
+        self.response_started = self._is_tunnel = True
+        self.keep_alive = True  # else the head would say that it closes
+        head, _ = self._head(answer)
+        self.keep_alive = False
+        head = head[:-2] + b"connection: Upgrade\r\nupgrade: websocket\r\n\r\n"
+        rest, self._buffer = self._buffer, b""
+        self._front.notice_silence()
+        assert self._upstream is not None
+        self._front.send(head + rest)
+        self._upstream.sink = self._front.send
+        if self.early:
+            self._upstream.write(self.early)
+            self.early = b""
+        if not self._upstream.is_full:
+            self.flow.resume_reading()
+
+    def _expect_within(self, seconds: float) -> None:
+        if self.response_started:
+            return
+        self._cancel_patience()
+        self._patience = self._loop.call_later(seconds, self._give_up, seconds)
+
+    def _cancel_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _give_up(self, seconds: float) -> None:
+        label = self._admission.target.label
+        self._end(TargetTimedOut(f"No answer came within {seconds:g} seconds ({label})"))
+
+    def _end(self, error: Exception | None = None) -> None:
+        if self._over.done():
+            return
+        if error is None:
+            self._over.set_result(None)
+        else:
+            self._over.set_exception(error)
+            self._over.exception()  # it may come when nobody waits any more
+
+    def _complain(self, status: int, error: BasculeError) -> Reply:
+        if status in (400, 413) or isinstance(error, InvalidRequest):
+            self.keep_alive = False
+        return error_reply(status, error, is_page=self.request.is_page)
+
+    def _send(self, reply: Reply) -> None:
+        self.response_started = True
+        if self.request.is_upgrade:
+            self.keep_alive = False
+        data = reply.encoded(method=self.request.method, keep_alive=self.keep_alive)
+        self._front.send(data)
+
+    def _finish(self) -> None:
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self._front.hang_up()
+        done = cast("Any", self.on_response)
+        self.on_response = _nothing
+        done()
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,198 @@
+"""The hub's side of a client's connection: each request goes to the ASGI app or to a target."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Any
+
+from bascule.core.errors import InvalidRequest
+from bascule.sandbox.server.listener import Connection
+
+from .exchange import Exchange
+from .request import Request
+
+if TYPE_CHECKING:
+    from .proxy import Proxy
+
+
+_SILENT = 60
+"""Seconds without a word in a tunnel after which the client is looked for."""
+
+
+class _NothingComes(asyncio.Event):
+    """For requests without a body, whose cycles nobody waits for."""
+
+    def set(self) -> None:
+        pass
+
+
+_NOTHING_COMES = _NothingComes()
+
+
+class Front(Connection):
+    """One client. Requests for the app and for targets may follow each other in any order."""
+
+    direct: asyncio.Transport
+    """To the client, past what joins the heads of ASGI answers."""
+
+    def __init__(self, *args: Any, proxy: Proxy, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._proxy = proxy
+        self._exchange: Exchange | None = None
+        """The one under way."""
+        self._last: Exchange | None = None
+        """The one that asked to change protocols: all that comes belongs to it from then on."""
+        self._is_ours = False
+        """Whether the message that is being read is an exchange's."""
+        self._stalled: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.direct = transport
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_stall()
+        super().connection_lost(exc)
+        if self._exchange is not None:
+            self._exchange.client_left()
+
+    def data_received(self, data: bytes) -> None:
+        if self._last is not None:
+            self._last.from_client(data)
+        else:
+            super().data_received(data)
+
+    def send(self, data: bytes) -> None:
+        """Write to the client, if it is still there; uvloop raises when it is not."""
+        if not self.direct.is_closing():
+            self.direct.write(data)
+
+    def notice_silence(self) -> None:
+        """Have the system ask a client that says nothing for minutes whether it is there."""
+        sock = self.direct.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _SILENT // 4)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._exchange is not None:
+            self._exchange.client_is_full()
+            self._expect_reading()
+
+    def resume_writing(self) -> None:
+        self._forget_stall()
+        super().resume_writing()
+        if self._exchange is not None:
+            self._exchange.client_is_ready()
+
+    def on_headers_complete(self) -> None:
+        is_upgrade = self.parser.should_upgrade()
+        request = Request(
+            method=self.parser.get_method(),
+            target=self.url,
+            version=self.parser.get_http_version(),
+            headers=self.headers,
+            peer=self.client[0] if self.client else "",
+            is_upgrade=is_upgrade,
+        )
+        self._is_ours = self._proxy.claims(request)
+        if not self._is_ours:
+            super().on_headers_complete()
+            return
+        self.end_head()
+        self.scope["method"] = request.method.decode()
+        before: Any = self.cycle  # none, to begin with
+        self.cycle = Exchange(
+            self,
+            self._proxy,
+            request,
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=[],
+            message_event=asyncio.Event() if request.has_body else _NOTHING_COMES,
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=request.version == "1.1" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+
+    def on_upgrade(self, rest: bytes) -> None:
+        if not self._is_ours:
+            super().on_upgrade(rest)
+            return
+        assert isinstance(self.cycle, Exchange)
+        self._in_request = False
+        if self.cycle.request.is_websocket:
+            self._last = self.cycle
+            self._last.from_client(rest)
+
+    def send_400_response(self, msg: str) -> None:
+        """Also when a body turns out to be no HTTP while its exchange is under way."""
+        if self._exchange is None:
+            super().send_400_response(msg)
+        else:
+            self._is_over = True
+            self._exchange.client_erred(400, InvalidRequest(msg))
+
+    def hang_up(self) -> None:
+        """Close behind the last answer, but let a client that still sends read it first."""
+        self.pipeline.clear()
+        if self._in_request and not self.transport.is_closing():
+            self._in_request = False
+            self.linger()
+        else:
+            self.transport.close()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        if isinstance(cycle, Exchange):
+            self._exchange = cycle
+            self.flush()  # what an ASGI answer left
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        self._exchange = None
+        super().on_response_complete()
+
+    def shutdown(self) -> None:
+        if self._last is not None:
+            self.transport.close()
+        else:
+            super().shutdown()
+
+    def _give_up(self) -> None:
+        is_awaited = self._is_in_body and not self.flow.read_paused
+        if is_awaited and self._exchange is not None and self.cycle is self._exchange:
+            error = InvalidRequest(f"The body stopped coming for {self._timeout:g} seconds")
+            self._exchange.client_erred(408, error)
+        else:
+            super()._give_up()
+
+    def _should_upgrade(self) -> bool:
+        return not self._is_ours and super()._should_upgrade()
+
+    def _expect_reading(self) -> None:
+        """Slow is fine; not reading at all is not."""
+        timeout, size = self._proxy.settings.stall_timeout, self.direct.get_write_buffer_size()
+        self._stalled = self.loop.call_later(timeout, self._check_reading, size)
+
+    def _check_reading(self, before: int) -> None:
+        if self.direct.get_write_buffer_size() >= before:
+            self.direct.abort()
+        else:
+            self._expect_reading()
+
+    def _forget_stall(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None

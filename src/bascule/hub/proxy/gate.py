@@ -1,0 +1,368 @@
+"""Whether a request may go on to its target, and in which clothes. Stands before every exchange.
+
+On the hub's own origin a place is open to its owner alone. An app's pages run the session's code,
+so they are shown with an origin that is nobody's (`Content-Security-Policy: sandbox`). Such a page
+sends no cookie, so the owner is led to a path with a key, which stands for one below it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl, quote, urlencode
+
+from bascule.core.errors import AccessDenied, InvalidRequest, MessageTooLarge, NoSuchSession
+from bascule.hub.guard import Names
+from bascule.hub.replies import Refused
+from bascule.hub.settings import HubSettings
+
+from .addresses import Addresses
+from .cookies import app_cookie, session_cookie, values_of
+from .doorman import LIFETIME, Doorman, Visitor
+from .pages import Reply, page, redirect
+from .places import Asked, Place, ensure_plain, read_target
+from .request import Header, Request, ensure_framed
+from .response import Manners
+from .routes import Routes, Target
+
+_SANDBOX: Final = (
+    "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads allow-pointer-lock"
+)
+_WORKSPACE_FILES: Final = b"/vscode-remote-resource"
+"""Where VS Code's server hands out files of the workspace, whatever they are."""
+_MOST_HOSTS: Final = 64
+_TOKEN_IN_QUERY: Final = b"tkn="
+_ONWARD: Final = '<meta http-equiv="refresh" content="0;url={0}"><p><a href="{0}">Continue</a></p>'
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A request that may go on."""
+
+    asked: Asked
+    target: Target
+    manners: Manners
+    scheme: str
+    authorization: bytes = b""
+    """What the target may see of that header: never anything the hub knows."""
+    origin: bytes = b""
+    """Stands in for an opaque one, so that the app sees its own."""
+    sign_in: bytes = b""
+
+
+class Gate:
+    """Asks who it is (`Doorman`) and whose the place is (`Routes`)."""
+
+    def __init__(
+        self, settings: HubSettings, addresses: Addresses, *, doorman: Doorman, routes: Routes
+    ) -> None:
+        self._names = Names(settings)
+        self._addresses = addresses
+        self._doorman = doorman
+        self._routes = routes
+        self._max_upload = settings.max_upload
+        self._frames = " ".join(("'self'", *settings.frame_origins))
+        self._may_be_framed = bool(settings.frame_origins)
+        self._scheme = "https" if addresses.is_secure else "http"
+        self._plain = self._policy()
+        self._welcome: set[bytes] = set()
+        """Hosts that were found to be the hub's own."""
+
+    async def admit(self, request: Request) -> Admission | Reply:
+        """What to do with it. Raises `Refused`, or what `Routes.target` raises."""
+        try:
+            ensure_framed(request)
+            ensure_plain(request.target)
+        except InvalidRequest as error:
+            raise Refused(400, error) from None
+        self._ensure_size(request)
+        if self._addresses.is_apps_host(request.host):
+            return await self._on_apps_origin(request)
+        asked = read_target(request.target)
+        is_keyed = asked is not None and asked.key != ""
+        self._ensure_welcome(request, is_keyed=is_keyed)
+        if asked is None:
+            raise _nothing_here(request)
+        if not asked.rest:
+            return redirect(_with_slash(request.target), status=308)
+        if is_keyed and not self._addresses.has_apps_origin:
+            return await self._by_key(request, asked)
+        return await self._by_name(request, asked)
+
+    # With a key -------------------------------------------------------------------------------
+
+    async def _by_key(self, request: Request, asked: Asked) -> Admission | Reply:
+        if not self._addresses.is_key(asked.place, asked.key):
+            return self._without_key(request, asked)
+        if await self._routes.owner(asked.place) is None:
+            raise _nothing_here(request)
+        is_opaque = request.one(b"origin") == b"null"
+        cors: tuple[Header, ...] = ()
+        if is_opaque:
+            cors = _open_to_opaque(request)
+            if request.method == b"OPTIONS" and request.one(b"access-control-request-method"):
+                return Reply(204, cors)
+        target = await self._routes.target(asked.place)
+        added = (
+            (b"content-security-policy", self._policy(_SANDBOX)),
+            (b"referrer-policy", b"no-referrer"),
+            *cors,
+        )
+        return Admission(
+            asked,
+            target,
+            self._manners(request, asked, target, added, replaced={b"referrer-policy"}, cors=True),
+            self._scheme,
+            authorization=await self._foreign(request),
+            origin=f"{self._scheme}://{request.host}".encode() if is_opaque else b"",
+        )
+
+    def _without_key(self, request: Request, asked: Asked) -> Reply:
+        """The key of another hub or time: whoever signs in gets the right one."""
+        if request.is_page:
+            return redirect(asked.place.path + asked.rest.decode())
+        raise Refused(401, AccessDenied(f"The key in {asked.place.path}/~… is not good"))
+
+    # By name, with a token or a cookie --------------------------------------------------------
+
+    async def _by_name(self, request: Request, asked: Asked) -> Admission | Reply:
+        place = asked.place
+        if request.is_page and place.kind != "sandbox" and _TOKEN_IN_QUERY in asked.rest:
+            swapped = await self._swap_token(request, asked)
+            if swapped is not None:
+                return swapped
+        visitor = await self._doorman.who(request, place)
+        if visitor is None:
+            return self._unknown(request)
+        owner = await self._routes.owner(place)
+        if owner is None or not visitor.may_enter(place, owner):
+            raise _nothing_here(request)  # to a stranger the two are one
+        if place.kind == "apps" and self._addresses.has_apps_origin:
+            return redirect(self._addresses.grant(place) + asked.rest.decode())
+        target = await self._routes.target(place)
+        if place.kind == "apps" and target.is_sandboxed and request.is_page:
+            return redirect(self._addresses.keyed(place) + asked.rest.decode())
+        added = self._headers_for(request, asked, target)
+        if visitor.by == "sign-in" and request.is_page and visitor.sign_in is not None:
+            value = self._doorman.for_session(visitor.sign_in, place)
+            added = *added, self._session_cookie(place, value)
+        return Admission(
+            asked,
+            target,
+            self._manners(request, asked, target, added),
+            self._scheme,
+            authorization=await self._kept(request, visitor, place),
+            sign_in=visitor.sign_in.id if visitor.sign_in is not None else b"",
+        )
+
+    def _headers_for(self, request: Request, asked: Asked, target: Target) -> tuple[Header, ...]:
+        kind = asked.place.kind
+        is_file = kind == "vscode" and _WORKSPACE_FILES in request.target.partition(b"?")[0]
+        if kind == "sandbox" or is_file:
+            policy = self._policy("sandbox")
+        elif kind == "apps" and target.is_sandboxed:
+            policy = self._policy(_SANDBOX)
+        else:
+            policy = self._plain
+        return ((b"content-security-policy", policy),)
+
+    async def _swap_token(self, request: Request, asked: Asked) -> Reply | None:
+        """A token in the address becomes a cookie, and leaves the address.
+
+        None for a word that is no token. One that does not open this place goes no further either:
+        a session's program must not learn it.
+        """
+        path, _, query = asked.rest.partition(b"?")
+        pairs = parse_qsl(query.decode(), keep_blank_values=True)
+        token = next((value for name, value in pairs if name == "tkn"), "")
+        identity = await self._doorman.token(token)
+        if identity is None:
+            return None
+        owner = await self._routes.owner(asked.place)
+        if owner is None or not Visitor(identity, "session").may_enter(asked.place, owner):
+            raise _nothing_here(request)
+        if refused := self.refuse_plain(request):
+            return refused
+        sign_in, _ = self._doorman.sign_in(token)
+        value = self._doorman.for_session(sign_in, asked.place)
+        left = urlencode([pair for pair in pairs if pair[0] != "tkn"])
+        location = asked.prefix + path.decode() + (f"?{left}" if left else "")
+        return redirect(location, self._session_cookie(asked.place, value))
+
+    def _unknown(self, request: Request) -> Reply:
+        if not request.is_page:
+            raise Refused(401, AccessDenied("Sign in, or send `Authorization: Bearer TOKEN`"))
+        if refused := self.refuse_plain(request):
+            return refused
+        there = f"/sign-in?next={quote(request.target.decode(), safe='')}"
+        if request.one(b"sec-fetch-site") == b"cross-site":
+            # A strict cookie stays at home when a link on another site is followed, redirects
+            # included. Our own page is no other site; the sign-in leads back whoever it knows.
+            return page(200, "One moment", _ONWARD.format(there))
+        return redirect(there)
+
+    def refuse_plain(self, request: Request) -> Reply | None:
+        """A page that says why nobody can sign in here; None where a cookie would be safe."""
+        if self._addresses.is_secure or _is_loopback(request.host):
+            return None
+        return page(
+            403,
+            "Signing in needs TLS",
+            "<p>Over plain http anybody on the way could take your session. Serve the hub with TLS "
+            "(<code>bascule nginx</code>) and set <code>public_url</code> to its https address, or "
+            "open it on the machine it runs on.</p>",
+        )
+
+    # On the apps' own origin ------------------------------------------------------------------
+
+    async def _on_apps_origin(self, request: Request) -> Admission | Reply:
+        """Nothing of the hub is here: apps alone, each behind its key, then behind a cookie."""
+        asked = self._addresses.app_of_host(request.host, request.target)
+        if asked is None:
+            asked = read_target(request.target)
+        if asked is None or asked.place.kind != "apps":
+            raise _nothing_here(request)
+        if not asked.rest:
+            return redirect(_with_slash(request.target), status=308)
+        place = asked.place
+        if asked.key:
+            return self._grant(request, asked)
+        if not self._has_key(request, asked):
+            if request.is_page:
+                return redirect(self._addresses.hub(place.path) + asked.rest.decode())
+            raise Refused(401, AccessDenied("Open the app from the hub first"))
+        if not self._is_own_page(request):
+            raise Refused(403, AccessDenied("Pages of other origins may not call this app"))
+        if await self._routes.owner(place) is None:
+            raise _nothing_here(request)
+        target = await self._routes.target(place)
+        hub = self._addresses.hub()
+        added: tuple[Header, ...] = (
+            (b"content-security-policy", self._policy(frames=f"{self._frames} {hub}")),
+        )
+        return Admission(
+            asked,
+            target,
+            self._manners(request, asked, target, added),
+            self._addresses.apps_origin.partition(":")[0],
+            authorization=await self._foreign(request),
+        )
+
+    def _has_key(self, request: Request, asked: Asked) -> bool:
+        name = app_cookie(asked.prefix)
+        given = [v for h in request.all(b"cookie") for n, v in values_of(h) if n == name]
+        return any(self._addresses.is_key(asked.place, v.decode("latin-1")) for v in given)
+
+    def _grant(self, request: Request, asked: Asked) -> Reply:
+        """The key in the path becomes a cookie for the path without it."""
+        if not self._addresses.is_key(asked.place, asked.key):
+            raise _nothing_here(request)
+        value, path = asked.key.encode(), asked.prefix.removesuffix(f"/~{asked.key}")
+        name = app_cookie(path)
+        attributes = b"; Path=%s/; Max-Age=%d; HttpOnly; Secure; " % (path.encode(), LIFETIME)
+        cookie = name + b"=" + value + attributes + self._same_site
+        # Two slashes at the beginning would be the address of another host.
+        return redirect(f"{path}/{asked.rest.decode().lstrip('/')}", (b"set-cookie", cookie))
+
+    def _is_own_page(self, request: Request) -> bool:
+        origin = request.one(b"origin").decode("latin-1").lower()
+        return not origin or origin.partition("://")[2] == request.host
+
+    # ------------------------------------------------------------------------------------------
+
+    @property
+    def _same_site(self) -> bytes:
+        # A frame on another site gets cookies only so, and one jar for each site that frames.
+        return b"SameSite=None; Partitioned" if self._may_be_framed else b"SameSite=Lax"
+
+    def _session_cookie(self, place: Place, value: str) -> Header:
+        attributes = b"; Path=%s/; Max-Age=%d; HttpOnly; Secure; " % (place.path.encode(), LIFETIME)
+        name = session_cookie(place.session_id)
+        return b"set-cookie", name + b"=" + value.encode() + attributes + self._same_site
+
+    def _policy(self, sandbox: str = "", *, frames: str = "") -> bytes:
+        framing = f"frame-ancestors {frames or self._frames}"
+        return (f"{sandbox}; {framing}" if sandbox else framing).encode()
+
+    def _manners(
+        self,
+        request: Request,
+        asked: Asked,
+        target: Target,
+        added: tuple[Header, ...],
+        *,
+        replaced: set[bytes] | None = None,
+        cors: bool = False,
+    ) -> Manners:
+        return Manners(
+            prefix=asked.prefix,
+            is_stripped=not target.keeps_prefix,
+            host=request.host,
+            added=added,
+            replaced=frozenset(replaced or ()),
+            drops_cross_origin=cors,
+        )
+
+    async def _kept(self, request: Request, visitor: Visitor, place: Place) -> bytes:
+        return (
+            await self._foreign(request) if visitor.by != "bearer" and place.kind == "apps" else b""
+        )
+
+    async def _foreign(self, request: Request) -> bytes:
+        """An app's own bearer token goes through to it; one of the hub's never does."""
+        given = request.one(b"authorization")
+        kind, _, token = given.decode("latin-1").partition(" ")
+        if kind.lower() != "bearer" or token.strip().startswith("bsc_"):
+            return b""
+        return b"" if await self._doorman.token(token.strip()) is not None else given
+
+    def _ensure_welcome(self, request: Request, *, is_keyed: bool) -> None:
+        host, origin = request.one(b"host"), request.one(b"origin")
+        if is_keyed and origin == b"null":
+            origin = b""
+        if not origin and host in self._welcome:
+            return
+        self._names.ensure_welcome({b"host": host} | ({b"origin": origin} if origin else {}))
+        if len(self._welcome) < _MOST_HOSTS:
+            self._welcome.add(host)
+
+    def _ensure_size(self, request: Request) -> None:
+        if int(request.one(b"content-length") or 0) > self._max_upload:
+            limit = self._max_upload
+            raise Refused(
+                413, MessageTooLarge(f"The body is larger than {limit} bytes", limit=limit)
+            )
+
+
+def _nothing_here(request: Request) -> Refused:
+    path = request.target.partition(b"?")[0].decode("latin-1")[:200]
+    return Refused(404, NoSuchSession(f"There is nothing of yours at {path}"))
+
+
+def _open_to_opaque(request: Request) -> tuple[Header, ...]:
+    """Who knows the key may read: to the browser an app's own page is a stranger to it."""
+    wanted = request.one(b"access-control-request-headers")
+    return (
+        (b"access-control-allow-origin", b"null"),
+        (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
+        (b"access-control-allow-headers", wanted or b"*"),
+        (b"access-control-expose-headers", b"*"),
+        (b"access-control-max-age", b"600"),
+        (b"vary", b"origin"),
+    )
+
+
+def _with_slash(target: bytes) -> str:
+    path, mark, query = target.decode().partition("?")
+    return f"{path}/{mark}{query}"
+
+
+def _is_loopback(host: str) -> bool:
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

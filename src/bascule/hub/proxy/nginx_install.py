@@ -1,0 +1,187 @@
+"""Giving nginx a configuration: tested first, and taken back when it does not take it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from bascule.core.errors import InvalidSetting, MissingTool, StorageFailed
+
+from .nginx import TAKEN
+
+_PLACES: Final = ("/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin")
+_ALONE: Final = """\
+pid {directory}/pid;
+error_log stderr;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {directory}/body;
+    proxy_temp_path {directory}/proxy;
+    include {candidate};
+}}
+"""
+_TIMEOUT: Final = 30.0
+_MARKED: Final = re.compile(rf"location = ({TAKEN}[0-9a-f]+) ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nginx:
+    """An nginx of this machine."""
+
+    program: str
+    flags: tuple[str, ...] = ()
+    """What names its main configuration, when that is not the usual one: `-c`, `-p`."""
+    patience: float = 10.0
+    """Seconds that a reload may take."""
+
+    @classmethod
+    def find(cls, program: str | None = None, flags: tuple[str, ...] = ()) -> Nginx:
+        """Raises `MissingTool` when there is none."""
+        path = os.pathsep.join([os.environ.get("PATH", ""), *_PLACES])
+        found = shutil.which(program or "nginx", path=path)
+        if found is None:
+            raise MissingTool(
+                f"There is no {program or 'nginx'} here (Debian or Ubuntu, as root: apt-get "
+                "install nginx-light); --print shows the configuration for another machine"
+            )
+        return cls(program=found, flags=flags)
+
+    def install(self, text: str, file: Path, *, url: str = "", is_reloaded: bool = True) -> bool:
+        """Put `text` in place of `file`, and have a running nginx take it; whether one did.
+
+        At `url`, where the configuration has it answer, nginx is then asked whether it took it.
+        Raises `InvalidSetting`, with nginx's own words where it had any. `file` is then as it was.
+        """
+        self._test_alone(text)
+        before = _contents(file)
+        _write(file, text.encode())
+        try:
+            self._run("-t")
+            if is_reloaded and self._is_running():
+                self._reload(text, file, before=before, url=url)
+                return True
+        except BaseException:
+            _restore(file, before)
+            raise
+        return False
+
+    def _reload(self, text: str, file: Path, *, before: bytes | None, url: str) -> None:
+        """A test binds no port that is taken, and the reload tells nobody how it ended."""
+        self._run("-s", "reload")
+        mark = _MARKED.search(text)
+        if not url or mark is None:
+            return
+        end = time.monotonic() + self.patience
+        while not _answers(urlsplit(url), mark[1], end - time.monotonic()):
+            if time.monotonic() > end:
+                _restore(file, before)
+                self._run("-s", "reload")
+                raise InvalidSetting(
+                    f"nginx did not take this configuration within {self.patience:g} seconds, and "
+                    f"what was there is back: at {url} it does not answer with it. Does another "
+                    "program have the port? nginx's error log says why"
+                )
+            time.sleep(0.05)
+
+    def _test_alone(self, text: str) -> None:
+        """By itself first: what is wrong with it is found before anything is touched."""
+        with tempfile.TemporaryDirectory(prefix="bascule-nginx-") as directory:
+            candidate = Path(directory, "bascule.conf")
+            candidate.write_text(text)
+            main = Path(directory, "nginx.conf")
+            main.write_text(_ALONE.format(directory=directory, candidate=candidate))
+            _run([self.program, "-t", "-q", "-e", "stderr", "-p", directory, "-c", str(main)])
+
+    def _run(self, *words: str) -> None:
+        _run([self.program, "-q", "-e", "stderr", *self.flags, *words])
+
+    def _is_running(self) -> bool:
+        """Whether its master reads signals: an nginx that is not there refuses them."""
+        told = subprocess.run(
+            [self.program, "-T", *self.flags],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT,
+            check=False,
+        )
+        words = told.stdout.split()
+        named = [words[at + 1].rstrip(";") for at, word in enumerate(words) if word == "pid"]
+        prefix = Path(self.flags[self.flags.index("-p") + 1]) if "-p" in self.flags else Path("/")
+        pid_file = prefix / (named[0] if named else "run/nginx.pid")
+        try:
+            os.kill(int(pid_file.read_text()), 0)
+        except (OSError, ValueError):
+            return False
+        return True
+
+
+def _answers(url: SplitResult, path: str, timeout: float) -> bool:
+    """Whether this machine's nginx has something at `path`, whatever its certificate says."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    asked = f"HEAD {path} HTTP/1.1\r\nHost: {url.netloc}\r\nConnection: close\r\n\r\n"
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", url.port or 443), max(timeout, 0.1)) as plain,
+            context.wrap_socket(plain, server_hostname=url.hostname) as secure,
+        ):
+            secure.sendall(asked.encode())
+            return secure.recv(64).startswith(b"HTTP/1.1 204 ")
+    except OSError:
+        return False
+
+
+def _run(command: list[str]) -> None:
+    try:
+        told = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MissingTool(f"{command[0]} cannot be run: {error}") from error
+    if told.returncode:
+        lines = [line for line in told.stderr.splitlines() if "emerg" in line or "error" in line]
+        said = (lines or told.stderr.splitlines() or ["nothing"])[0]
+        raise InvalidSetting(
+            f"nginx does not take this configuration, and nothing was changed: {said.strip()}"
+        )
+
+
+def _contents(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageFailed(f"{file} cannot be read: {error}") from error
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Whole or not at all: nginx may be reloaded by somebody else at any moment."""
+    fresh = file.with_name(f".{file.name}.new")  # not *.conf: nobody includes it
+    try:
+        with fresh.open("wb") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        fresh.replace(file)
+    except OSError as error:
+        raise StorageFailed(f"{file} cannot be written: {error}") from error
+
+
+def _restore(file: Path, before: bytes | None) -> None:
+    if before is None:
+        file.unlink(missing_ok=True)
+    else:
+        _write(file, before)

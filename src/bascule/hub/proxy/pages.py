@@ -1,0 +1,87 @@
+"""What the proxy itself answers: an error that says what is wrong, a redirect, nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from http import HTTPStatus
+from typing import Final
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from bascule.core.errors import BasculeError
+from bascule.wire import error_to_wire, to_json
+
+from .request import Header
+
+_PAGE: Final = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 40rem; margin: 15vh auto; padding: 0 }}
+h1 {{ font-size: 1.4rem }} code {{ font-size: 0.9em; color: #666 }}
+@media (prefers-color-scheme: dark) {{ body {{ background: #1e1e1e; color: #ddd }} }}
+</style>
+<h1>{title}</h1>
+{content}
+</html>
+"""
+PAGE_HEADERS: Final[tuple[Header, ...]] = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'",
+    ),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"same-origin"),
+)
+_TITLES: Final[Mapping[int, str]] = {
+    400: "This request is not understood",
+    401: "Sign in first",
+    403: "Not from here",
+    404: "Nothing is here",
+    502: "What should be here does not answer",
+    504: "What should be here takes too long",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer of the proxy's own."""
+
+    status: int
+    headers: tuple[Header, ...] = ()
+    body: bytes = b""
+
+    def encoded(self, *, method: bytes, keep_alive: bool) -> bytes:
+        lines = [STATUS_LINE[self.status]]
+        lines += [b"%s: %s\r\n" % header for header in self.headers]
+        if self.status != 204:
+            lines.append(b"content-length: %d\r\n" % len(self.body))
+        if not keep_alive:
+            lines.append(b"connection: close\r\n")
+        return b"".join([*lines, b"\r\n", b"" if method == b"HEAD" else self.body])
+
+
+def redirect(location: str, *headers: Header, status: int = 303) -> Reply:
+    fixed = (b"location", location.encode()), (b"cache-control", b"no-store")
+    return Reply(status, (*fixed, (b"referrer-policy", b"no-referrer"), *headers))
+
+
+def error_reply(status: int, error: BasculeError, *, is_page: bool) -> Reply:
+    """A page for people, `{code, message, detail}` for programs."""
+    if is_page:
+        retry = '<p><a href="">Try again</a></p>' if status >= 500 else ""
+        content = f"<p>{escape(error.message)}.</p>{retry}<p><code>{error.code}</code></p>"
+        return page(status, _TITLES.get(status, HTTPStatus(status).phrase), content)
+    headers: tuple[Header, ...] = ((b"content-type", b"application/json"),)
+    if status == 401:
+        headers = *headers, (b"www-authenticate", b"Bearer")
+    return Reply(status, headers, to_json(error_to_wire(error)))
+
+
+def page(status: int, title: str, content: str, *headers: Header) -> Reply:
+    """An HTML page; `content` is HTML, `title` is text."""
+    text = _PAGE.format(title=escape(title), content=content)
+    return Reply(status, (*PAGE_HEADERS, *headers), text.encode())

@@ -1,0 +1,94 @@
+"""Which target a request's path names. Plain rules on raw bytes; nothing is decoded to route by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+from urllib.parse import unquote_to_bytes
+
+from bascule.core.errors import InvalidRequest
+
+Kind = Literal["vscode", "apps", "sandbox"]
+
+SESSION_ID: Final = r"[a-z0-9]{8,40}"
+"""Random; without the `-` that separates it from an app's number, and fit for a host name."""
+
+_BEGINNINGS: Final = (b"/vscode/", b"/apps/", b"/sandbox/")
+_ONE: Final = re.compile(rb"/(vscode|sandbox)/(%s)(/|$|(?=\?))" % SESSION_ID.encode())
+_APP: Final = re.compile(
+    rb"/apps/(%s)-(0|[1-9][0-9]?)(?:/~([A-Za-z0-9_-]{16,64}))?(/|$|(?=\?))" % SESSION_ID.encode()
+)
+_TARGET: Final = re.compile(rb"/[\x21\x22\x24-\x7e]*")  # no space, no control, no fragment
+_SUSPECT: Final = re.compile(rb"\.|%|\\")
+_SEPARATORS: Final = re.compile(rb"[/\\]")
+_DOTS: Final = frozenset({b".", b".."})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What can be reached in a session: its editor, its action server, or one of its apps."""
+
+    kind: Kind
+    session_id: str
+    n: int = 0
+    """Which app; 0 for what there is one of."""
+
+    @property
+    def path(self) -> str:
+        """Where it is on the hub's origin, without a slash at the end."""
+        app = f"-{self.n}" if self.kind == "apps" else ""
+        return f"/{self.kind}/{self.session_id}{app}"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A place as a request names it."""
+
+    place: Place
+    prefix: str
+    """What stands before the target's own path, the key included."""
+    rest: bytes
+    """The target's own path and query, from its slash on; empty when the slash is missing."""
+    key: str = ""
+    """What stands for a cookie in an app's path."""
+
+
+def is_ours(target: bytes) -> bool:
+    """Whether the path is the proxy's to answer, be it well-formed or not."""
+    return target.startswith(_BEGINNINGS)
+
+
+def read_target(target: bytes) -> Asked | None:
+    """The place and what is asked of it; None when there cannot be such a place."""
+    if found := _ONE.match(target):
+        kind: Kind = "vscode" if found[1] == b"vscode" else "sandbox"
+        place, key = Place(kind, found[2].decode()), ""
+    elif found := _APP.match(target):
+        place = Place("apps", found[1].decode(), int(found[2]))
+        key = (found[3] or b"").decode()
+    else:
+        return None
+    end = found.end() - len(found[found.lastindex or 0])
+    rest = target[end:]
+    prefix = f"{place.path}/~{key}" if key else place.path
+    return Asked(place, prefix, rest if rest.startswith(b"/") else b"", key)
+
+
+def ensure_plain(target: bytes) -> None:
+    """Raise `InvalidRequest` for a target that another server could read as another path.
+
+    Dots that walk are refused however they are written. An encoded slash without them goes
+    through as it came: package registries have it in the names of packages.
+    """
+    if not _TARGET.fullmatch(target):
+        raise InvalidRequest("A request here names a path, in ASCII and without a fragment")
+    path = target.partition(b"?")[0]
+    if not _SUSPECT.search(path):
+        return
+    for _ in range(3):  # as it is, decoded, and decoded twice
+        if b"\0" in path:
+            raise InvalidRequest("The path has an encoded NUL")
+        if not _DOTS.isdisjoint(_SEPARATORS.split(path)):
+            raise InvalidRequest("The path has `.` or `..` as a part; name the place itself")
+        path = unquote_to_bytes(path)

@@ -1,0 +1,58 @@
+"""The proxy as the hub has it: everything that its connections share."""
+
+from __future__ import annotations
+
+from bascule.hub.settings import HubSettings
+
+from .addresses import Addresses
+from .doorman import Doorman
+from .exchange import Exchange
+from .gate import Gate
+from .places import is_ours
+from .request import Request
+from .routes import Routes
+from .upstream import Pool
+
+
+class Proxy:
+    """Carries requests for the places of sessions to their targets."""
+
+    def __init__(
+        self, settings: HubSettings, addresses: Addresses, *, doorman: Doorman, routes: Routes
+    ) -> None:
+        self.settings = settings
+        self.gate = Gate(settings, addresses, doorman=doorman, routes=routes)
+        self.pool = Pool(connect_timeout=settings.connect_timeout, keep=settings.keep_target)
+        self.live: set[Exchange] = set()
+        """Exchanges under way, tunnels among them."""
+        self._addresses = addresses
+
+    def claims(self, request: Request) -> bool:
+        """Whether it is answered here; what is left is the ASGI app's.
+
+        Claimed too, to be refused: a target that is no path, and a change of protocols with a
+        body, of which the ASGI side would take the body for the next request.
+        """
+        target = request.target
+        return (
+            is_ours(target)
+            or (not target.startswith(b"/") and target != b"*")
+            or (request.is_upgrade and request.has_body)
+            or (self._addresses.has_apps_origin and self._addresses.is_apps_host(request.host))
+        )
+
+    def end_session(self, session_id: str) -> None:
+        """Cut every connection into a session, tunnels too."""
+        for exchange in tuple(self.live):
+            if exchange.session_id == session_id:
+                exchange.end()
+
+    def end_sign_in(self, sign_in: bytes) -> None:
+        """Cut every connection that somebody has who signed out."""
+        for exchange in tuple(self.live):
+            if exchange.sign_in == sign_in:
+                exchange.end()
+
+    def close(self) -> None:
+        """Let go of kept connections; those under way belong to the listener."""
+        self.pool.close()

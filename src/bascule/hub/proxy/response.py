@@ -1,0 +1,150 @@
+"""A target's answer: its head read strictly, and what the client gets to see of it.
+
+The target is the session's own program and may be hostile. What follows it on the same connection
+is the hub's answer to somebody's next request, so nothing here is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from .cookies import confined
+from .request import HOP_BY_HOP, Header
+
+_STATUS: Final = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?")
+_LINE: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*")
+_NUMBER: Final = re.compile(rb"[0-9]{1,18}")
+
+_DROPPED: Final = frozenset(
+    {
+        *HOP_BY_HOP,
+        b"content-length",
+        # They speak for a whole host or origin, which the target has only a path of.
+        *(b"service-worker-allowed", b"clear-site-data", b"strict-transport-security"),
+        *(b"alt-svc", b"public-key-pins", b"expect-ct", b"nel", b"report-to"),
+        # They speak to an nginx in front of the hub.
+        *(b"x-accel-redirect", b"x-accel-buffering", b"x-accel-expires", b"x-accel-limit-rate"),
+        *(b"x-accel-charset", b"x-sendfile"),
+    }
+)
+_CROSS_ORIGIN: Final = b"access-control-"
+
+Framing = Literal["none", "length", "chunked", "close"]
+
+
+class BadAnswer(ValueError):
+    """The answer is not HTTP as we take it; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The head of an answer."""
+
+    status: int
+    headers: list[Header]
+    framing: Framing
+    length: int
+    is_kept: bool
+    """Whether the target leaves the connection open."""
+
+    def one(self, name: bytes) -> bytes:
+        return next((value for key, value in self.headers if key == name), b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How answers for one request are changed on their way."""
+
+    prefix: str
+    is_stripped: bool
+    """The target knows nothing of the prefix: addresses in its headers are moved below it."""
+    host: str
+    added: tuple[Header, ...] = ()
+    replaced: frozenset[bytes] = field(default_factory=frozenset)
+    """Headers of the target's that `added` stands in for."""
+    drops_cross_origin: bool = False
+    """Its own CORS headers give way to ours."""
+
+
+def read_answer(head: bytes, *, method: bytes) -> Answer:
+    """Read a head, given with its empty line. Raises `BadAnswer`."""
+    lines = head[:-4].split(b"\r\n")
+    status = _STATUS.fullmatch(lines[0])
+    if status is None:
+        raise BadAnswer("it does not begin with a status line of HTTP/1")
+    headers = []
+    for line in lines[1:]:
+        found = _LINE.fullmatch(line)
+        if found is None:
+            raise BadAnswer(f"a header is not well-formed: {line[:60]!r}")
+        headers.append((found[1].lower(), found[2]))
+    number, is_new = int(status[2]), status[1] == b"1"
+    framing, length = _framing(number, headers, method)
+    words = b",".join(value.lower() for name, value in headers if name == b"connection")
+    says = {word.strip() for word in words.split(b",")}
+    is_kept = framing != "close" and b"close" not in says and (is_new or b"keep-alive" in says)
+    return Answer(number, headers, framing, length, is_kept)
+
+
+def _framing(status: int, headers: list[Header], method: bytes) -> tuple[Framing, int]:
+    lengths = [value for name, value in headers if name == b"content-length"]
+    encodings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
+    if len(lengths) > 1 or (lengths and not _NUMBER.fullmatch(lengths[0])):
+        raise BadAnswer("its Content-Length is not one number")
+    if encodings and (lengths or encodings != [b"chunked"]):
+        raise BadAnswer("its Transfer-Encoding is not `chunked` alone")
+    length = int(lengths[0]) if lengths else 0
+    if status < 200 or status in (204, 304) or method == b"HEAD":
+        return "none", length
+    if encodings:
+        return "chunked", 0
+    return ("length", length) if lengths else ("close", 0)
+
+
+def incoming_head(
+    answer: Answer, manners: Manners, *, method: bytes, is_old: bool, keep_alive: bool
+) -> tuple[bytes, bool]:
+    """The head for the client, and whether the body goes to it in chunks.
+
+    `is_old`: the client speaks HTTP/1.0, which knows no chunks.
+    """
+    lines = [STATUS_LINE[answer.status]]
+    for name, value in answer.headers:
+        if name in _DROPPED or name in manners.replaced:
+            continue
+        if manners.drops_cross_origin and name.startswith(_CROSS_ORIGIN):
+            continue
+        if name == b"set-cookie":
+            cookie = confined(value, manners.prefix)
+            if cookie is None:
+                continue
+            value = cookie
+        elif name == b"location" and manners.is_stripped:
+            value = _moved(value, manners)
+        lines.append(b"%s: %s\r\n" % (name, value))
+    lines += [b"%s: %s\r\n" % header for header in manners.added]
+    is_chunked = answer.framing in ("chunked", "close") and not is_old
+    if is_chunked:
+        lines.append(b"transfer-encoding: chunked\r\n")
+    elif answer.framing == "length" or (method == b"HEAD" and answer.one(b"content-length")):
+        lines.append(b"content-length: %d\r\n" % answer.length)
+    if not keep_alive:
+        lines.append(b"connection: close\r\n")
+    lines.append(b"\r\n")
+    return b"".join(lines), is_chunked
+
+
+def _moved(location: bytes, manners: Manners) -> bytes:
+    """Where the target sends the browser, below the prefix it does not know of."""
+    prefix, host = manners.prefix.encode(), manners.host.encode("latin-1")
+    for scheme in (b"http://", b"https://"):
+        own = scheme + host
+        if location == own or location.startswith(own + b"/"):
+            location = location[len(own) :] or b"/"
+    if not location.startswith(b"/") or location.startswith(b"//"):
+        return location
+    return location if location.startswith(prefix + b"/") else prefix + location

@@ -1,0 +1,76 @@
+"""Where a place is reached, and whose it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from bascule.core.errors import TargetUnreachable
+
+from .places import Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A server of a session: on `socket`, or at `host` and `port`."""
+
+    socket: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
+    uid: int | None = None
+    """As whom the server behind `socket` has to run. None: anybody."""
+    keeps_prefix: bool = False
+    """It was told its base path and wants requests with it; others get them without."""
+    is_sandboxed: bool = True
+    """An app's pages get an origin of their own; an app that cannot live so opts out."""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Sent along with each request, in place of the client's of the same names (lower case)."""
+
+    @property
+    def label(self) -> str:
+        return str(self.socket) if self.socket is not None else f"{self.host}:{self.port}"
+
+
+def socket_path(run_dir: Path, place: Place) -> Path:
+    """Where a session's server has to listen for nginx to find it without being told."""
+    name = f"app{place.n}" if place.kind == "apps" else place.kind
+    return run_dir / place.session_id / f"{name}.sock"
+
+
+class Routes(Protocol):
+    """What the proxy asks about a place. The sessions of a hub answer."""
+
+    async def owner(self, place: Place) -> str | None:
+        """Whose it is; None when there is no such place. Starts nothing."""
+        ...
+
+    async def target(self, place: Place) -> Target:
+        """Where it is reached; asked only for its owner, so it may start what is not running.
+
+        Raises a `BasculeError` that says what is wrong.
+        """
+        ...
+
+
+class MemoryRoutes:
+    """Routes held in memory, set by whoever has them."""
+
+    def __init__(self) -> None:
+        self._routes: dict[Place, tuple[str, Target]] = {}
+
+    def set(self, place: Place, target: Target, *, owner: str) -> None:
+        self._routes[place] = owner, target
+
+    def remove(self, place: Place) -> None:
+        self._routes.pop(place, None)
+
+    async def owner(self, place: Place) -> str | None:
+        found = self._routes.get(place)
+        return None if found is None else found[0]
+
+    async def target(self, place: Place) -> Target:
+        found = self._routes.get(place)
+        if found is None:
+            raise TargetUnreachable(f"{place.path} has just gone")
+        return found[1]

@@ -1,0 +1,216 @@
+"""Connections to targets: made with care for who listens, and kept for the next plain request."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+import struct
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from bascule.core.errors import TargetTimedOut, TargetUnreachable
+
+from .routes import Target
+
+_PEER: Final = struct.Struct("3i")
+_HIGH_WATER: Final = 256 << 10
+"""Bytes that wait for a slow reader before the other side is asked to pause."""
+_KEPT_EACH: Final = 64
+"""Idle connections to one target."""
+
+
+class Receiver(Protocol):
+    """Takes what a target sends."""
+
+    def from_target(self, data: bytes) -> None: ...
+    def target_lost(self) -> None: ...
+    def target_is_full(self) -> None: ...
+    def target_is_ready(self) -> None: ...
+
+
+class Upstream(asyncio.Protocol):
+    """One connection to a target; `receiver` has it until it is given back or closed."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.transport: asyncio.Transport
+        self.sink: Callable[[bytes], object] = self._unasked
+        self.receiver: Receiver | None = None
+        self.is_full = False
+        self.since = 0.0
+        """When it was given back."""
+        self._room: asyncio.Future[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self.transport = transport  # type: ignore[assignment]  # uvloop has a class of its own
+        self.transport.set_write_buffer_limits(high=_HIGH_WATER)
+
+    def assign(self, receiver: Receiver) -> None:
+        self.receiver = receiver
+        self.sink = receiver.from_target
+
+    def write(self, data: bytes) -> None:
+        """Send; nothing when it is gone already, which `receiver` is about to be told."""
+        if not self.transport.is_closing():
+            self.transport.write(data)
+
+    def data_received(self, data: bytes) -> None:
+        self.sink(data)
+
+    def eof_received(self) -> None:
+        pass  # closes; a target that ends its side has nothing more to hear either
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self.resume_writing()
+        if self.receiver is not None:
+            self.receiver.target_lost()
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+        if self.receiver is not None:
+            self.receiver.target_is_full()
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+        if self.receiver is not None:
+            self.receiver.target_is_ready()
+
+    async def drain(self) -> None:
+        """Wait until the target takes more, or is gone."""
+        if self.is_full and not self.transport.is_closing():
+            self._room = asyncio.get_running_loop().create_future()
+            await self._room
+
+    def release(self) -> None:
+        """Have no receiver any more."""
+        self.receiver = None
+        self.sink = self._unasked
+
+    def leave(self, *, abruptly: bool) -> None:
+        """Have done with it; abruptly, so that what was sent cannot pass for complete."""
+        self.release()
+        if abruptly:
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def _unasked(self, data: bytes) -> None:  # noqa: ARG002
+        self.transport.abort()  # an answer nobody asked for must not become somebody's
+
+
+class Pool:
+    """Makes connections, and keeps those that ended an answer in good order."""
+
+    def __init__(self, *, connect_timeout: float, keep: float) -> None:
+        self._connect_timeout = connect_timeout
+        self._keep = keep
+        self._idle: dict[Target, list[Upstream]] = {}
+        """The one given back last is the last of each."""
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    def take(self, target: Target) -> Upstream | None:
+        """A kept connection, if there is one. It may turn out to be closed already."""
+        idle = self._idle.get(target)
+        while idle:
+            upstream = idle.pop()
+            if not upstream.transport.is_closing():
+                return upstream
+        return None
+
+    def give(self, upstream: Upstream) -> None:
+        upstream.release()
+        upstream.transport.resume_reading()
+        idle = self._idle.setdefault(upstream.target, [])
+        if len(idle) >= _KEPT_EACH or upstream.transport.is_closing():
+            upstream.transport.close()
+            return
+        loop = asyncio.get_running_loop()
+        upstream.since = loop.time()
+        idle.append(upstream)
+        if self._sweeping is None:
+            self._sweeping = loop.call_later(self._keep, self._sweep)
+
+    async def connect(self, target: Target) -> Upstream:
+        """A new connection. Raises `TargetUnreachable` or `TargetTimedOut`."""
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                return await _connect(target)
+        except TimeoutError:
+            raise TargetTimedOut(
+                f"{target.label} took no connection within {self._connect_timeout:g} seconds"
+            ) from None
+        except OSError as error:
+            raise TargetUnreachable(f"{_complaint(error)} ({target.label})") from error
+
+    def close(self) -> None:
+        for idle in self._idle.values():
+            for upstream in idle:
+                upstream.transport.abort()
+        self._idle.clear()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+
+    def _sweep(self) -> None:
+        """Close what has not been used for long; comes again while anything is left."""
+        loop = asyncio.get_running_loop()
+        oldest = loop.time() - self._keep
+        for target, idle in tuple(self._idle.items()):
+            kept = [upstream for upstream in idle if upstream.since > oldest]
+            for upstream in idle[: len(idle) - len(kept)]:
+                upstream.transport.close()
+            if kept:
+                self._idle[target] = kept
+            else:
+                del self._idle[target]
+        self._sweeping = loop.call_later(self._keep / 2, self._sweep) if self._idle else None
+
+
+async def _connect(target: Target) -> Upstream:
+    loop = asyncio.get_running_loop()
+    if target.socket is None:
+        _, upstream = await loop.create_connection(
+            lambda: Upstream(target), target.host, target.port
+        )
+        return upstream
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        await _connect_socket(sock, target)
+        _, upstream = await loop.create_unix_connection(lambda: Upstream(target), sock=sock)
+    except BaseException:
+        sock.close()
+        raise
+    return upstream
+
+
+async def _connect_socket(sock: socket.socket, target: Target) -> None:
+    """Connect to what lies at the path now; a link planted there would lead to another's socket."""
+    descriptor = os.open(str(target.socket), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            raise PermissionError(f"{target.socket} is no socket")
+        await asyncio.get_running_loop().sock_connect(sock, f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+    if target.uid is not None:
+        peer = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        if _PEER.unpack(peer)[1] != target.uid:
+            raise PermissionError(f"the server at {target.socket} runs as somebody else")
+
+
+def _complaint(error: OSError) -> str:
+    match error:
+        case FileNotFoundError():
+            return "Nothing listens there: the program has not started, or has ended"
+        case ConnectionRefusedError():
+            return "Connections are refused: the program there has ended or is still starting"
+        case PermissionError() if error.errno is None:
+            return f"Not connected, since {error}"
+        case _:
+            return f"No connection: {error.strerror or error}"

@@ -1,0 +1,146 @@
+"""One WebSocket to a server on this machine: texts out, texts in. The library's only home here.
+
+What comes is handed on in the thread that reads it; anyone may send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
+
+MESSAGE_TOO_BIG = 1009
+
+OnText = Callable[[bytes], None]
+"""Called with a whole message, as UTF-8."""
+
+
+class LineRefused(Exception):
+    """The server answered the handshake with an HTTP status instead of an upgrade."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status = status
+
+
+class LineUnreachable(Exception):
+    """Nobody answers at the address, or what answers is no WebSocket server."""
+
+
+class LineLost(Exception):
+    """The connection is over; `code` is that of WebSocket, 1006 for none."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"closed with code {code}")
+        self.code = code
+
+
+class Line:
+    """An open WebSocket. Closing twice is fine, and so is closing from another thread.
+
+    `on_text` is called with every message in the thread that reads the socket: nothing is handed
+    from thread to thread on the way, which would take longer than all the rest.
+    """
+
+    def __init__(self, connection: ClientConnection, opened: ExitStack) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        self._connection = connection
+        self._opened = opened
+        self._over = ConnectionClosed
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        subprotocol: str,
+        limit: int,
+        timeout: float,
+        on_text: OnText,
+    ) -> Line:
+        """Raises `LineRefused` or `LineUnreachable`.
+
+        Proxies of the environment are never used: what is on this machine is not behind one.
+        """
+        # Not at the head: a script that never asks its window anything need not load it.
+        from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
+        from websockets.sync.client import connect
+        from websockets.typing import Subprotocol
+
+        opened = ExitStack()
+        try:
+            connection = opened.enter_context(
+                connect(
+                    url,
+                    additional_headers=headers,
+                    subprotocols=[Subprotocol(subprotocol)],
+                    compression=None,
+                    open_timeout=timeout,
+                    close_timeout=0.5,
+                    max_size=limit,
+                    proxy=None,
+                    create_connection=_reading(on_text),
+                )
+            )
+        except InvalidStatus as error:
+            raise LineRefused(error.response.status_code) from error
+        except (OSError, InvalidHandshake, InvalidURI, EOFError) as error:
+            raise LineUnreachable(str(error) or type(error).__name__) from error
+        return cls(connection, opened)
+
+    def send(self, text: str) -> None:
+        """Raises `LineLost`."""
+        try:
+            self._connection.send(text)
+        except self._over as error:
+            raise _lost(error) from error
+
+    def wait_lost(self) -> LineLost:
+        """Returns once the connection is over, with why."""
+        self._connection.wait_closed()
+        try:
+            self._connection.recv()
+        except self._over as error:
+            return _lost(error)
+        raise AssertionError("what comes is never kept for `recv`")
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+def _reading(on_text: OnText) -> type[ClientConnection]:
+    """The library's connection, except that messages go to `on_text` and not into its queue."""
+    from websockets.frames import Frame, Opcode
+    from websockets.sync.client import ClientConnection
+
+    data = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
+
+    class Reading(ClientConnection):
+        def process_event(self, event: Any) -> None:
+            if not isinstance(event, Frame) or event.opcode not in data:
+                super().process_event(event)
+            elif event.fin and event.opcode is not Opcode.CONT:
+                on_text(bytes(event.data))
+            else:
+                self._gather(event)
+
+        def _gather(self, frame: Frame) -> None:
+            if frame.opcode is not Opcode.CONT:
+                self._pieces: list[bytes] = []
+            self._pieces.append(bytes(frame.data))
+            if frame.fin:
+                on_text(b"".join(self._pieces))
+
+    return Reading
+
+
+def _lost(error: Exception) -> LineLost:
+    for closed in (getattr(error, "sent", None), getattr(error, "rcvd", None)):
+        if closed is not None:
+            return LineLost(closed.code)
+    return LineLost(1006)

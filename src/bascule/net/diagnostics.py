@@ -1,0 +1,90 @@
+"""What is wrong with a net's file, said at the line and column where it is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from bascule.core.errors import InvalidNet
+
+from .model import Net, Span
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    """There is no net as long as this stands."""
+    WARNING = "warning"
+    """It can be run, and will likely not do what was meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    severity: Severity
+    code: str
+    """Stable, for programs: `yaml.syntax`, `arc.endpoint`, …"""
+    message: str
+    span: Span
+
+    def __str__(self) -> str:
+        return f"{self.span}: {self.severity}: {self.message} [{self.code}]"
+
+    def as_json(self) -> dict[str, Any]:
+        at = self.span
+        return {
+            "severity": str(self.severity),
+            "code": self.code,
+            "message": self.message,
+            "file": at.file,
+            "line": at.line,
+            "column": at.column,
+            "endLine": at.end_line,
+            "endColumn": at.end_column,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What came of reading a file: a net, unless there is an error among the diagnostics."""
+
+    net: Net | None
+    diagnostics: Sequence[Diagnostic]
+
+    def unwrap(self) -> Net:
+        """The net. Raises `InvalidNet`, with all that is wrong, when there is none."""
+        if self.net is not None:
+            return self.net
+        raise InvalidNet(
+            "\n".join(str(each) for each in self.diagnostics),
+            diagnostics=[each.as_json() for each in self.diagnostics],
+        )
+
+
+class Findings:
+    """Collects diagnostics while a file is read."""
+
+    def __init__(self) -> None:
+        self._found: list[Diagnostic] = []
+
+    def error(self, code: str, message: str, span: Span) -> None:
+        self._found.append(Diagnostic(Severity.ERROR, code, message, span))
+
+    def warn(self, code: str, message: str, span: Span) -> None:
+        self._found.append(Diagnostic(Severity.WARNING, code, message, span))
+
+    def add(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self._found.extend(diagnostics)
+
+    @property
+    def has_errors(self) -> bool:
+        return any(each.severity is Severity.ERROR for each in self._found)
+
+    def sorted(self) -> tuple[Diagnostic, ...]:
+        """In the order of the file, each said once."""
+        return tuple(
+            sorted(
+                dict.fromkeys(self._found),
+                key=lambda each: (each.span, each.code, each.message),
+            )
+        )

@@ -1,0 +1,421 @@
+"""Reads `*.evolve.yaml`: the `evolve:` dialect, and the short one.
+
+In the `evolve:` dialect tokens, inscriptions and weights stand below a key `evolve`, and arcs in a
+list of their own. In the short one a place has `marking`, and a transition its `inscriptions` and
+`arcs` directly below it. They mix freely. What is known but has no meaning for a run (graphics,
+declarations, user interface hints) is let through; what is not known is an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from .diagnostics import Findings, Loaded
+from .draft import Draft
+from .model import (
+    Arc,
+    ArcKind,
+    Inscription,
+    InscriptionKind,
+    Place,
+    PlaceId,
+    Span,
+    Token,
+    Transition,
+    TransitionId,
+)
+from .yamltree import Fields, Items, Node, Scalar, plain, read
+
+T = TypeVar("T")
+
+_IDS: Final = ("id", "@id")
+_COMMON: Final = (*_IDS, "name", "graphics", "toolspecific", "description")
+_STRUCTURE: Final = (
+    *("page", "place", "transition", "arc", "referencePlace", "referenceTransition"),
+)
+_KNOWN: Final[dict[str, tuple[str, ...]]] = {
+    "file": ("pnml",),
+    "pnml": ("net", "@xmlns"),
+    "net": (*_COMMON, *_STRUCTURE, "type", "@type", "evolve"),
+    "net.evolve": ("declarations", "schemaRegistry", "runtime"),
+    "page": (*_COMMON, *_STRUCTURE, "evolve"),
+    "page.evolve": ("layout", "groups"),
+    "place": (*_COMMON, "marking", "final", "evolve"),
+    "place.evolve": (
+        *("initialTokens", "tokenSchemaRef", "tokenFormat", "tokenKind", "marking", "final"),
+    ),
+    "token": ("value", "schemaRef"),
+    "name": ("text", "graphics"),
+    "transition": (*_COMMON, "arcs", "inscriptions", "priority", "kind", "evolve"),
+    "transition.evolve": ("kind", "inscriptions", "action", "manual", "priority"),
+    "arc": (
+        *(*_COMMON, "source", "@source", "target", "@target", "weight", "kind", "evolve"),
+        *("inscription", "inscriptions"),
+    ),
+    "arc.evolve": ("inscription", "inscriptions", "weight", "kind"),
+    "reference": (*_COMMON, "ref", "@ref", "evolve"),
+    "inscription": (
+        *("id", "@id", "language", "languageVersion", "kind", "execMode", "source", "code", "uri"),
+        *("signature", "timeout", "sandbox", "description"),
+    ),
+}
+_NET_TYPE: Final = "https://evolve.dev/pnml/hlpn/evolve-2009"
+_ARC_KINDS: Final = {str(kind): kind for kind in ArcKind} | {"test": ArcKind.READ}
+_INSCRIPTION_KINDS: Final = {
+    "guard": InscriptionKind.GUARD,
+    "expression": InscriptionKind.EXPRESSION,
+    "inscription": InscriptionKind.EXPRESSION,
+}
+
+
+def load_evolve(text: str, file: str) -> Loaded:
+    """Read a net from YAML. Whatever is wrong is told with its line and column."""
+    findings = Findings()
+    root = read(text, file, findings)
+    draft = Draft(file, text, findings)
+    if root is not None:
+        _Reader(draft).file(root)
+    return draft.finish()
+
+
+class _Reader:
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._findings = draft.findings
+
+    def file(self, root: Node) -> None:
+        fields = self._fields(root, "file", "The file")
+        pnml = fields and self._required(fields, "pnml", what="file")
+        below = pnml and self._fields(pnml, "pnml", "'pnml'")
+        nets = below and self._required(below, "net", what="net")
+        if nets is None:
+            return
+        found = list(self._each(nets, "net", "A net"))
+        if len(found) > 1:
+            message = f"The file holds {len(found)} nets; put each into a file of its own"
+            self._findings.error("net.several", message, found[1].span)
+        elif not found:
+            self._findings.error("net.missing", "'net' is an empty list", nets.span)
+        else:
+            self._net(found[0])
+
+    def _net(self, net: Fields) -> None:
+        self._draft.id = self._id(net, "net") or ""
+        self._draft.name = self._name(net)
+        declared = self._text(net, "type", "@type")
+        if declared not in (None, _NET_TYPE):
+            self._findings.warn("net.type", f"Read as {_NET_TYPE}", self._at(net, "type", "@type"))
+        self._evolve(net, "net")
+        self._contents(net)
+
+    def _contents(self, page: Fields) -> None:
+        for place in self._children(page, "place", "A place"):
+            self._place(place)
+        for transition in self._children(page, "transition", "A transition"):
+            self._transition(transition)
+        for arc in self._children(page, "arc", "An arc"):
+            self._arc(arc, None)
+        for name in ("referencePlace", "referenceTransition"):
+            for reference in self._children(page, name, "A reference", known="reference"):
+                self._reference(reference)
+        for below in self._children(page, "page", "A page"):
+            self._evolve(below, "page")
+            self._contents(below)
+
+    def _place(self, place: Fields) -> None:
+        named = self._id(place, "place")
+        more = self._evolve(place, "place")
+        is_final = self._flag(place, "final") or self._flag(more, "final")
+        tokens = [token for each in (place, more) for token in self._tokens(each)]
+        if named is not None:
+            at = self._id_span(place)
+            self._draft.add_place(
+                Place(PlaceId(named), at, self._name(place), tuple(tokens), is_final)
+            )
+
+    def _tokens(self, place: Fields) -> Iterator[Token]:
+        marking = place.get("marking")
+        if isinstance(marking, Scalar) and type(marking.value) is int and marking.value >= 0:
+            yield from [None] * marking.value
+        elif isinstance(marking, Items):
+            yield from (plain(token) for token in marking.items)
+        elif marking is not None:
+            message = "'marking' is a list of tokens, or a number of plain ones"
+            self._findings.error("place.marking", message, marking.span)
+        initial = place.get("initialTokens")
+        if isinstance(initial, Items):
+            yield from (self._token(token) for token in initial.items)
+        elif initial is not None:
+            self._wrong(initial, "'initialTokens' is a list")
+
+    def _token(self, token: Node) -> Token:
+        """`{value: …}`, or the value itself."""
+        if not isinstance(token, Fields) or "value" not in token.fields:
+            return plain(token)
+        self._check_keys(token, "token")
+        return plain(token.fields["value"])
+
+    def _transition(self, transition: Fields) -> None:
+        named = self._id(transition, "transition")
+        more = self._evolve(transition, "transition")
+        written = [
+            inscription
+            for each in (transition, more)
+            for node in self._children(each, "inscriptions", "An inscription", known="inscription")
+            if (inscription := self._inscription(node, named or "")) is not None
+        ]
+        if named is None:
+            return
+        self._draft.add_transition(
+            Transition(
+                id=TransitionId(named),
+                span=self._id_span(transition),
+                name=self._name(transition),
+                guards=tuple(each for each in written if each.kind is InscriptionKind.GUARD),
+                expressions=tuple(
+                    each for each in written if each.kind is not InscriptionKind.GUARD
+                ),
+                priority=self._number(transition, "priority")
+                or self._number(more, "priority")
+                or 0,
+            )
+        )
+        for arc in self._children(transition, "arcs", "An arc", known="arc"):
+            self._arc(arc, named)
+
+    def _arc(self, arc: Fields, transition: str | None) -> None:
+        source, target = self._text(arc, "source", "@source"), self._text(arc, "target", "@target")
+        if transition is not None:
+            # Below its transition an arc may leave that end out.
+            source, target = source or (target and transition), target or (source and transition)
+        if not source or not target:
+            missing = "source" if not source else "target"
+            self._findings.error("arc.endpoint", f"An arc needs a '{missing}'", arc.span)
+            return
+        more = self._evolve(arc, "arc")
+        self._draft.add_arc(
+            Arc(
+                id=self._text(arc, *_IDS)
+                or f"{source} → {target} ({arc.span.line}:{arc.span.column})",
+                source=source,
+                target=target,
+                span=self._id_span(arc),
+                weight=self._weight(arc) or self._weight(more) or 1,
+                kind=self._arc_kind(arc) or self._arc_kind(more) or ArcKind.NORMAL,
+                expression=self._arc_expression(arc) or self._arc_expression(more),
+            )
+        )
+
+    def _weight(self, arc: Fields) -> int | None:
+        weight = self._number(arc, "weight")
+        if weight is not None and weight < 1:
+            self._findings.error("arc.weight", "A weight is 1 or more", self._at(arc, "weight"))
+        return weight
+
+    def _arc_kind(self, arc: Fields) -> ArcKind | None:
+        return self._choice(arc, "kind", _ARC_KINDS)
+
+    def _arc_expression(self, arc: Fields) -> Inscription | None:
+        found = [
+            inscription
+            for name in ("inscription", "inscriptions")
+            for node in self._children(arc, name, "An inscription", known="inscription")
+            if (inscription := self._inscription(node, "arc")) is not None
+        ]
+        for extra in found[1:]:
+            self._findings.error("arc.inscription", "An arc has one inscription", extra.span)
+        for each in found[:1]:
+            if each.kind is InscriptionKind.GUARD or each.is_async:
+                message = "The inscription of an arc is an expression, and sync"
+                self._findings.error("arc.inscription", message, each.span)
+        return found[0] if found else None
+
+    def _reference(self, reference: Fields) -> None:
+        named, target = self._id(reference, "reference"), self._text(reference, "ref", "@ref")
+        if target is None:
+            self._findings.error("reference.unknown", "A reference needs a 'ref'", reference.span)
+        elif named is not None:
+            self._draft.add_reference(named, target, self._id_span(reference))
+
+    # Inscriptions -------------------------------------------------------------------------
+
+    def _inscription(self, node: Fields, owner: str) -> Inscription | None:
+        """None when there is no code to run, which is then told."""
+        language = self._text(node, "language") or "python"
+        if language != "python":
+            message = f"Inscriptions are run in python; there is no runner for {language}"
+            self._findings.error("inscription.language", message, self._at(node, "language"))
+            return None
+        source = self._text(node, "source") or "inline"
+        if source != "inline":
+            message = f"The code stands in the net (source: inline); '{source}' is not supported"
+            self._findings.error("inscription.source", message, self._at(node, "source"))
+            return None
+        code = node.get("code")
+        if (
+            not isinstance(code, Scalar)
+            or not isinstance(code.value, str)
+            or not code.value.strip()
+        ):
+            value = code.value if isinstance(code, Scalar) else None
+            if value is None or isinstance(value, str):
+                message = "An inscription needs its 'code', as a text"
+                self._findings.error("inscription.code", message, (code or node).span)
+                return None
+        assert isinstance(code, Scalar)
+        kind = self._choice(node, "kind", _INSCRIPTION_KINDS) or InscriptionKind.EXPRESSION
+        is_async = self._choice(node, "execMode", {"sync": False, "async": True}) or False
+        timeout = self._timeout(node, is_async=is_async)
+        if kind is InscriptionKind.GUARD and is_async:
+            message = "A guard is asked while a firing is chosen; it cannot be async"
+            self._findings.error("guard.async", message, self._at(node, "execMode"))
+        return Inscription(
+            id=self._text(node, *_IDS) or f"{owner}_{kind}_{code.span.line}",
+            kind=kind,
+            code=_code(code),
+            span=_code_span(code),
+            is_async=is_async,
+            timeout=timeout,
+            keeps_lines=_keeps_lines(code),
+        )
+
+    def _timeout(self, node: Fields, *, is_async: bool) -> float | None:
+        given = node.get("timeout")
+        if given is None:
+            return None
+        value = given.value if isinstance(given, Scalar) else None
+        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            self._wrong(given, "'timeout' is a number of seconds")
+            return None
+        if not is_async:
+            message = "Only async code can be stopped: add 'execMode: async', or drop the time-out"
+            self._findings.warn("inscription.timeout", message, given.span)
+        return float(value)
+
+    # Values -------------------------------------------------------------------------------
+
+    def _fields(self, node: Node, known: str, what: str) -> Fields | None:
+        if isinstance(node, Fields):
+            self._check_keys(node, known)
+            return node
+        self._wrong(node, f"{what} is a mapping with the keys {', '.join(_KNOWN[known][:6])}")
+        return None
+
+    def _check_keys(self, node: Fields, known: str) -> None:
+        for name, at in node.keys.items():
+            if name in _KNOWN[known] or name.startswith("x-"):
+                continue
+            near = difflib.get_close_matches(name, _KNOWN[known], 1)
+            hint = f"; is it '{near[0]}'?" if near else ""
+            message = f"A {known.split('.')[0]} has no '{name}' here{hint}"
+            self._findings.error("key.unknown", message, at)
+
+    def _evolve(self, node: Fields, known: str) -> Fields:
+        """What stands below `evolve`, or nothing."""
+        below = node.get("evolve")
+        if below is None or (isinstance(below, Scalar) and below.value is None):
+            return Fields({}, {}, node.span)
+        return self._fields(below, f"{known}.evolve", "'evolve'") or Fields({}, {}, node.span)
+
+    def _children(
+        self, node: Fields, name: str, what: str, *, known: str | None = None
+    ) -> Iterator[Fields]:
+        below = node.get(name)
+        if below is None or (isinstance(below, Scalar) and below.value is None):
+            return
+        yield from self._each(below, known or name, what)
+
+    def _each(self, node: Node, known: str, what: str) -> Iterator[Fields]:
+        """The mappings in a list; one that stands alone is a list of one."""
+        items: Sequence[Node] = node.items if isinstance(node, Items) else [node]
+        for item in items:
+            fields = self._fields(item, known, what)
+            if fields is not None:
+                yield fields
+
+    def _required(self, node: Fields, name: str, *, what: str) -> Node | None:
+        found = node.get(name)
+        if found is None:
+            self._findings.error("key.missing", f"There is no '{name}' in this {what}", node.span)
+        return found
+
+    def _id(self, node: Fields, what: str) -> str | None:
+        named = self._text(node, *_IDS)
+        if not named:
+            self._findings.error("id.missing", f"A {what} needs an 'id'", node.span)
+        return named
+
+    def _id_span(self, node: Fields) -> Span:
+        """The line that names an element, up to where the element ends."""
+        key = next((node.keys[name] for name in _IDS if name in node.keys), node.span)
+        end = node.span
+        return Span(key.file, key.line, key.column, end.end_line, end.end_column)
+
+    def _name(self, node: Fields) -> str:
+        name = node.get("name")
+        if isinstance(name, Fields):
+            self._check_keys(name, "name")
+            return self._text(name, "text") or ""
+        return self._text(node, "name") or ""
+
+    def _text(self, node: Fields, *names: str) -> str | None:
+        found = node.get(*names)
+        if found is None:
+            return None
+        if isinstance(found, Scalar) and isinstance(found.value, str | int | float):
+            return str(found.value)
+        self._wrong(found, f"'{names[0]}' is a text")
+        return None
+
+    def _number(self, node: Fields, name: str) -> int | None:
+        found = node.get(name)
+        if found is None:
+            return None
+        if isinstance(found, Scalar) and type(found.value) is int:
+            return found.value
+        self._wrong(found, f"'{name}' is a whole number")
+        return None
+
+    def _flag(self, node: Fields, name: str) -> bool:
+        found = node.get(name)
+        if found is None or (isinstance(found, Scalar) and isinstance(found.value, bool)):
+            return found is not None and bool(plain(found))
+        self._wrong(found, f"'{name}' is true or false")
+        return False
+
+    def _choice(self, node: Fields, name: str, choices: dict[str, T]) -> T | None:
+        text = self._text(node, name)
+        if text is None or text in choices:
+            return None if text is None else choices[text]
+        message = f"'{name}' is {', '.join(choices)}; not '{text}'"
+        self._findings.error("value.unknown", message, self._at(node, name))
+        return None
+
+    def _at(self, node: Fields, *names: str) -> Span:
+        found = node.get(*names)
+        return node.span if found is None else found.span
+
+    def _wrong(self, node: Node, message: str) -> None:
+        self._findings.error("value.type", message, node.span)
+
+
+def _code(node: Scalar) -> str:
+    """Plain code such as `True` or `1` is a value to YAML; it is Python to us."""
+    return str(node.value)
+
+
+def _code_span(node: Scalar) -> Span:
+    at = node.span
+    if node.style in ("|", ">"):
+        return Span(at.file, at.line + 1, node.indent + 1, at.end_line, at.end_column)
+    shift = 1 if node.style else 0
+    return Span(at.file, at.line, at.column + shift, at.end_line, at.end_column)
+
+
+def _keeps_lines(node: Scalar) -> bool:
+    return node.style == "|" or node.span.line == node.span.end_line
+
+
+Loader = Callable[[str, str], Loaded]

@@ -1,0 +1,201 @@
+"""The state space of a net: every marking its skeleton can reach, within limits.
+
+Code is not run. For a net with guards or expressions the answer is about its tokens as such: what
+it can reach with code is among what is found here, but not all of it need be reachable.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .model import Net, PlaceId, TransitionId
+from .packed import Packed, TooNarrow, pack, widths
+
+DEFAULT_STATES = 1_000_000
+_REPORT_EVERY = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpace:
+    """What was found. `edges` and `deadlocks` count states that were looked at only."""
+
+    states: int
+    edges: int
+    deadlocks: int
+    bound: int
+    """The most tokens any place held in any state."""
+    complete: bool
+    """Every reachable state is counted; without that, the limit was reached first."""
+    skeleton: bool
+    """The net has code, which was left out."""
+    dead_transitions: tuple[TransitionId, ...]
+    """Those no state enables. Says nothing unless complete."""
+    bounds: Mapping[PlaceId, int]
+    path_to_deadlock: tuple[TransitionId, ...] | None
+    """The fewest firings that lead to a deadlock."""
+    deadlock: Mapping[PlaceId, int] | None
+    """The tokens there."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "states": self.states,
+            "edges": self.edges,
+            "deadlocks": self.deadlocks,
+            "bound": self.bound,
+            "complete": self.complete,
+            "skeleton": self.skeleton,
+            "deadTransitions": list(self.dead_transitions),
+            "bounds": dict(self.bounds),
+            "pathToDeadlock": None
+            if self.path_to_deadlock is None
+            else list(self.path_to_deadlock),
+            "deadlock": None
+            if self.deadlock is None
+            else {place: count for place, count in self.deadlock.items() if count},
+        }
+
+
+def explore(
+    net: Net,
+    *,
+    max_states: int = DEFAULT_STATES,
+    on_progress: Callable[[int], None] | None = None,
+) -> StateSpace:
+    """Walk through every reachable state, breadth first, up to `max_states` of them.
+
+    `on_progress` is told, now and then, how many were found.
+    """
+    for bits in widths():
+        try:
+            return _Walk(pack(net, bits), max_states, on_progress).run(net)
+        except TooNarrow:
+            continue
+    raise OverflowError("a place holds more than 2**255 tokens")
+
+
+class _Walk:
+    def __init__(
+        self, packed: Packed, max_states: int, on_progress: Callable[[int], None] | None
+    ) -> None:
+        self._packed = packed
+        self._max = max(max_states, 1)
+        self._on_progress = on_progress
+        self._states: list[int] = [packed.initial]
+        self._index: dict[int, int] = {packed.initial: 0}
+        self._parent = array("q", [-1])
+        self._via = array("q", [-1])
+        self._enabled: list[tuple[int, ...]] = [tuple(packed.enabled(packed.initial))]
+        self._top = packed.initial
+        everything = range(len(packed.transitions))
+        self._reach = [
+            (affected, frozenset(everything).difference(affected)) for affected in packed.affected()
+        ]
+        """By transition: which others to look at after it, and which are as they were."""
+
+    def run(self, net: Net) -> StateSpace:
+        edges = deadlocks = 0
+        first_deadlock: int | None = None
+        alive: set[int] = set()
+        complete = True
+        at = 0
+        while at < len(self._states):
+            enabled = self._enabled[at]
+            self._enabled[at] = ()  # nobody asks again
+            if not enabled:
+                deadlocks += 1
+                first_deadlock = at if first_deadlock is None else first_deadlock
+            else:
+                alive.update(enabled)
+                edges += len(enabled)
+                if not self._expand(at, enabled):
+                    complete = False
+                    break
+            at += 1
+            if self._on_progress is not None and not at % _REPORT_EVERY:
+                self._on_progress(len(self._states))
+        return self._found(net, edges, deadlocks, first_deadlock, alive, complete=complete)
+
+    def _expand(self, at: int, enabled: tuple[int, ...]) -> bool:
+        """Find the states after this one. False when there are more than may be."""
+        packed, index, states = self._packed, self._index, self._states
+        guards, keeps, change = packed.guards, packed.keeps, packed.change
+        marking = states[at]
+        for transition in enabled:
+            if keeps[transition] == -1:
+                after = marking + change[transition]
+            else:
+                after = packed.fire(marking, transition)
+            if after in index:
+                continue
+            if after & guards:
+                raise TooNarrow
+            if len(states) >= self._max:
+                return False
+            index[after] = len(states)
+            states.append(after)
+            self._parent.append(at)
+            self._via.append(transition)
+            self._note(after, transition, enabled)
+        return True
+
+    def _note(self, marking: int, via: int, before: tuple[int, ...]) -> None:
+        """Which transitions the new state enables, and whether a place holds more than ever."""
+        packed = self._packed
+        guards, needs, limits, bits = packed.guards, packed.needs, packed.limits, packed.bits
+        padded = marking | guards
+        affected, kept = self._reach[via]
+        found = [each for each in before if each in kept]
+        for each in affected:
+            if (padded - needs[each]) & guards == guards:
+                most, mask = limits[each]
+                if not mask or ((most | mask) - (marking & (mask - (mask >> bits)))) & mask == mask:
+                    found.append(each)
+        found.sort()
+        self._enabled.append(tuple(found))
+        if ((self._top | guards) - marking) & guards != guards:
+            self._top = self._higher(marking)
+
+    def _higher(self, marking: int) -> int:
+        packed = self._packed
+        width = packed.bits + 1
+        highest = map(max, packed.unpack(self._top), packed.unpack(marking))
+        return sum(count << (width * spot) for spot, count in enumerate(highest))
+
+    def _found(
+        self,
+        net: Net,
+        edges: int,
+        deadlocks: int,
+        first_deadlock: int | None,
+        alive: set[int],
+        *,
+        complete: bool,
+    ) -> StateSpace:
+        packed = self._packed
+        bounds = packed.counts(self._top)
+        return StateSpace(
+            states=len(self._states),
+            edges=edges,
+            deadlocks=deadlocks,
+            bound=max(bounds.values(), default=0),
+            complete=complete,
+            skeleton=net.has_code,
+            dead_transitions=tuple(
+                name for number, name in enumerate(packed.transitions) if number not in alive
+            ),
+            bounds=bounds,
+            path_to_deadlock=None if first_deadlock is None else self._path(first_deadlock),
+            deadlock=None
+            if first_deadlock is None
+            else packed.counts(self._states[first_deadlock]),
+        )
+
+    def _path(self, state: int) -> tuple[TransitionId, ...]:
+        path = []
+        while self._parent[state] >= 0:
+            path.append(self._packed.transitions[self._via[state]])
+            state = self._parent[state]
+        return tuple(reversed(path))

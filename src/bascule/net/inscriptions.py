@@ -1,0 +1,182 @@
+"""Compiles the Python in a net so that Python itself knows where it is written.
+
+The code objects carry the net's own file name, lines and columns. Tracebacks point into the net,
+and a debugger that breaks at a line of the net stops there.
+
+Code may be an expression, a `lambda`, one `def`, or the body of a function. Its value is what it
+returns or, without a `return`, the value of its last line if that is an expression.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
+from typing import Any, Final, TypeAlias
+
+from .diagnostics import Diagnostic, Severity
+from .model import Inscription, InscriptionKind, Span
+
+PARAMETERS: Final = ("token", "tokens", "binding")
+"""What inscriptions are called with: the first token, all of them, and all by their place."""
+
+Function: TypeAlias = Callable[..., Any]
+_Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+def check(inscription: Inscription) -> list[Diagnostic]:
+    """What is wrong with an inscription, without running it."""
+    try:
+        tree = _parsed(inscription)
+        _compiled(tree, inscription)
+    except SyntaxError as error:
+        # The parser of Python counts in the code, the compiler already in the file.
+        is_placed = error.filename == inscription.span.file
+        return [_refusal(error, inscription, is_placed=is_placed)]
+    except ValueError as error:
+        return [_diagnostic(Severity.ERROR, "python.syntax", str(error), inscription.span)]
+    if inscription.kind is InscriptionKind.GUARD and not _says_something(tree):
+        message = "This guard has no value, which counts as true; end it with `return …`"
+        return [_diagnostic(Severity.WARNING, "guard.no_value", message, inscription.span)]
+    return []
+
+
+def build(inscription: Inscription, scope: dict[str, Any]) -> Function:
+    """The function behind an inscription, which sees `scope` as its globals.
+
+    Raises `SyntaxError` where `check` has an error to tell.
+    """
+    place: dict[str, Any] = {}
+    exec(_compiled(_parsed(inscription), inscription), scope, place)  # noqa: S102 - what a net is for
+    function: Function = place.popitem()[1]
+    return function
+
+
+def first_line(inscription: Inscription) -> int:
+    """The line of the file at which the code first does something; where a debugger stops."""
+    tree = _parsed(inscription)
+    body = tree.body
+    match body:
+        case [ast.FunctionDef() | ast.AsyncFunctionDef() as function]:
+            body = function.body
+    place = next((each for each in body if not _is_text(each)), body[-1])
+    return place.lineno
+
+
+def _parsed(inscription: Inscription) -> ast.Module:
+    tree = ast.parse(inscription.code)
+    if not tree.body:
+        raise ValueError("There is no code here")
+    return _moved(tree, inscription)
+
+
+def _compiled(tree: ast.Module, inscription: Inscription) -> CodeType:
+    """Code that, executed, defines the one function we want."""
+    name = re.sub(r"\W", "_", inscription.id) or "inscription"
+    match tree.body:
+        case [ast.FunctionDef() | ast.AsyncFunctionDef() as function]:
+            statement: ast.stmt = _adapted(function, name)
+        case [ast.Expr(ast.Lambda() as function)]:
+            statement = _adapted(function, name)
+        case body:
+            statement = _wrapped(body, name, inscription)
+    module = ast.Module([statement], [])
+    ast.fix_missing_locations(module)
+    return compile(module, inscription.span.file, "exec", dont_inherit=True)
+
+
+def _wrapped(body: Sequence[ast.stmt], name: str, inscription: Inscription) -> ast.stmt:
+    body = list(body)
+    if isinstance(body[-1], ast.Expr) and not _returns(body):
+        body[-1] = ast.copy_location(ast.Return(body[-1].value), body[-1])
+    kind = ast.AsyncFunctionDef if inscription.is_async else ast.FunctionDef
+    arguments = ast.arguments([], [ast.arg(each) for each in PARAMETERS], None, [], [], None, [])
+    made = kind(name, arguments, body, [])
+    return ast.copy_location(made, body[0])
+
+
+def _adapted(function: _Scope, name: str) -> ast.stmt:
+    """`name = adapter(function)`, where the adapter passes what the function asks for.
+
+    Decided here and once: calling it and seeing whether that fails would run it twice.
+    """
+    asked = [arg.arg for arg in function.args.posonlyargs + function.args.args]
+    required = len(asked) - len(function.args.defaults)
+    by_name = bool(asked) and all(arg in PARAMETERS for arg in asked)
+    given = asked if by_name else list(PARAMETERS[: min(required, len(PARAMETERS))])
+    passed: list[ast.expr] = [ast.Name(arg, ast.Load()) for arg in given]
+    arguments = ast.arguments([], [ast.arg(each) for each in PARAMETERS], None, [], [], None, [])
+    body: list[ast.stmt]
+    if isinstance(function, ast.Lambda):
+        body = [ast.Return(ast.Call(function, passed, []))]
+    else:
+        call = ast.Call(ast.Name(function.name, ast.Load()), passed, [])
+        body = [function, ast.Return(call)]
+    for node in body:
+        ast.copy_location(node, function)
+    return ast.copy_location(ast.FunctionDef(name, arguments, body, []), function)
+
+
+def _moved(tree: ast.Module, inscription: Inscription) -> ast.Module:
+    """`tree` with the lines and columns of the file."""
+    down, right = inscription.span.line - 1, inscription.span.column - 1
+    for node in ast.walk(tree):
+        for name in ("lineno", "end_lineno"):
+            line = getattr(node, name, None)
+            if line is not None:
+                setattr(node, name, line + down if inscription.keeps_lines else down + 1)
+        for name in ("col_offset", "end_col_offset"):
+            column = getattr(node, name, None)
+            if column is not None:
+                setattr(node, name, column + right if inscription.keeps_lines else right)
+    return tree
+
+
+def _returns(body: Sequence[ast.AST]) -> bool:
+    """Whether a `return` or `yield` of this very scope is in it."""
+    for node in body:
+        if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom):
+            return True
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        if _returns(list(ast.iter_child_nodes(node))):
+            return True
+    return False
+
+
+def _says_something(tree: ast.Module) -> bool:
+    match tree.body:
+        case [ast.FunctionDef() | ast.AsyncFunctionDef() as function]:
+            return _returns(function.body)
+        case body:
+            return isinstance(body[-1], ast.Expr) or _returns(body)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _refusal(error: SyntaxError, inscription: Inscription, *, is_placed: bool) -> Diagnostic:
+    at = inscription.span
+    line, column = error.lineno or 1, max(error.offset or 1, 1)
+    if not inscription.keeps_lines:
+        line, column = at.line, at.column
+    elif not is_placed:
+        line, column = line + at.line - 1, column + at.column - 1
+    place = Span(at.file, line, column, line, column + 1)
+    return _diagnostic(Severity.ERROR, "python.syntax", f"No Python: {error.msg}", place)
+
+
+def _diagnostic(severity: Severity, code: str, message: str, span: Span) -> Diagnostic:
+    return Diagnostic(severity, code, message, span)
+
+
+def is_awaitable(value: object) -> bool:
+    return inspect.isawaitable(value)
+
+
+def arguments(tokens: Sequence[Any], binding: Mapping[Any, Any]) -> tuple[Any, ...]:
+    """What `PARAMETERS` stand for."""
+    return (tokens[0] if tokens else None, list(tokens), dict(binding))

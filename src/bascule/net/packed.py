@@ -1,0 +1,177 @@
+"""A net as integers: the fast form, for counting tokens only.
+
+A marking is one integer with a field of bits per place, each with a guard bit above it. One
+subtraction then tests all places of a transition at once, and one addition fires it. Values of
+tokens, guards and expressions are left out: what is fired here is the net's skeleton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .model import Net, PlaceId, TransitionId, Wiring
+
+DEFAULT_BITS = 7
+"""Per place: enough for 127 tokens. `TooNarrow` asks for more."""
+
+
+class TooNarrow(Exception):
+    """A place came to hold more tokens than its field has room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A net and a width of fields."""
+
+    bits: int
+    places: tuple[PlaceId, ...]
+    transitions: tuple[TransitionId, ...]
+    initial: int
+    guards: int
+    """The guard bit of every place; none is set in a marking."""
+    needs: tuple[int, ...]
+    """By transition: tokens that must be there."""
+    limits: tuple[tuple[int, int], ...]
+    """By transition: the most tokens inhibitors allow, and the guard bits of their places."""
+    keeps: tuple[int, ...]
+    """By transition: a mask without the places it empties, or -1."""
+    change: tuple[int, ...]
+
+    def is_enabled(self, marking: int, transition: int) -> bool:
+        guards = self.guards
+        if ((marking | guards) - self.needs[transition]) & guards != guards:
+            return False
+        most, mask = self.limits[transition]
+        return not mask or ((most | mask) - (marking & (mask - (mask >> self.bits)))) & mask == mask
+
+    def fire(self, marking: int, transition: int) -> int:
+        """The marking after an enabled transition fired. Raises `TooNarrow`."""
+        keep = self.keeps[transition]
+        after = marking + self.change[transition]
+        if keep != -1:
+            after = self._fire_with_resets(marking, transition, keep)
+        if after & self.guards:
+            raise TooNarrow
+        return after
+
+    def enabled(self, marking: int) -> list[int]:
+        return [each for each in range(len(self.transitions)) if self.is_enabled(marking, each)]
+
+    def unpack(self, marking: int) -> list[int]:
+        field = (1 << self.bits) - 1
+        width = self.bits + 1
+        return [(marking >> (width * spot)) & field for spot in range(len(self.places))]
+
+    def counts(self, marking: int) -> dict[PlaceId, int]:
+        return dict(zip(self.places, self.unpack(marking), strict=True))
+
+    def affected(self) -> list[tuple[int, ...]]:
+        """By transition: those whose being enabled may differ once it has fired."""
+        width, field = self.bits + 1, (1 << self.bits) - 1
+        watches: list[set[int]] = []
+        for needs, (_, mask) in zip(self.needs, self.limits, strict=True):
+            inhibited = mask - (mask >> self.bits)
+            watches.append(
+                {
+                    spot
+                    for spot in range(len(self.places))
+                    if ((needs | inhibited) >> (width * spot)) & field
+                }
+            )
+        touched = [self._touched(each) for each in range(len(self.transitions))]
+        return [
+            tuple(other for other, watched in enumerate(watches) if watched & places)
+            for places in touched
+        ]
+
+    def _touched(self, transition: int) -> set[int]:
+        width = self.bits + 1
+        # Adding the change to a marking in the middle of every field shows which fields it moves.
+        middle = sum(1 << (width * spot + self.bits) for spot in range(len(self.places)))
+        moved = middle + self.change[transition]
+        found = {
+            spot
+            for spot in range(len(self.places))
+            if (moved >> (width * spot)) & ((1 << width) - 1) != 1 << self.bits
+        }
+        keep = self.keeps[transition]
+        if keep != -1:
+            # Its change has only what it puts: what it takes and empties is touched as well.
+            emptied = self.needs[transition] | ~keep
+            found |= {
+                spot
+                for spot in range(len(self.places))
+                if (emptied >> (width * spot)) & ((1 << width) - 1)
+            }
+        return found
+
+    def _fire_with_resets(self, marking: int, transition: int, keep: int) -> int:
+        # `change` of a transition with resets holds what it puts; `needs` is checked already.
+        return ((marking - self.needs[transition]) & keep) + self.change[transition]
+
+
+def pack(net: Net, bits: int = DEFAULT_BITS) -> Packed:
+    """The skeleton of `net`. Raises `TooNarrow` when a number in it needs more bits."""
+    places = tuple(net.places)
+    spot = {place: number for number, place in enumerate(places)}
+    wirings = [net.wiring[each] for each in net.transitions]
+    return Packed(
+        bits=bits,
+        places=places,
+        transitions=tuple(net.transitions),
+        initial=_packed({p.id: len(p.initial) for p in net.places.values()}, spot, bits),
+        guards=sum(1 << ((bits + 1) * number + bits) for number in range(len(places))),
+        needs=tuple(_packed(_needs(each), spot, bits) for each in wirings),
+        limits=tuple(_limits(each, spot, bits) for each in wirings),
+        keeps=tuple(_keep(each.resets, spot, bits) for each in wirings),
+        change=tuple(_change(each, spot, bits) for each in wirings),
+    )
+
+
+def _needs(wiring: Wiring) -> dict[PlaceId, int]:
+    sums = dict(wiring.takes)
+    for place, weight in wiring.reads:
+        sums[place] = sums.get(place, 0) + weight
+    return sums
+
+
+def _change(wiring: Wiring, spot: Mapping[PlaceId, int], bits: int) -> int:
+    out: dict[PlaceId, int] = {}
+    for arc in wiring.outputs:
+        place = PlaceId(arc.target)
+        out[place] = out.get(place, 0) + arc.weight
+    if wiring.resets:
+        # Reads were subtracted with the rest of the needs: put them back, unless emptied too.
+        for place, weight in wiring.reads:
+            if place not in wiring.resets:
+                out[place] = out.get(place, 0) + weight
+        return _packed(out, spot, bits)
+    return _packed(out, spot, bits) - _packed(dict(wiring.takes), spot, bits)
+
+
+def _limits(wiring: Wiring, spot: Mapping[PlaceId, int], bits: int) -> tuple[int, int]:
+    most = {place: weight - 1 for place, weight in wiring.inhibitors}
+    mask = sum(1 << ((bits + 1) * spot[place] + bits) for place in most)
+    return _packed(most, spot, bits), mask
+
+
+def _keep(resets: Sequence[PlaceId], spot: Mapping[PlaceId, int], bits: int) -> int:
+    if not resets:
+        return -1
+    width = bits + 1
+    everything = (1 << (width * len(spot))) - 1
+    for place in resets:
+        everything &= ~(((1 << width) - 1) << (width * spot[place]))
+    return everything
+
+
+def _packed(counts: Mapping[PlaceId, int], spot: Mapping[PlaceId, int], bits: int) -> int:
+    if any(count >> bits for count in counts.values()):
+        raise TooNarrow
+    return sum(count << ((bits + 1) * spot[place]) for place, count in counts.items())
+
+
+def widths() -> Iterable[int]:
+    """The widths to try, narrowest first; nobody needs the last."""
+    return (DEFAULT_BITS, 15, 31, 63, 255)

@@ -1,0 +1,58 @@
+"""Which of several enabled transitions fires."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from bascule.core.errors import InvalidSetting
+
+from .model import Net, TransitionId
+
+
+class Policy(Protocol):
+    def order(self, net: Net) -> Iterable[TransitionId]:
+        """Every transition, in the order in which they are to be tried for the next firing."""
+
+
+class First:
+    """The one that stands first in the file. The same net always runs the same way."""
+
+    def order(self, net: Net) -> Sequence[TransitionId]:
+        return tuple(net.transitions)
+
+
+class Priority:
+    """The one of the highest priority; among equals, the first in the file."""
+
+    def order(self, net: Net) -> Sequence[TransitionId]:
+        return sorted(net.transitions, key=lambda each: -net.transitions[each].priority)
+
+
+class Lot:
+    """Any of them, by lot. The same seed draws the same lots."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)  # noqa: S311 - to repeat a run, not to hide anything
+
+    def order(self, net: Net) -> Iterator[TransitionId]:
+        """Drawn one by one, as many as are needed until one is enabled."""
+        left = list(net.transitions)
+        while left:
+            drawn = int(self._random.random() * len(left))
+            left[drawn], left[-1] = left[-1], left[drawn]
+            yield left.pop()
+
+
+def policy_named(name: str, seed: int | None = None) -> Policy:
+    """`first`, `priority` or `random`, which needs a seed."""
+    match name:
+        case "first":
+            return First()
+        case "priority":
+            return Priority()
+        case "random":
+            return Lot(0 if seed is None else seed)
+        case _:
+            raise InvalidSetting(f"There is no policy '{name}'; there are first, priority, random")

@@ -1,0 +1,159 @@
+"""The editor window as the code of a net sees it, under the name `vscode_bridge`.
+
+Nets import it by their own name for it (`from enginepy import vscode_bridge`), so while a net runs
+those names lead here. Operations that wait for the host of another engine are named and refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Final
+
+from bascule.core.errors import BasculeError, NoSuchOperation
+
+BRIDGE: Final = "vscode_bridge"
+PACKAGE: Final = "enginepy"
+"""What nets written for the known engine import the bridge from."""
+
+_APPROVAL: Final = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean", "title": "Approved"}},
+}
+"""The form of those who ask for one with a title alone."""
+
+
+class Operation:
+    """Something asked of the window that is waited for: `await` it, or return it from an
+    async inscription, or take its `result()`. It begins when it is waited for."""
+
+    def __init__(self, begin: Callable[[], Any], abegin: Callable[[], Any] | None = None) -> None:
+        self._begin = begin
+        self._abegin = abegin
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        work = self._abegin() if self._abegin is not None else _in_thread(self._begin)
+        result: Generator[Any, None, Any] = work.__await__()
+        return result
+
+    def result(self) -> Any:
+        return self._begin()
+
+
+class WindowModule(ModuleType):
+    """Passes on whatever the bridge itself offers, and adds the names only nets use."""
+
+    def __init__(self, bridge: object) -> None:
+        super().__init__(BRIDGE, "The VS Code window this net was started from.")
+        self._bridge = bridge
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._bridge, name)
+
+    def chat_async(self, message: str, timeout: float = 30, **options: Any) -> Operation:
+        return self._operation("chat", message, timeout=timeout, **options)
+
+    def show_form_async(self, form_spec: Mapping[str, Any], timeout: float = 300) -> Operation:
+        """`form_spec` has a JSON Schema in `schema`; one with a `title` alone asks to approve."""
+        spec = dict(form_spec)
+        title = str(spec.get("title", ""))
+        options = {
+            "title": title,
+            "value": spec.get("value", spec.get("data")),
+            "ui_schema": spec.get("uiSchema", spec.get("ui_schema")),
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        return self._operation("form", spec.get("schema") or _APPROVAL, timeout=timeout, **given)
+
+    def participant_async(self, *_: Any, **__: Any) -> Operation:
+        raise _refused("participant_async", "ask with chat_async, or show_form_async")
+
+    def lambda_async(self, *_: Any, **__: Any) -> Operation:
+        raise _refused("lambda_async", "call the function in the inscription itself")
+
+    def http_async(self, *_: Any, **__: Any) -> Operation:
+        raise _refused("http_async", "call the address in an async inscription itself")
+
+    def _operation(self, name: str, *args: Any, **options: Any) -> Operation:
+        aio = getattr(getattr(self._bridge, "aio", None), name, None)
+        return Operation(
+            lambda: getattr(self._bridge, name)(*args, **options),
+            None if aio is None else lambda: aio(*args, **options),
+        )
+
+
+class NoWindow:
+    """Stands where no bridge was handed in: whatever is asked of it fails with `error`."""
+
+    def __init__(self, error: BasculeError) -> None:
+        self._error = error
+
+    def is_available(self) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "aio":
+            raise AttributeError(name)
+        return self._fail
+
+    def _fail(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+
+@contextmanager
+def importable(window: WindowModule) -> Iterator[None]:
+    """While open, `vscode_bridge` and `enginepy.vscode_bridge` are this window."""
+    package = ModuleType(PACKAGE, "Stands for the engine some nets were written for.")
+    package.__path__ = []
+    package.vscode_bridge = window  # type: ignore[attr-defined]
+    names: dict[str, ModuleType] = {
+        BRIDGE: window,
+        PACKAGE: package,
+        f"{PACKAGE}.{BRIDGE}": window,
+    }
+    before = {name: sys.modules.get(name) for name in names}
+    sys.modules.update(names)
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            if module is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = module
+
+
+def _refused(name: str, instead: str) -> NoSuchOperation:
+    return NoSuchOperation(f"There is no {name} here; {instead}", operation=name)
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    """Wait in a thread nobody has to wait for at the end, unlike those of an executor."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(value)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        value, failure = None, None
+        try:
+            value = work()
+        except BaseException as error:  # noqa: BLE001 - told to the one who waits
+            failure = error
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, value, failure)
+
+    threading.Thread(target=run, name="net-operation", daemon=True).start()
+    return await done

@@ -1,0 +1,102 @@
+"""What an agent means by an address, and why it could not be had."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from bascule.core.errors import InvalidAction
+
+from .gate import VIEWER_HOST, Gate
+from .viewer import Viewer, without_key
+
+_SCHEMES: Final = frozenset({"http", "https", "about", "data"})
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104
+_ODD: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_OTHER_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+-]*:(?!\d)")
+"""What `javascript:…` and `mailto:…` start with; after a host's name comes a port."""
+_CODE: Final = re.compile(r"net::(ERR_[A-Z_]+)")
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class Addresses:
+    """Turns what `goto` is given into where the browser goes."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        viewer: Viewer,
+        *,
+        own: Sequence[tuple[str, int]],
+        allows_files: bool,
+    ) -> None:
+        """`allows_files`: nothing confines the agent to some files, so a page may be one."""
+        self._gate = gate
+        self._allows_files = allows_files
+        self._viewer = viewer
+        self._own = {(host.lower(), port) for host, port in own}
+        self._own |= {(name, port) for _, port in own for name in _LOOPBACK}
+
+    def target(self, url: str) -> str:
+        """A path is a file to be viewed; without a scheme it is `http`. Raises `InvalidAction`.
+
+        Only the agent goes to files: Chromium lets no page do so, nor a file read another.
+        """
+        url = url.strip()
+        if not url:
+            raise InvalidAction(
+                "The address is empty; name a page (http://…) or a file by its path"
+            )
+        if (odd := _ODD.search(url)) is not None:
+            where = f"{odd[0]!r} at position {odd.start()}"
+            raise InvalidAction(
+                f"{url!r} is no address: it holds a character no address has, {where}"
+            )
+        if url.startswith(("/", "./", "~/")):
+            return self._viewer.admit(url)
+        head = url.partition(":")[0].lower()
+        if "://" not in url and head not in _SCHEMES and not _OTHER_SCHEME.match(url):
+            url, head = f"http://{url}", "http"
+        if head == "file" and self._allows_files:
+            return url
+        if head not in _SCHEMES:
+            raise InvalidAction(
+                f"{url!r} cannot be opened: {head}: is nothing a browser here goes to. Addresses "
+                "start with http:// or https://, and a file is named by its path"
+            )
+        try:
+            parts = urlsplit(url)
+            place = (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
+        except ValueError as error:
+            raise InvalidAction(f"{url!r} is no address: {error}") from None
+        if parts.path == "/view" and (place in self._own or place[0] == VIEWER_HOST):
+            return self._viewer.admit(parse_qs(parts.query).get("path", [""])[0])
+        return url
+
+    def refusal(self, asked: str, url: str) -> str:
+        """What to say of a page at `url` that was kept from the browser; `asked` led there."""
+        what = "it belongs to the sandbox or the hub itself"
+        if asked and without_key(url) not in (asked, f"{asked}/"):
+            return f"{asked} leads to {url}, which is kept from the browser: {what}"
+        return f"{url} is kept from the browser: {what}"
+
+    def is_kept(self, url: str) -> bool:
+        parts = urlsplit(url)
+        place = (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
+        return place[0] == VIEWER_HOST or self._gate.was_kept(*place)
+
+    def explained(self, url: str, message: str) -> str:
+        """Why a page did not come, in words; the `message` is the browser's."""
+        if self.is_kept(url if "://" in url else f"http://{url}"):
+            return self.refusal("", url)
+        code = found[1] if (found := _CODE.search(message)) else ""
+        if not code:
+            if "Timeout" in message:
+                return f"{url} did not answer in time"
+            return f"{url} could not be opened: {message.splitlines()[0]}"
+        target = urlsplit(url if "://" in url else f"http://{url}")
+        port = target.port or _PORTS.get(target.scheme, 0)
+        why = self._gate.trouble((target.hostname or "").lower(), port)
+        return f"{url} could not be opened: {why or code}" + (f" ({code})" if why else "")

@@ -1,0 +1,199 @@
+"""What `browse_interactive` says: calls such as `click('12')`, read without running anything.
+
+The names and parameters are BrowserGym's, which agents know. A text holds calls with literal
+arguments and nothing else; it is parsed as Python and never evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bascule.core.errors import InvalidAction
+
+MOST_CALLS: Final = 100
+LONGEST: Final = 1 << 20
+FARTHEST: Final = 10**9
+"""The largest number anything can mean, pixels and milliseconds alike."""
+LONGEST_NAP: Final = 30_000
+"""Milliseconds of one `noop`."""
+
+_REQUIRED: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    kinds: tuple[type, ...]
+    default: Any = _REQUIRED
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is _REQUIRED
+
+    @property
+    def wanted(self) -> str:
+        """What fits, in words."""
+        kinds = " or ".join(kind.__name__ for kind in self.kinds)
+        return f"{kinds}, up to {FARTHEST}" if {int, float} & set(self.kinds) else kinds
+
+    def __str__(self) -> str:
+        return self.name if self.is_required else f"{self.name}={self.default!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One thing to do in the browser."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    text: str
+    """As it was written."""
+
+
+def _text(name: str, default: Any = _REQUIRED) -> Parameter:
+    return Parameter(name, (str,), default)
+
+
+def _number(name: str, default: Any = _REQUIRED) -> Parameter:
+    return Parameter(name, (int, float), default)
+
+
+def _texts(name: str, default: Any = _REQUIRED) -> Parameter:
+    return Parameter(name, (str, list), default)
+
+
+_BID = Parameter("bid", (str, int))
+_BUTTON = _text("button", "left")
+_AT = (_number("x"), _number("y"))
+
+CALLS: Final[Mapping[str, tuple[Parameter, ...]]] = {
+    "goto": (_text("url"),),
+    "go_back": (),
+    "go_forward": (),
+    "noop": (_number("wait_ms", 1000),),
+    "scroll": (_number("delta_x"), _number("delta_y")),
+    "click": (_BID, _BUTTON, _texts("modifiers", [])),
+    "dblclick": (_BID, _BUTTON, _texts("modifiers", [])),
+    "hover": (_BID,),
+    "fill": (_BID, _text("value"), Parameter("enable_autocomplete_menu", (bool,), False)),
+    "clear": (_BID,),
+    "check": (_BID,),
+    "uncheck": (_BID,),
+    "select_option": (_BID, _texts("options")),
+    "press": (_BID, _text("key_comb")),
+    "focus": (_BID,),
+    "drag_and_drop": (Parameter("from_bid", (str, int)), Parameter("to_bid", (str, int))),
+    "upload_file": (_BID, _texts("file")),
+    "keyboard_press": (_text("key"),),
+    "keyboard_type": (_text("text"),),
+    "keyboard_insert_text": (_text("text"),),
+    "keyboard_down": (_text("key"),),
+    "keyboard_up": (_text("key"),),
+    "mouse_move": _AT,
+    "mouse_down": (*_AT, _BUTTON),
+    "mouse_up": (*_AT, _BUTTON),
+    "mouse_click": (*_AT, _BUTTON),
+    "mouse_dblclick": (*_AT, _BUTTON),
+    "mouse_drag_and_drop": tuple(map(_number, ("from_x", "from_y", "to_x", "to_y"))),
+    "tab_new": (),
+    "tab_close": (),
+    "tab_focus": (Parameter("index", (int,)),),
+    "answer_dialogs": (Parameter("accept", (bool,), True), _text("text", "")),
+    "send_msg_to_user": (_text("text"),),
+    "report_infeasible": (_text("reason"),),
+}
+"""Every call and its parameters. `answer_dialogs` is ours: what to answer questions with that
+pages ask (`confirm`, `prompt`) from now on."""
+
+
+def parse_calls(text: str) -> Sequence[Call]:
+    """The calls in `text`, one or more. Raises `InvalidAction` that names the one at fault."""
+    if len(text) > LONGEST:
+        raise InvalidAction(f"The calls are {len(text)} characters long; {LONGEST} is the most")
+    try:
+        statements = ast.parse(text.strip()).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        what = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise InvalidAction(f"{_short(text)} is not a call: {what}. {_allowed()}") from None
+    if not statements:
+        raise InvalidAction(f"There is no call to do. {_allowed()}")
+    if len(statements) > MOST_CALLS:
+        raise InvalidAction(f"{len(statements)} calls at once; {MOST_CALLS} is the most")
+    return [_read(statement, text.strip()) for statement in statements]
+
+
+def _read(statement: ast.stmt, whole: str) -> Call:
+    text = ast.get_source_segment(whole, statement) or ""
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        raise InvalidAction(f"{_short(text)} is not a call. {_allowed()}")
+    call = statement.value
+    if not isinstance(call.func, ast.Name) or call.func.id not in CALLS:
+        raise InvalidAction(f"{_short(text)} is none of the calls known here. {_allowed()}")
+    name = call.func.id
+    try:
+        given = [ast.literal_eval(each) for each in call.args]
+        named = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        raise InvalidAction(
+            f"{_short(text)}: arguments have to be plain text, numbers, True, False or lists"
+        ) from None
+    return Call(name, _bound(name, given, named, text), text)
+
+
+def _bound(
+    name: str, given: Sequence[Any], named: Mapping[str | None, Any], text: str
+) -> dict[str, Any]:
+    parameters = CALLS[name]
+    bound: dict[str, Any] = {}
+    if len(given) > len(parameters):
+        raise _wrong(name, text, f"it takes {len(parameters)} arguments, not {len(given)}")
+    for parameter, value in zip(parameters, given, strict=False):
+        bound[parameter.name] = value
+    for key, value in named.items():
+        if key is None or key not in {each.name for each in parameters}:
+            raise _wrong(name, text, f"it has no parameter {key!r}")
+        if key in bound:
+            raise _wrong(name, text, f"{key} is given twice")
+        bound[key] = value
+    for parameter in parameters:
+        if parameter.name not in bound:
+            if parameter.is_required:
+                raise _wrong(name, text, f"{parameter.name} is missing")
+            bound[parameter.name] = parameter.default
+        elif not _fits(bound[parameter.name], parameter.kinds):
+            raise _wrong(name, text, f"{parameter.name} has to be {parameter.wanted}")
+        if int in parameter.kinds and str in parameter.kinds:
+            bound[parameter.name] = str(bound[parameter.name])
+    if name == "noop" and not 0 <= bound["wait_ms"] <= LONGEST_NAP:
+        raise _wrong(name, text, f"wait_ms has to be 0 to {LONGEST_NAP} milliseconds")
+    return bound
+
+
+def _fits(value: object, kinds: tuple[type, ...]) -> bool:
+    if isinstance(value, bool):
+        return bool in kinds
+    if isinstance(value, int | float) and not abs(value) <= FARTHEST:
+        return False
+    if isinstance(value, list):
+        return list in kinds and all(isinstance(each, str) for each in value)
+    return isinstance(value, kinds)
+
+
+def _wrong(name: str, text: str, what: str) -> InvalidAction:
+    return InvalidAction(f"{_short(text)}: {what}; it is {_signature(name)}")
+
+
+def _signature(name: str) -> str:
+    return f"{name}({', '.join(map(str, CALLS[name]))})"
+
+
+def _allowed() -> str:
+    return "Calls are: " + ", ".join(map(_signature, CALLS))
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return repr(text if len(text) <= 200 else text[:199] + "…")

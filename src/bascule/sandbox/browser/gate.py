@@ -1,0 +1,248 @@
+"""The only way from the browser to any network: a SOCKS proxy that keeps some addresses from it.
+
+All that Chromium loads comes through here, loopback included: redirects, WebSockets, workers and
+frames alike. Names are looked up here, once per connection, and what is checked is what is
+connected to, so that a name that points elsewhere the second time gains nothing. A connection to
+an address that is kept from pages is answered by a `Doorman` of ours, never by who listens there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+VIEWER_HOST: Final = "files.bascule.invalid"
+"""A name nobody can have; the file viewer answers to it."""
+
+Doorman = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_CONNECT_TIMEOUT: Final = 15.0
+_HEARING: Final = 3.0
+_PIECE: Final = 1 << 16
+_MOST_CONNECTIONS: Final = 512
+_OK, _FAILED, _REFUSED, _UNREACHABLE, _UNSUPPORTED = 0, 1, 5, 4, 7
+
+
+class Gate:
+    """Listens on a loopback port of its own between `start` and `aclose`."""
+
+    def __init__(self, refused: Sequence[tuple[str, int]], doorman: Doorman) -> None:
+        self._refused = list(refused)
+        self._doorman = doorman
+        self._server: asyncio.Server | None = None
+        self._addresses: dict[int, set[Address]] = {}
+        self._local_ports: set[int] = set()
+        # The loop holds what it serves weakly: a quiet connection would be collected as garbage.
+        self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._troubles: dict[tuple[str, int], str] = {}
+        self._kept: set[tuple[str, int]] = set()
+        self.port = 0
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._local_ports.add(self.port)  # a page has no business with the proxy itself
+        for host, port in self._refused:
+            await self._refuse(host, port)
+
+    async def aclose(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for writer in self._serving.values():
+            writer.transport.abort()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    def is_kept(self, address: Address, port: int) -> bool:
+        """Whether pages may not reach it."""
+        if port in self._local_ports and is_of_this_machine(address):
+            return True
+        return address in self._addresses.get(port, ())
+
+    def was_kept(self, host: str, port: int) -> bool:
+        """Whether a connection to that name was answered by the doorman."""
+        return (host, port) in self._kept
+
+    def trouble(self, host: str, port: int) -> str:
+        """Why the last connection there failed; empty when it did not."""
+        return self._troubles.get((host, port), "")
+
+    async def _refuse(self, host: str, port: int) -> None:
+        try:
+            addresses = await _look_up(host, port)
+        except OSError as error:
+            logger.warning("%s:%d cannot be kept from pages by address: %s", host, port, error)
+            return
+        if any(map(is_of_this_machine, addresses)):
+            self._local_ports.add(port)
+        self._addresses.setdefault(port, set()).update(addresses)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving[task] = writer
+        try:
+            if len(self._serving) <= _MOST_CONNECTIONS:
+                await self._pass(reader, writer)
+        except (OSError, EOFError, asyncio.LimitOverrunError):
+            pass  # one end left; that is how connections end
+        finally:
+            await _close(writer)
+            del self._serving[task]
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_CONNECT_TIMEOUT):
+            host, port = await _asked(reader, writer)
+        if not host:
+            writer.write(_answer(_UNSUPPORTED))
+            return
+        if host == VIEWER_HOST:
+            await self._turn_away(reader, writer)
+            return
+        try:
+            addresses = await _look_up(host, port)
+        except OSError as error:
+            self._remember(host, port, f"the name is not known ({error.strerror or error})")
+            writer.write(_answer(_UNREACHABLE))
+            return
+        if any(self.is_kept(address, port) for address in addresses):
+            if len(self._kept) < 1000:
+                self._kept.add((host, port))
+            await self._turn_away(reader, writer)
+            return
+        try:
+            there = await _connect(addresses, port)
+        except (OSError, TimeoutError) as error:
+            self._remember(host, port, _reason(error))
+            writer.write(_answer(_REFUSED))
+            return
+        self._troubles.pop((host, port), None)
+        writer.write(_answer(_OK))
+        await _join((reader, writer), there)
+
+    async def _turn_away(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Let the doorman answer, and hear the browser out: what it still sends when a connection
+        is closed takes the answer with it."""
+        writer.write(_answer(_OK))
+        await self._doorman(reader, writer)
+        with suppress(OSError):
+            writer.write_eof()
+            async with asyncio.timeout(_HEARING):
+                while await reader.read(_PIECE):
+                    pass
+
+    def _remember(self, host: str, port: int, why: str) -> None:
+        if len(self._troubles) > 200:
+            self._troubles.clear()
+        self._troubles[host, port] = why
+
+
+def is_of_this_machine(address: Address) -> bool:
+    """Loopback, or an address of one of its interfaces: one that can be bound to."""
+    if address.is_loopback or address.is_unspecified:
+        return True
+    if address.is_multicast:
+        return False
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((str(address), 0))
+        except OSError:
+            return False
+    return True
+
+
+async def _asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
+    """Host and port of a SOCKS 5 request; an empty host if it is none we serve."""
+    version, methods = struct.unpack("!BB", await reader.readexactly(2))
+    if version != 5:
+        raise EOFError("not SOCKS 5")
+    await reader.readexactly(methods)
+    writer.write(b"\x05\x00")
+    _, command, _, kind = struct.unpack("!BBBB", await reader.readexactly(4))
+    if kind == 1:
+        host = str(ipaddress.IPv4Address(await reader.readexactly(4)))
+    elif kind == 4:
+        host = str(ipaddress.IPv6Address(await reader.readexactly(16)))
+    else:
+        host = (await reader.readexactly((await reader.readexactly(1))[0])).decode("latin-1")
+    (port,) = struct.unpack("!H", await reader.readexactly(2))
+    return (host.lower().rstrip(".") if command == 1 else ""), port
+
+
+def _answer(status: int) -> bytes:
+    return struct.pack("!BBBB4sH", 5, status, 0, 1, b"\0\0\0\0", 0)
+
+
+async def _look_up(host: str, port: int) -> list[Address]:
+    if host == "localhost" or host.endswith(".localhost"):
+        return [ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1")]
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(_plain(str(each[4][0])) for each in found))
+
+
+def _plain(text: str) -> Address:
+    """The address, an IPv4 one in an IPv6 dress without it."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+async def _connect(
+    addresses: Sequence[Address], port: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    error: Exception = OSError("the name has no address")
+    async with asyncio.timeout(_CONNECT_TIMEOUT):
+        for address in addresses:
+            try:
+                return await asyncio.open_connection(str(address), port, limit=_PIECE)
+            except OSError as failed:
+                error = failed
+    raise error
+
+
+async def _join(
+    here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+) -> None:
+    """Carry bytes both ways until the browser has had enough."""
+    answering = asyncio.ensure_future(_carry(there[0], here[1]))
+    try:
+        await _carry(here[0], there[1])
+    finally:
+        answering.cancel()
+        await asyncio.gather(answering, return_exceptions=True)
+        await _close(there[1])
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(_PIECE):
+        writer.write(data)
+        await writer.drain()
+    with suppress(OSError):
+        writer.write_eof()
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"nobody answered within {_CONNECT_TIMEOUT:g} seconds"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()
+    return str(error)

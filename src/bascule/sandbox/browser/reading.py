@@ -1,0 +1,171 @@
+"""Reading a page with all its frames, without leaving a trace in it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import string
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from playwright.async_api import ElementHandle, Error, Frame, JSHandle, Page
+
+from bascule.core.errors import InvalidAction
+
+from .tree import Box, Node, Tree
+
+_SCRIPT: Final = Path(__file__).with_name("page.js").read_text()
+_MOST_FRAMES: Final = 40
+_FRAME_TIMEOUT: Final = 3.0
+_PAGE_TIMEOUT: Final = 10.0
+"""Seconds a frame, or the page itself, has to answer; one whose script never ends does not."""
+_TREE: Final = {"many": 4000, "most": 3000, "budget": 1500}
+
+_Answer = TypeVar("_Answer")
+
+
+class Reader:
+    """Reads one page. Numbers of elements go on across documents, so that an old one is known to
+    be old."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._inside: dict[Frame, tuple[str, JSHandle]] = {}
+        self._prefixes = _letters()
+        self._known: dict[Frame, str] = {page.main_frame: ""}
+        self._last: dict[Frame, int] = {}
+        page.on("framedetached", self._forget)
+
+    async def text(self, limit: int) -> str:
+        """The page's own text, then that of its frames, each with its middle left out if long."""
+        parts = []
+        for frame in self._frames():
+            try:
+                seen = await self._ask(frame, "(reader, limit) => reader.text(limit)", limit)
+            except (Error, TimeoutError):
+                if frame is self._page.main_frame:
+                    raise
+                continue
+            if frame is not self._page.main_frame and seen["length"]:
+                parts.append(f"[Frame: {frame.url}]")
+            parts.append(_joined(seen))
+        return "\n\n".join(filter(None, parts))
+
+    async def tree(self) -> Tree:
+        main = await self._one(self._page.main_frame)
+        nodes: list[Node] = []
+        focused, is_partial = main["focused"], main["partial"]
+        frames = await self._children(self._page.main_frame)
+
+        async def add(seen: dict[str, Any], depth: int, at: Box, inside: dict[str, Frame]) -> None:
+            nonlocal focused, is_partial
+            for raw in seen["nodes"]:
+                node = _node(raw, depth, at)
+                nodes.append(node)
+                frame = inside.get(node.bid)
+                if frame is None or len(self._inside) > _MOST_FRAMES:
+                    continue
+                try:
+                    below = await self._one(frame)
+                except (Error, TimeoutError):
+                    continue  # it is being loaded or replaced; the frame itself is in the tree
+                is_partial = is_partial or below["partial"]
+                focused = below["focused"] or focused
+                corner = node.box or at
+                await add(below, node.depth, corner, await self._children(frame))
+
+        await add(main, 0, (0, 0, *main["view"]), frames)
+        return Tree(main["title"], nodes, focused=focused, is_partial=is_partial)
+
+    async def find(self, bid: str) -> ElementHandle:
+        """Raises `InvalidAction`."""
+        prefix = bid.rstrip(string.digits)
+        for frame, (known, inside) in list(self._inside.items()):
+            if known != prefix:
+                continue
+            try:
+                found = await _soon(inside.evaluate_handle("(r, bid) => r.find(bid)", bid))
+            except (Error, TimeoutError):
+                self._inside.pop(frame, None)
+                continue
+            if (element := found.as_element()) is not None:
+                return element
+        raise InvalidAction(
+            f"There is no element {bid!r} on the page now; numbers are in its accessibility tree"
+        )
+
+    def _frames(self) -> list[Frame]:
+        return [each for each in self._page.frames if not each.is_detached()][:_MOST_FRAMES]
+
+    async def _one(self, frame: Frame) -> dict[str, Any]:
+        seen: dict[str, Any] = await self._ask(frame, "(reader, how) => reader.tree(how)", _TREE)
+        self._last[frame] = seen["last"]
+        return seen
+
+    async def _children(self, frame: Frame) -> dict[str, Frame]:
+        """Frames in a frame, by the number of the element that holds them."""
+        found = {}
+        for child in frame.child_frames[:_MOST_FRAMES]:
+            try:
+                holder = await _soon(child.frame_element())
+                bid = await self._ask(frame, "(reader, element) => reader.bidOf(element)", holder)
+            except (Error, TimeoutError):
+                continue
+            found[bid] = child
+        return found
+
+    async def _ask(self, frame: Frame, question: str, argument: object) -> Any:
+        """Ask the reader in the frame; a new one if the document is another than before."""
+        within = _PAGE_TIMEOUT if frame is self._page.main_frame else _FRAME_TIMEOUT
+        if frame in self._inside:
+            try:
+                return await _soon(self._inside[frame][1].evaluate(question, argument), within)
+            except Error:
+                self._inside.pop(frame, None)
+        prefix = self._known.setdefault(frame, "")
+        if not prefix and frame is not self._page.main_frame:
+            prefix = self._known[frame] = next(self._prefixes)
+        start = {"prefix": prefix, "first": self._last.get(frame, 0)}
+        inside = await _soon(frame.evaluate_handle(_SCRIPT, start), within)
+        self._inside[frame] = prefix, inside
+        return await _soon(inside.evaluate(question, argument), within)
+
+    def _forget(self, frame: Frame) -> None:
+        self._inside.pop(frame, None)
+        self._known.pop(frame, None)
+        self._last.pop(frame, None)
+
+
+async def _soon(work: Awaitable[_Answer], within: float = _FRAME_TIMEOUT) -> _Answer:
+    async with asyncio.timeout(within):
+        return await work
+
+
+def _letters() -> Iterator[str]:
+    """a, b, … z, aa, ab, …"""
+    for length in itertools.count(1):
+        for letters in itertools.product(string.ascii_lowercase, repeat=length):
+            yield "".join(letters)
+
+
+def _joined(seen: dict[str, Any]) -> str:
+    if not seen["tail"]:
+        return str(seen["head"])
+    left_out = seen["length"] - len(seen["head"]) - len(seen["tail"])
+    return f"{seen['head']}\n\n[… {left_out} characters left out …]\n\n{seen['tail']}"
+
+
+def _node(raw: list[Any], depth: int, at: Box) -> Node:
+    own, bid, role, name, properties, box, visible, clickable = raw
+    placed = None if box is None else (box[0] + at[0], box[1] + at[1], box[2], box[3])
+    return Node(
+        depth + own,
+        bid,
+        role,
+        name,
+        properties,
+        placed,
+        is_visible=bool(visible),
+        is_clickable=bool(clickable),
+    )

@@ -1,0 +1,383 @@
+"""A browser from the first action to the last, and what each action sees of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from playwright.async_api import Browser, CDPSession, Error, Playwright, async_playwright
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import BasculeError, BrowserCrashed, NoSuchPath, SandboxStartFailed
+from bascule.sandbox.files.paths import Paths
+
+from .addresses import Addresses
+from .calls import Call, parse_calls
+from .gate import Gate
+from .hands import Hands
+from .pictures import Album, Easel, data_url, photograph
+from .settings import DOWNLOADS, SCREENSHOTS, BrowserSettings
+from .tabs import Tab, Tabs
+from .tree import Tree
+from .viewer import Viewer
+
+logger = logging.getLogger(__name__)
+
+_FLAGS: Final = (
+    "--disable-gpu",
+    "--disable-quic",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+    "--disk-cache-size=67108864",
+    "--js-flags=--max-old-space-size=1024",
+    "--renderer-process-limit=8",
+)
+"""Nothing goes past the gate: no QUIC, no WebRTC of its own, no names looked up. Memory is bounded
+per page, processes in number."""
+
+_CRASHED: Final = "The browser crashed during the action; the next one starts it again"
+_LAUNCH_TIMEOUT: Final = 45.0
+_STOP_TIMEOUT: Final = 5.0
+_LOOK_TIMEOUT: Final = 12.0
+"""Seconds a page has to be read; one whose script never ends does not answer."""
+_LIST_TIMEOUT: Final = 4.0
+_MOST_LISTED: Final = 150
+_MOST_NOTES: Final = 30
+_LONGEST_NOTE: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the browser works."""
+
+    chromium: str
+    working_dir: Path
+    roots: tuple[str, ...] = ()
+    own: tuple[tuple[str, int], ...] = ()
+    """Where the action server listens: kept from pages, and the viewer's name for agents."""
+    saves_screenshots: bool = True
+
+
+class Session(Closable):
+    """One browser with one context of its own, started with the first action.
+
+    Actions take turns. When a page or the browser crashes, the action under way is told, and the
+    next one finds a new one in its place.
+    """
+
+    def __init__(self, place: Place, settings: BrowserSettings) -> None:
+        self._place = place
+        self._settings = settings
+        self._paths = Paths(place.roots or None)
+        self._viewer = Viewer(self._resolve)
+        self._gate = Gate((*settings.refused, *place.own), self._viewer.serve)
+        self._addresses = Addresses(
+            self._gate, self._viewer, own=place.own, allows_files=not place.roots
+        )
+        self._album = Album(place.working_dir / SCREENSHOTS)
+        self._turn = asyncio.Lock()
+        self._playwright: Playwright | None = None
+        self._browser: Browser | None = None
+        self._crashed = asyncio.Event()
+        self._pulse: CDPSession
+        self._tabs: Tabs
+        self._easel: Easel
+        self._notes: list[str] = []
+
+    async def start(self) -> None:
+        """Start the browser. Raises `SandboxStartFailed`."""
+        await self._gate.start()
+        self._playwright = await async_playwright().start()
+        await self._launch()
+
+    async def browse(self, args: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
+        url = str(args.get("url", ""))
+        quoted = url.replace("\\", "\\\\").replace('"', '\\"')
+        goto = Call("goto", {"url": url}, f'goto("{quoted}")')
+        return await self._act("browse", goto, args, timeout)
+
+    async def interact(self, args: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
+        return await self._act(
+            "browse_interactive", str(args.get("browser_actions", "")), args, timeout
+        )
+
+    async def aclose(self) -> None:
+        if self._browser is not None:
+            await self._browser.close()
+        if self._playwright is not None:
+            await self._playwright.stop()
+        await self._gate.aclose()
+
+    # The browser --------------------------------------------------------------------------
+
+    async def _launch(self) -> None:
+        assert self._playwright is not None
+        flags = [*_FLAGS, f"--window-size={self._settings.width},{self._settings.height}"]
+        for sandboxed in (True, False) if os.geteuid() else (False,):
+            try:
+                self._browser = await self._playwright.chromium.launch(
+                    executable_path=self._place.chromium,
+                    args=flags,
+                    chromium_sandbox=sandboxed,
+                    proxy={"server": f"socks5://127.0.0.1:{self._gate.port}", "bypass": ""},
+                    timeout=_LAUNCH_TIMEOUT * 1000,
+                )
+                break
+            except Error as error:
+                if not sandboxed:
+                    words = error.message[-1500:]
+                    raise SandboxStartFailed(f"The browser did not start: {words}") from None
+                logger.warning("Chromium's own sandbox does not work here; going without")
+        assert self._browser is not None
+        crashed = self._crashed = asyncio.Event()
+        self._browser.on("disconnected", lambda _: crashed.set())
+        self._pulse = await self._browser.new_browser_cdp_session()
+        context = await self._browser.new_context(
+            viewport={"width": self._settings.width, "height": self._settings.height},
+            accept_downloads=True,
+        )
+        self._tabs = Tabs(
+            context,
+            most=self._settings.max_tabs,
+            downloads=self._place.working_dir / DOWNLOADS,
+            note=self._note,
+        )
+        self._easel = Easel(self._browser)
+
+    async def _ensure_running(self) -> None:
+        if not await self._lives():
+            try:
+                await self._launch()
+            except SandboxStartFailed:  # who drives it may be gone as well
+                await self._drive_anew()
+                await self._launch()
+            self._note("The browser had crashed and was started again; its tabs are gone")
+
+    async def _drive_anew(self) -> None:
+        gone, self._playwright = self._playwright, None
+        if gone is not None:
+            try:
+                async with asyncio.timeout(_STOP_TIMEOUT):
+                    await gone.stop()
+            except (Error, OSError) as error:
+                logger.debug("the driver of the browser had ended: %s", error)
+        self._playwright = await async_playwright().start()
+
+    async def _lives(self) -> bool:
+        """Ask the browser itself: that it died may not have been heard of yet."""
+        if self._crashed.is_set():
+            return False
+        try:
+            async with asyncio.timeout(_LAUNCH_TIMEOUT):
+                await self._pulse.send("Browser.getVersion")
+        except (Error, TimeoutError):
+            return False
+        return True
+
+    # One action ---------------------------------------------------------------------------
+
+    async def _act(
+        self, kind: str, calls: str | Call, args: Mapping[str, Any], timeout: float | None
+    ) -> dict[str, Any]:
+        async with self._turn:
+            self._notes.clear()
+            await self._ensure_running()
+            work = asyncio.ensure_future(self._perform(kind, calls, args, timeout))
+            crashing = asyncio.ensure_future(self._crashed.wait())
+            try:
+                await asyncio.wait({work, crashing}, return_when=asyncio.FIRST_COMPLETED)
+                if not work.done() or (self._crashed.is_set() and work.exception() is not None):
+                    raise BrowserCrashed(_CRASHED)
+                return work.result()
+            finally:
+                work.cancel()
+                crashing.cancel()
+                await asyncio.gather(work, crashing, return_exceptions=True)
+
+    async def _perform(
+        self, kind: str, calls: str | Call, args: Mapping[str, Any], timeout: float | None
+    ) -> dict[str, Any]:
+        hands = Hands(
+            self._tabs,
+            addresses=self._addresses,
+            settings=self._settings,
+            resolve=self._resolve,
+            note=self._note,
+        )
+        self._tabs.downloaded.clear()
+        text = calls if isinstance(calls, str) else calls.text
+        last, trouble = text, ""
+        limit = timeout or self._settings.timeout
+        try:
+            async with asyncio.timeout(limit):
+                for call in parse_calls(calls) if isinstance(calls, str) else [calls]:
+                    last = call.text
+                    await hands.do(call)
+                await self._tabs.saved(within=min(limit, self._settings.load_timeout))
+        except TimeoutError:
+            trouble = f"{last} was not done within {limit:g} seconds"
+        except BasculeError as error:
+            trouble = error.message
+        except Error as error:
+            trouble = f"{last}: {_in_short(error)}"
+        if self._tabs.downloaded and not trouble and last.startswith("goto"):
+            return self._download(self._tabs.downloaded[-1])
+        sight = await self._look(with_tree=kind != "browse" or bool(args.get("return_axtree")))
+        return await self._told(kind, sight, text, trouble, hands, args)
+
+    def _download(self, file: str) -> dict[str, Any]:
+        content = f"[Location of downloaded file: {file}]"
+        return {"kind": "download", "content": content, "extras": {"file_path": file}}
+
+    async def _look(self, *, with_tree: bool) -> _Sight:
+        tab = await self._tabs.front()
+        sight = _Sight(tab)
+        drawing = asyncio.ensure_future(photograph(tab.page, limit=self._settings.picture_limit))
+        try:
+            async with asyncio.timeout(_LOOK_TIMEOUT):
+                if with_tree:
+                    sight.tree = await tab.reader.tree()
+                else:
+                    sight.text = await tab.reader.text(self._settings.text_limit)
+            tab.is_stuck = False
+            if not with_tree:
+                sight.elements = await self._elements(tab)
+        except (Error, TimeoutError):
+            if not await self._lives():
+                raise BrowserCrashed(_CRASHED) from None
+            tab.is_stuck = True
+            self._note("The page does not answer: a script in it may not end")
+        finally:
+            sight.picture = await drawing
+        return sight
+
+    async def _elements(self, tab: Tab) -> list[str]:
+        """What can be acted on; nothing when the page takes long to say, for its text is there."""
+        try:
+            async with asyncio.timeout(_LIST_TIMEOUT):
+                return list((await tab.reader.tree()).listed(most=_MOST_LISTED))
+        except (Error, TimeoutError) as error:
+            logger.debug("a page did not list its elements: %s", error)
+            return []
+
+    async def _told(
+        self,
+        kind: str,
+        sight: _Sight,
+        calls: str,
+        trouble: str,
+        hands: Hands,
+        args: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        url = sight.tab.url
+        picture = data_url(sight.picture)
+        path = None
+        if self._place.saves_screenshots:
+            path = await asyncio.to_thread(self._album.keep, sight.picture)
+        extras: dict[str, Any] = {
+            "url": url,
+            "trigger_by_action": kind,
+            "screenshot": picture,
+            "screenshot_path": path,
+            "error": bool(trouble),
+            "open_pages_urls": self._tabs.urls,
+            "active_page_index": self._tabs.index(sight.tab),
+            "last_browser_action": calls,
+            "last_browser_action_error": trouble,
+        }
+        if sight.tree is not None:
+            extras["focused_element_bid"] = sight.tree.focused
+            extras["set_of_marks"] = await self._easel.mark(picture, sight.tree.nodes)
+            if args.get("return_axtree"):
+                extras["axtree_object"] = sight.tree.as_object()
+                extras["extra_element_properties"] = sight.tree.properties()
+        lines = [f"[Current URL: {url}]"]
+        if kind != "browse":
+            lines += [f"[Focused element bid: {extras.get('focused_element_bid', '')}]"]
+            lines += [f"[Screenshot saved to: {path}]"] if path else []
+        lines += [f"[{note}]" for note in self._notes[:_MOST_NOTES]]
+        if (more := len(self._notes) - _MOST_NOTES) > 0:
+            lines.append(f"[… {more} more such notes …]")
+        lines += [f"[Message to the user: {text}]" for text in hands.messages]
+        if trouble:
+            lines += ["", "=== BEGIN error of the last action ===", trouble]
+            lines += ["=== END error of the last action ===", ""]
+        elif kind != "browse":
+            lines.append("[Action executed successfully.]")
+        lines += self._body(sight)
+        return {"kind": "browse", "content": "\n".join(lines), "extras": extras}
+
+    def _body(self, sight: _Sight) -> list[str]:
+        if sight.tree is None:
+            return [
+                "============== BEGIN webpage content ==============",
+                sight.text,
+                "============== END webpage content ==============",
+                *_listed(sight.elements),
+            ]
+        partly = (
+            "; only what is in view and a screen around it, for the page is large"
+            if sight.tree.is_partial
+            else ""
+        )
+        return [
+            f"============== BEGIN accessibility tree{partly} ==============",
+            _cut("\n".join(sight.tree.lines()), self._settings.text_limit),
+            "============== END accessibility tree ==============",
+        ]
+
+    def _note(self, text: str) -> None:
+        """Something to be told with the answer. Pages have a say in it: no more than a line."""
+        self._notes.append(text if len(text) <= _LONGEST_NOTE else text[:_LONGEST_NOTE] + "…")
+
+    def _resolve(self, path: str) -> Path:
+        if not path:
+            raise NoSuchPath("The address of the viewer has to name a `path`")
+        expanded = str(Path(path).expanduser()) if path.startswith("~") else path
+        return self._paths.resolve(expanded, str(self._place.working_dir))
+
+
+class _Sight:
+    """What was seen of a tab."""
+
+    def __init__(self, tab: Tab) -> None:
+        self.tab = tab
+        self.text = ""
+        self.elements: list[str] = []
+        """What can be acted on, by its bid; the tree has it otherwise."""
+        self.tree: Tree | None = None
+        self.picture = b""
+
+
+def _listed(elements: Sequence[str]) -> list[str]:
+    """With the numbers that the next action needs; without them it would have to look once more."""
+    if not elements:
+        return []
+    return [
+        "============== BEGIN elements for browse_interactive, as in click('12') ==============",
+        *elements,
+        "============== END elements ==============",
+    ]
+
+
+def _cut(text: str, limit: int) -> str:
+    """`text` with its middle left out, at line ends, when it is longer than `limit`."""
+    if len(text) <= limit:
+        return text
+    head = text[: limit // 2].rpartition("\n")[0]
+    tail = text[-(limit // 2) :].partition("\n")[2]
+    left_out = text.count("\n") - head.count("\n") - tail.count("\n") - 1
+    return f"{head}\n[… {left_out} lines left out …]\n{tail}"
+
+
+def _in_short(error: Error) -> str:
+    """The first of what Playwright says, and who stood in the way of a click if it tells."""
+    lines = error.message.splitlines()
+    blocking = [line.strip(" -") for line in lines if "intercepts pointer events" in line]
+    reasons = [line.strip(" -") for line in lines if "element is not" in line]
+    return "; ".join([lines[0], *dict.fromkeys((*blocking[:1], *reasons[:1]))])

@@ -1,0 +1,310 @@
+"""The tabs of a browser: which is in front, what they downloaded, asked and still load."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from playwright.async_api import (
+    BrowserContext,
+    CDPSession,
+    Dialog,
+    Download,
+    Error,
+    Page,
+    Request,
+    Response,
+)
+
+from .reading import Reader
+from .viewer import without_key
+
+logger = logging.getLogger(__name__)
+
+_COUNTED: Final = frozenset({"document", "fetch", "xhr", "script", "stylesheet"})
+"""Kinds of requests whose answers change what is seen."""
+
+
+class Tab:
+    """One page, and what happens in it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.reader = Reader(page)
+        self.has_crashed = asyncio.Event()
+        self.is_stuck = False
+        """It did not answer when it was looked at."""
+        self.asked = ""
+        """Where it was last sent to, by an agent or a page."""
+        self.answer: Response | None = None
+        """What the last request for a whole page was answered with; None while it is not."""
+        self.failure = ""
+        """Why it was not, in the browser's words."""
+        self._under_way: set[Request] = set()
+        self._changed = asyncio.Event()
+        page.on("crash", lambda _: self.has_crashed.set())
+        page.on("request", self._begun)
+        page.on("requestfinished", self._over)
+        page.on("requestfailed", self._failed)
+        page.on("response", self._answered)
+
+    @property
+    def url(self) -> str:
+        """Its address, for people: of a page that did not come, the one that was asked for."""
+        return without_key(self.asked if self.shows_error else self.page.url)
+
+    @property
+    def shows_error(self) -> bool:
+        """Chromium's own page in the place of one that did not come."""
+        return self.page.url.startswith("chrome-error:")
+
+    async def stop_loading(self) -> None:
+        """Give up a page that does not come; the one before stays usable."""
+        try:
+            async with asyncio.timeout(2):
+                line = await self.page.context.new_cdp_session(self.page)
+                await line.send("Page.stopLoading")
+                await line.detach()
+        except (Error, TimeoutError) as error:
+            logger.debug("a page did not stop loading: %s", error)
+
+    def loading(self) -> frozenset[Request]:
+        return frozenset(self._under_way)
+
+    async def calm(self, since: frozenset[Request], *, within: float) -> bool:
+        """Wait until all requests begun after `since` are over; False if they are not in time."""
+        try:
+            async with asyncio.timeout(within):
+                while self._under_way - since:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def forget_answer(self) -> None:
+        """Before a call: what comes next is its own doing."""
+        self.answer, self.failure = None, ""
+
+    def _begun(self, request: Request) -> None:
+        if request.resource_type in _COUNTED:
+            self._under_way.add(request)
+        if self._is_for_page(request):
+            self.forget_answer()
+            self.asked = request.url
+
+    def _answered(self, response: Response) -> None:
+        if self._is_for_page(response.request):
+            self.answer = response
+
+    def _failed(self, request: Request) -> None:
+        why = request.failure or "it failed"
+        if self._is_for_page(request) and "ERR_ABORTED" not in why:  # as what is downloaded is
+            self.failure = why
+        self._over(request)
+
+    def _is_for_page(self, request: Request) -> bool:
+        """It asks for what is to take the place of the whole page, not of a frame in it."""
+        try:
+            return request.is_navigation_request() and request.frame is self.page.main_frame
+        except Error:  # a worker's, or a frame's that is not there yet
+            return False
+
+    def _over(self, request: Request) -> None:
+        self._under_way.discard(request)
+        self._changed.set()
+
+
+class Tabs:
+    """All tabs of one context, in the order they were opened. There is always one in front."""
+
+    def __init__(
+        self,
+        context: BrowserContext,
+        *,
+        most: int,
+        downloads: Path,
+        note: Callable[[str], None],
+    ) -> None:
+        self._context = context
+        self._most = most
+        self._downloads = downloads
+        self._note = note
+        self._tabs: list[Tab] = []
+        self._front: Tab | None = None
+        self._saving: set[asyncio.Task[None]] = set()
+        self._arrived = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._line: CDPSession | None = None
+        self._context_id = ""
+        self.downloaded: list[str] = []
+        """Files that have arrived since the last look."""
+        self.accepts_dialogs = True
+        self.dialog_text = ""
+        context.on("page", self._opened)
+        context.on("dialog", self._asked)
+
+    @property
+    def urls(self) -> list[str]:
+        return [tab.url for tab in self._tabs]
+
+    def index(self, tab: Tab) -> int:
+        return self._tabs.index(tab) if tab in self._tabs else -1
+
+    async def caught_up(self, *, within: float) -> None:
+        """Wait for tabs that pages have opened and nobody has told us of: Playwright does so only
+        when their first answer has come."""
+        try:
+            async with asyncio.timeout(within):
+                while True:
+                    self._changed.clear()
+                    if await self._count() <= len(self._tabs):
+                        return
+                    await self._changed.wait()
+        except (Error, TimeoutError) as error:
+            logger.debug("a tab that was opened has not come: %s", error)
+
+    async def _count(self) -> int:
+        """How many tabs the browser itself knows."""
+        if not self._tabs or self._context.browser is None:
+            return 0
+        if self._line is None:
+            mine = await self._context.new_cdp_session(self._tabs[0].page)
+            about = await mine.send("Target.getTargetInfo")
+            await mine.detach()
+            self._context_id = about["targetInfo"]["browserContextId"]
+            self._line = await self._context.browser.new_browser_cdp_session()
+        known = await self._line.send("Target.getTargets")
+        return sum(
+            each["type"] == "page" and each.get("browserContextId") == self._context_id
+            for each in known["targetInfos"]
+        )
+
+    async def front(self) -> Tab:
+        """The tab in front; a new one in the place of one that crashed or was closed."""
+        if self._front is not None and self._front.has_crashed.is_set():
+            await self.close(self._front)
+        if self._front is None:
+            self._front = self._tabs[-1] if self._tabs else await self.open()
+        return self._front
+
+    async def open(self) -> Tab:
+        page = await self._context.new_page()
+        self._opened(page)
+        return self._of(page)
+
+    async def close(self, tab: Tab) -> None:
+        self._closed(tab)
+        try:
+            async with asyncio.timeout(3):
+                await tab.page.close()
+        except (Error, TimeoutError) as error:
+            logger.debug("a tab did not close: %s", error)
+
+    async def focus(self, index: int) -> Tab:
+        """Raises `IndexError`."""
+        self._front = self._tabs[index]
+        await self._front.page.bring_to_front()
+        return self._front
+
+    async def saved(self, *, within: float) -> bool:
+        """Wait for the downloads under way; False if some are not there in time."""
+        if self._saving:
+            await asyncio.wait(set(self._saving), timeout=within)
+        return not self._saving
+
+    async def arrives(self, *, after: int, within: float) -> bool:
+        """Whether more than `after` files have been downloaded, now or in time."""
+        try:
+            async with asyncio.timeout(within):
+                while len(self.downloaded) <= after:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _of(self, page: Page) -> Tab:
+        return next(tab for tab in self._tabs if tab.page is page)
+
+    def _opened(self, page: Page) -> None:
+        if any(tab.page is page for tab in self._tabs):
+            return
+        tab = Tab(page)
+        self._tabs.append(tab)
+        page.on("download", self._download)
+        page.on("close", lambda _: self._closed(tab))
+        if len(self._tabs) > self._most:
+            self._note(f"A page opened a tab, which was closed: {self._most} tabs is the most")
+            self._keep(asyncio.ensure_future(self.close(tab)))
+            return
+        self._front = tab
+        self._changed.set()
+
+    def _closed(self, tab: Tab) -> None:
+        if tab in self._tabs:
+            self._tabs.remove(tab)
+        if self._front is tab:
+            self._front = self._tabs[-1] if self._tabs else None
+        self._changed.set()
+
+    # What pages do ------------------------------------------------------------------------
+
+    def _asked(self, dialog: Dialog) -> None:
+        kind, accept = dialog.type, self.accepts_dialogs or dialog.type == "alert"
+        answer = {True: "OK", False: "Cancel"}[accept]
+        text = self.dialog_text or dialog.default_value
+        if kind == "prompt" and accept:
+            answer = repr(text)
+        if kind != "beforeunload":
+            self._note(f"The page showed a dialog ({kind}): {dialog.message!r}; answered {answer}")
+        self._keep(asyncio.ensure_future(_answer(dialog, accept=accept, text=text)))
+
+    def _download(self, download: Download) -> None:
+        self._keep(asyncio.ensure_future(self._save(download)))
+
+    async def _save(self, download: Download) -> None:
+        try:
+            place = await asyncio.to_thread(
+                _free_name, self._downloads, download.suggested_filename
+            )
+            await download.save_as(place)
+        except (Error, OSError) as error:
+            first = str(error).partition("\n")[0]
+            self._note(f"The download of {download.url} failed: {first}")
+        else:
+            self.downloaded.append(str(place))
+            self._arrived.set()
+            self._note(f"Downloaded {download.url} to {place}")
+
+    def _keep(self, task: asyncio.Future[None]) -> None:
+        assert isinstance(task, asyncio.Task)
+        self._saving.add(task)
+        task.add_done_callback(self._saving.discard)
+
+
+async def _answer(dialog: Dialog, *, accept: bool, text: str) -> None:
+    try:
+        if not accept:
+            await dialog.dismiss()
+        elif dialog.type == "prompt":
+            await dialog.accept(text)
+        else:
+            await dialog.accept()
+    except Error as error:
+        logger.debug("a dialog went away by itself: %s", error)
+
+
+def _free_name(directory: Path, suggested: str) -> Path:
+    """A file that is not there yet. The name is the page's, so only its last part counts."""
+    directory.mkdir(parents=True, exist_ok=True)
+    name = PurePosixPath(suggested.replace("\\", "/")).name.strip(". ")[:200] or "download"
+    stem, dot, ending = name.rpartition(".")
+    place, number = directory / name, 1
+    while place.exists():
+        place = directory / (f"{stem} ({number}){dot}{ending}" if dot else f"{name} ({number})")
+        number += 1
+    return place

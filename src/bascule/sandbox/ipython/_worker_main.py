@@ -1,0 +1,748 @@
+"""The worker: one IPython kernel, spoken to in lines of JSON.
+
+It runs as `python _worker_main.py DIRECTORY [--socket] [--rich] [--again]` with the interpreter
+that cells are for, imports nothing of ours and needs nothing but ipykernel: the sandbox starts it,
+and so does the VS Code extension, which carries a copy. It listens on its standard input and
+answers on its standard output (`--socket`: on the socket that is its input). `--again`: an earlier
+worker had a kernel, whose variables are gone. When the input ends, so do the kernel, all it started
+in its own process group, and the worker. DIRECTORY is for the kernel's sockets and is removed in
+the end.
+
+In:  `run {id, code, cwd, start_dir, timeout, init, is_input}`, `interrupt {id, kill}`,
+     `cancel {id}`
+Out: `ready {python}` or `failed {message, missing}` first, then
+     `text {id, text}`: what the cell showed, as text, as it comes
+     `begun {cell, count}`, `output {cell, output}`, `over {cell, error}`: the same for a notebook,
+     with `--rich`; a cell is named by the order it came with and may outlive its answers
+     `done {id, state, error, timed_out, new_kernel, notes, images, cwd, count}`
+     `interrupted {id, was_running}`
+
+One cell runs at a time, others wait their turn. The kernel starts with the first cell and again
+after it died. A cell out of time, or cancelled, is interrupted; one that does not heed that goes on
+and keeps the kernel busy. One that asks for input is answered with what it asks; the next order
+answers it (`is_input`) or interrupts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+START = 60.0
+"""Seconds a kernel has to answer for the first time; a busy machine needs a few."""
+ASK_AGAIN = 0.3
+"""Seconds after which a kernel that starts is greeted once more."""
+HEED = (1.0, 1.0)
+"""Seconds a cell has to end after each interrupt before it counts as one that does not heed."""
+SETTLE = 0.02
+"""Seconds of silence after a question in which what was printed before it may still arrive."""
+DRAIN = 0.1
+"""Seconds of silence after a kernel's death in which its last words may still arrive."""
+MOST_IMAGES = 24 << 20
+"""Characters of pictures in one answer; more are left out, and said to be."""
+MOST_LATE = 64 << 10
+"""Characters kept of what is printed between cells."""
+LONGEST_IPC = 80
+"""Characters of a directory in which a socket can still have its name."""
+
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+TEXTS = ("text/markdown", "text/latex", "text/html", "image/svg+xml", "application/json")
+"""What stands for a result whose plain text says nothing, best first."""
+
+_COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
+_NOTHING_SAID = re.compile(r"<IPython\.core\.display\.\w+ object>")
+
+
+Say = Callable[..., None]
+"""Tells whoever started us: the kind of the message, and its fields."""
+
+
+# The kernel -------------------------------------------------------------------------------
+
+
+class Kernel:
+    """A process that runs cells, from `start` until it has died."""
+
+    def __init__(self, directory: Path, on_input: Callable[[Cell], None]) -> None:
+        self._directory = directory
+        self._on_input = on_input
+        self._cells: dict[str, Cell] = {}
+        self._greeted = asyncio.Event()
+        self._greeting: set[str] = set()
+        self._asked: dict[str, Cell] = {}
+        self._heard: set[str] = set()
+        self._readers: list[asyncio.Task[None]] = []
+        self._said = asyncio.Event()
+        self.running: Cell | None = None
+        self.late: Callable[[str], None] = nobody
+        self.inits: set[str] = set()
+        self.is_introduced = False
+        """Somebody was told that it is a new one."""
+        self.starting: asyncio.Future[str | None]
+        self.dead = asyncio.Event()
+        self.status = 0
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def start(self, cwd: str) -> str | None:
+        """None once it answers, else what went wrong."""
+        from jupyter_client.asynchronous.client import AsyncKernelClient
+        from jupyter_client.connect import write_connection_file
+
+        file, transport = await asyncio.to_thread(self._place)
+        name = str(file)
+        self._words = file.with_suffix(".err")
+        write_connection_file(
+            name,
+            transport=transport,
+            ip=f"{name}-ipc" if transport == "ipc" else "127.0.0.1",
+            key=secrets.token_hex(16).encode(),
+        )
+        with self._words.open("wb") as words:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", name),
+                "--HistoryManager.hist_file=:memory:",
+                cwd=cwd,
+                env=kernel_environment(cwd),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=words,
+                start_new_session=True,
+            )
+        self._client = client = AsyncKernelClient()
+        client.load_connection_file(name)
+        # Output that comes faster than it is read waits; by default it would be dropped.
+        client.context.rcvhwm = 0
+        client.context.reconnect_ivl = 10
+        client.start_channels(hb=False)
+        self._readers = [
+            asyncio.ensure_future(work)
+            for work in (
+                self._watch(),
+                self._listen(client.shell_channel, self._on_reply),
+                self._listen(client.iopub_channel, self._on_news),
+                self._listen(client.stdin_channel, self._on_question),
+            )
+        ]
+        return await self._greet()
+
+    def execute(self, cell: Cell, *, quietly: bool = False) -> None:
+        content = {
+            "code": cell.code,
+            "silent": False,
+            "store_history": not quietly,
+            "user_expressions": {},
+            "allow_stdin": not quietly,
+            "stop_on_error": False,
+        }
+        self._cells[self._send(self._client.shell_channel, "execute_request", content)] = cell
+        self.running = cell
+
+    def answer(self, text: str) -> None:
+        self._send(self._client.stdin_channel, "input_reply", {"value": text})
+
+    def signal(self, number: int) -> None:
+        """To the kernel and what it runs, as a terminal would."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    def cwd(self) -> str:
+        try:
+            return os.readlink(f"/proc/{self._process.pid}/cwd")  # noqa: PTH115
+        except OSError:
+            return ""
+
+    async def settle(self) -> None:
+        """What was said before a question can come after it, on a way of its own."""
+        self._said.clear()
+        while await first_of(self._said.wait(), timeout=SETTLE):
+            self._said.clear()
+
+    def last_words(self) -> str:
+        try:
+            return self._words.read_text(errors="replace")[-2000:].strip()
+        except OSError:
+            return ""
+
+    async def end(self) -> None:
+        self.signal(signal.SIGKILL)
+        await self.dead.wait()
+
+    def _place(self) -> tuple[Path, str]:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        is_short = len(str(self._directory)) <= LONGEST_IPC
+        file = self._directory / f"k{secrets.token_hex(4)}"
+        return file, "ipc" if is_short and sys.platform != "win32" else "tcp"
+
+    async def _greet(self) -> str | None:
+        """Its answer has to come on both ways, or the first output might be missed."""
+        deadline = asyncio.get_running_loop().time() + START
+        while not self._greeted.is_set():
+            if self.dead.is_set():
+                return f"the kernel ended at once, {ending(self.status)}: {self.last_words()}"
+            if asyncio.get_running_loop().time() > deadline:
+                await self.end()
+                return f"the kernel did not answer within {START:g} seconds: {self.last_words()}"
+            self._greeting.add(self._send(self._client.shell_channel, "kernel_info_request", {}))
+            await first_of(self._greeted.wait(), self.dead.wait(), timeout=ASK_AGAIN)
+        return None
+
+    async def _watch(self) -> None:
+        """Its death, when all it had said before was heard."""
+        self.status = await self._process.wait()
+        while await first_of(self._said.wait(), timeout=DRAIN):
+            self._said.clear()
+        self.signal(signal.SIGKILL)  # what it started and left
+        self.dead.set()
+        if self.running is not None:
+            self.running.end()
+            self.running = None
+        for reader in self._readers[1:]:
+            reader.cancel()
+        self._client.stop_channels()
+
+    async def _listen(self, channel: Any, handle: Callable[[str, Any, str], None]) -> None:
+        while True:
+            message = await channel.get_msg()
+            self._said.set()
+            parent = message["parent_header"].get("msg_id", "")
+            handle(message["header"]["msg_type"], message["content"], parent)
+
+    def _send(self, channel: Any, kind: str, content: dict[str, Any]) -> str:
+        """Not by the client's own methods: they send past the socket that `_listen` waits on, which
+        then may never hear of the answer."""
+        message = self._client.session.msg(kind, content)
+        channel.socket.send_multipart(self._client.session.serialize(message))
+        return str(message["header"]["msg_id"])
+
+    def _on_reply(self, kind: str, content: Any, parent: str) -> None:
+        if parent in self._greeting:
+            self._hear("shell")
+        elif (cell := self._cells.get(parent)) is not None and kind == "execute_reply":
+            cell.on_reply(content)
+            self._look_for_end(parent, cell)
+
+    def _on_news(self, kind: str, content: Any, parent: str) -> None:
+        cell = self._cells.get(parent)
+        if parent in self._greeting:
+            self._hear("iopub")
+        elif cell is None:
+            if kind == "stream":
+                self.late(content["text"])
+            elif kind == "status" and content["execution_state"] == "idle":
+                self._end_unreplied(self._asked.pop(parent, None))
+        elif kind == "status":
+            cell.is_idle = content["execution_state"] == "idle"
+            self._look_for_end(parent, cell)
+        elif kind == "execute_input":
+            # From here on an interrupt is felt by the cell; before, the kernel ignores it.
+            cell.begin(content["execution_count"])
+        else:
+            cell.on_output(kind, content)
+
+    def _on_question(self, kind: str, content: Any, parent: str) -> None:
+        cell = self._cells.get(parent)
+        if cell is not None and kind == "input_request":
+            cell.on_question(content["prompt"])
+            self._on_input(cell)
+
+    def _hear(self, way: str) -> None:
+        self._heard.add(way)
+        if self._heard == {"shell", "iopub"}:
+            self._greeted.set()
+
+    def ask_if_over(self, cell: Cell) -> None:
+        """A signal that comes just as a cell ends can cost its reply. What is asked for after it is
+        only answered when the cell is over, so that answer counts as its end."""
+        self._asked[self._send(self._client.shell_channel, "kernel_info_request", {})] = cell
+
+    def _end_unreplied(self, cell: Cell | None) -> None:
+        for parent, each in list(self._cells.items()):
+            if each is cell:
+                cell.is_replied = cell.is_idle = True
+                self._look_for_end(parent, cell)
+
+    def _look_for_end(self, parent: str, cell: Cell) -> None:
+        """The reply may overtake output that is still on its way: only both are the end."""
+        if cell.is_replied and cell.is_idle:
+            del self._cells[parent]
+            if self.running is cell:
+                self.running = None
+            cell.end()
+
+
+class Cell:
+    """One execution, from its order to its end. What it shows goes to the order that waits."""
+
+    def __init__(
+        self, order: str, code: str, *, say: Say, late: Callable[[str], None], is_rich: bool
+    ) -> None:
+        self.name = self.order = order
+        self.code = code
+        self.begun = asyncio.Event()
+        self.over = asyncio.Event()
+        self.asked = asyncio.Event()
+        self.is_replied = False
+        self.is_idle = False
+        self.is_abandoned = False
+        """It was interrupted and does not heed it."""
+        self.wants_exit = False
+        self.count: int | None = None
+        self.error: dict[str, str] | None = None
+        self.images: list[str] = []
+        self.images_left_out = 0
+        self._say = say
+        self.late = late
+        self._is_rich = is_rich
+        self._at_line_start = True
+
+    def begin(self, count: int) -> None:
+        self.count = count
+        self.begun.set()
+        self._tell("begun", count=count)
+
+    def end(self) -> None:
+        self.over.set()
+        self._tell("over", error=self.error)
+
+    def on_output(self, kind: str, content: Any) -> None:
+        if kind == "stream":
+            self.text(content["text"])
+        elif kind in ("display_data", "execute_result", "update_display_data"):
+            self._take_images(content["data"])
+            self.line(text_of(content["data"]))
+        elif kind == "error":
+            self.error = {"name": content["ename"], "value": content["evalue"]}
+            self.line(_COLOURS.sub("", "\n".join(content["traceback"])))
+        elif kind != "clear_output":
+            return
+        self._tell("output", output={"output_type": kind, **content})
+
+    def on_reply(self, content: Any) -> None:
+        self.is_replied = True
+        if content["status"] != "ok" and self.error is None:
+            name = content.get("ename", "Aborted")
+            self.error = {"name": name, "value": content.get("evalue", "")}
+        for payload in content.get("payload") or ():
+            if payload.get("source") == "page":  # what `name?` shows
+                self.line(_COLOURS.sub("", text_of(payload.get("data", {}))))
+            elif payload.get("source") == "ask_exit":
+                self.wants_exit = True
+
+    def on_question(self, prompt: str) -> None:
+        self.text(prompt)
+        self._at_line_start = True  # what comes next is another answer's
+        self.asked.set()
+
+    def text(self, text: str) -> None:
+        if text:
+            self._at_line_start = text.endswith("\n")
+            if self.order:
+                self._say("text", id=self.order, text=text)
+            else:
+                self.late(text)
+
+    def line(self, text: str) -> None:
+        """A line of its own, also after a `print` that did not end its own."""
+        if text:
+            self.text(("" if self._at_line_start else "\n") + text.rstrip("\n") + "\n")
+
+    def _tell(self, kind: str, **message: Any) -> None:
+        if self._is_rich:
+            self._say(kind, cell=self.name, **message)
+
+    def _take_images(self, bundle: Any) -> None:
+        for kind in IMAGES:
+            data = bundle.get(kind)
+            if not isinstance(data, str):
+                continue
+            if sum(map(len, self.images)) + len(data) > MOST_IMAGES:
+                self.images_left_out += 1
+            else:
+                self.images.append(f"data:{kind};base64,{''.join(data.split())}")
+            return
+
+
+def text_of(bundle: Any) -> str:
+    """What a result is to somebody who reads; its plain text, unless that says nothing."""
+    plain = str(bundle.get("text/plain", ""))
+    if plain and not _NOTHING_SAID.fullmatch(plain):
+        return plain
+    for kind in TEXTS:
+        if (found := bundle.get(kind)) is not None:
+            return found if isinstance(found, str) else json.dumps(found, indent=2)
+    return plain
+
+
+# Orders -----------------------------------------------------------------------------------
+
+
+class Worker:
+    """Takes orders and answers each of them."""
+
+    def __init__(self, directory: Path, say: Say, *, is_rich: bool, had_life: bool) -> None:
+        self._directory = directory
+        self._say = say
+        self._is_rich = is_rich
+        self._orders: dict[str, asyncio.Task[None]] = {}
+        self._turn = asyncio.Lock()
+        self._kernel: Kernel | None = None
+        self._had_life = had_life
+        self._waiting: Cell | None = None
+        self._late = ""
+        self._told_cwd: str | None = None
+
+    def take(self, order: dict[str, Any]) -> None:
+        kind = order["op"]
+        if kind == "cancel":
+            if order["id"] in self._orders:
+                self._orders[order["id"]].cancel()
+            return
+        work = self._run(order) if kind == "run" else self._interrupt(order)
+        task = self._orders[order["id"]] = asyncio.ensure_future(work)
+        task.add_done_callback(lambda _: self._orders.pop(order["id"], None))
+
+    async def end(self) -> None:
+        if self._kernel is not None and not self._kernel.dead.is_set():
+            await self._kernel.end()
+
+    async def _run(self, order: dict[str, Any]) -> None:
+        reply = Reply(order["id"])
+        cell: Cell | None = None
+        try:
+            if order["is_input"]:
+                cell = self._answer_question(order, reply)
+            else:
+                async with self._turn:
+                    if await self._make_room(order, reply):
+                        cell = await self._begin(order, reply)
+            if cell is not None:
+                await self._follow(cell, order, reply)
+        except asyncio.CancelledError:
+            running = None if self._kernel is None else self._kernel.running
+            if running is not None and running.order == order["id"]:
+                await self._stop(running)
+            reply.state = "cancelled"
+        except Exception as error:  # noqa: BLE001 - an order is always answered
+            reply.state = "lost"
+            reply.notes.append(f"{type(error).__name__}: {error}")
+        kernel = self._kernel
+        reply.cwd = kernel.cwd() if kernel else ""
+        self._say("done", **reply.__dict__)
+
+    async def _make_room(self, order: dict[str, Any], reply: Reply) -> bool:
+        """Wait until the kernel is free; False if it is not in time."""
+        while (kernel := self._kernel) is not None and (busy := kernel.running) is not None:
+            if busy is self._waiting:
+                self._waiting = None
+                busy.late = nobody  # its traceback would say no more than our note
+                await self._stop(busy)
+                if busy.over.is_set():
+                    reply.notes.append(
+                        "[The cell before waited for input. It was interrupted to run this one.]"
+                    )
+            elif not busy.is_abandoned:
+                await first_of(busy.over.wait(), busy.asked.wait(), kernel.dead.wait())
+            elif not await first_of(busy.over.wait(), timeout=order["timeout"]):
+                reply.state = "refused"
+                reply.notes.append(
+                    "[This cell was NOT run. The kernel is still busy with an earlier one that "
+                    f"does not react to interrupts. {way_out(kernel.pid)}]"
+                )
+                return False
+        return True
+
+    async def _begin(self, order: dict[str, Any], reply: Reply) -> Cell | None:
+        kernel = await self._ready_kernel(order, reply)
+        if kernel is None:
+            return None
+        cell = Cell(
+            *(order["id"], order["code"]),
+            say=self._say,
+            late=self._keep_late,
+            is_rich=self._is_rich,
+        )
+        if self._late:
+            cell.line(f"[Printed since the cell before:]\n{self._late}")
+            self._late = ""
+        kernel.execute(cell)
+        return cell
+
+    async def _ready_kernel(self, order: dict[str, Any], reply: Reply) -> Kernel | None:
+        kernel = self._kernel
+        if kernel is None or kernel.dead.is_set():
+            kernel = self._kernel = Kernel(self._directory, self._ask)
+            kernel.late = self._keep_late
+            self._late = ""
+            where = next((p for p in (order["cwd"], order["start_dir"]) if p and is_dir(p)), "/")
+            self._told_cwd = order["cwd"]
+            kernel.starting = asyncio.ensure_future(kernel.start(where))
+        # Whoever gives up waiting for it leaves it to the next.
+        if trouble := await asyncio.shield(kernel.starting):
+            self._kernel = None
+            reply.state = "lost"
+            reply.notes.append(trouble)
+            return None
+        if not kernel.is_introduced and self._had_life:
+            reply.new_kernel = True
+            reply.notes.append(
+                "[This is a new kernel: variables and imports of the one before are gone.]"
+            )
+        kernel.is_introduced = self._had_life = True
+        if order["cwd"] is not None and order["cwd"] != self._told_cwd:
+            self._told_cwd = order["cwd"]
+            code = f"__import__('os').chdir({order['cwd']!r})"
+            await self._prepare(kernel, code, reply, "The kernel could not follow the shell")
+        if order["init"] and order["init"] not in kernel.inits:
+            kernel.inits.add(order["init"])
+            await self._prepare(kernel, order["init"], reply, "kernel_init_code failed")
+        return kernel
+
+    async def _prepare(self, kernel: Kernel, code: str, reply: Reply, complaint: str) -> None:
+        cell = Cell("", code, say=nobody, late=nobody, is_rich=False)
+        kernel.execute(cell, quietly=True)
+        await first_of(cell.over.wait(), kernel.dead.wait())
+        if cell.error is not None:
+            reply.notes.append(f"[{complaint}: {cell.error['name']}: {cell.error['value']}]")
+
+    def _answer_question(self, order: dict[str, Any], reply: Reply) -> Cell | None:
+        cell, self._waiting = self._waiting, None
+        if cell is None or self._kernel is None:
+            reply.state = "idle"
+            reply.notes.append("ERROR: No cell waits for input.")
+            return None
+        cell.order = order["id"]
+        cell.asked.clear()
+        late, self._late = self._late, ""
+        cell.text(late)
+        self._kernel.answer(order["code"].rstrip("\n"))
+        return cell
+
+    async def _follow(self, cell: Cell, order: dict[str, Any], reply: Reply) -> None:
+        """Until the cell ends, asks, or is out of time; fills in the reply."""
+        kernel = self._kernel
+        assert kernel is not None
+        if not await first_of(cell.over.wait(), cell.asked.wait(), timeout=order["timeout"]):
+            reply.timed_out = True
+            heeded = await self._stop(cell)
+            reply.notes.append(timed_out(order["timeout"], heeded, kernel.pid))
+        elif cell.asked.is_set():
+            await kernel.settle()
+        reply.take(cell)
+        if not cell.over.is_set():
+            cell.order = ""  # what it still shows is for the next
+        if cell.over.is_set():
+            if kernel.dead.is_set() and not cell.is_replied:
+                reply.state = "died"
+                reply.notes.append(
+                    f"[The kernel died, {ending(kernel.status)}. All variables are gone; the next "
+                    "cell gets a new kernel.]"
+                )
+            elif cell.wants_exit:
+                await kernel.end()
+                reply.notes.append("[The kernel was ended; the next cell gets a new one.]")
+        elif cell.asked.is_set():
+            reply.state = "input"
+            reply.notes.append(
+                "[The cell asks for input and waits. Answer with run_ipython and is_input, the "
+                "answer as code; any other cell interrupts it.]"
+            )
+        else:
+            reply.state = "running"
+
+    async def _stop(self, cell: Cell) -> bool:
+        """Interrupt it; False if it does not heed that."""
+        kernel = self._kernel
+        assert kernel is not None
+        await first_of(cell.begun.wait(), cell.over.wait(), timeout=HEED[0])
+        for patience in HEED:
+            if cell.over.is_set():
+                return True
+            kernel.signal(signal.SIGINT)
+            kernel.ask_if_over(cell)
+            if await first_of(cell.over.wait(), timeout=patience):
+                return True
+        cell.is_abandoned = True
+        return False
+
+    async def _interrupt(self, order: dict[str, Any]) -> None:
+        kernel = self._kernel
+        cell = None if kernel is None else kernel.running
+        if cell is not None and kernel is not None:
+            if order["kill"]:
+                await kernel.end()
+            else:
+                await first_of(cell.begun.wait(), cell.over.wait())
+                kernel.signal(signal.SIGINT)
+                kernel.ask_if_over(cell)
+                if cell is self._waiting:
+                    self._waiting = None
+        self._say("interrupted", id=order["id"], was_running=cell is not None)
+
+    def _ask(self, cell: Cell) -> None:
+        self._waiting = cell
+
+    def _keep_late(self, text: str) -> None:
+        """Of a thread that outlived its cell: for the cell that runs now, or the next."""
+        running = self._kernel.running if self._kernel else None
+        if running is not None and running.order:
+            running.text(text)
+        else:
+            self._late = (self._late + text)[-MOST_LATE:]
+
+
+class Reply:
+    """What an order is answered with."""
+
+    def __init__(self, order: str) -> None:
+        self.id = order
+        self.state = "done"
+        self.error: dict[str, str] | None = None
+        self.timed_out = False
+        self.new_kernel = False
+        self.notes: list[str] = []
+        self.images: list[str] = []
+        self.cwd = ""
+        self.count: int | None = None
+
+    def take(self, cell: Cell) -> None:
+        self.error, self.count = cell.error, cell.count
+        self.images, cell.images = cell.images, []
+        if cell.images_left_out:
+            self.notes.append(f"[… {cell.images_left_out} more images left out …]")
+        if cell.error is not None:
+            self.state = "failed"
+
+
+def nobody(*_: Any, **__: Any) -> None:
+    """Hears what nobody wants to know."""
+
+
+def timed_out(seconds: float, heeded: bool, pid: int) -> str:
+    then = (
+        "The cell was interrupted; variables are kept. Give it a longer timeout, or run long work "
+        "in a shell."
+        if heeded
+        else f"The cell does not react to interrupts and still runs. {way_out(pid)}"
+    )
+    return f"[Execution timed out ({seconds:g} seconds). {then}]"
+
+
+def way_out(pid: int) -> str:
+    return (
+        "Wait with another cell, or end the kernel with an interrupt action (shell 'ipython', "
+        f"kill) or `kill -9 {pid}` in a shell; variables are lost then."
+    )
+
+
+def ending(status: int) -> str:
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = str(-status)
+    return f"killed by {name}" + (", maybe out of memory" if name == "SIGKILL" else "")
+
+
+def kernel_environment(cwd: str) -> dict[str, str]:
+    env = {**os.environ, "JPY_PARENT_PID": str(os.getpid()), "PWD": cwd}
+    # With it ipykernel would not catch what programs print that a cell starts.
+    env.pop("PYTEST_CURRENT_TEST", None)
+    return env
+
+
+def is_dir(path: str) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+async def first_of(*waits: Awaitable[Any], timeout: float | None = None) -> bool:
+    """Until one of them is done; False when the time is up before."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+# The line to whoever started us -----------------------------------------------------------
+
+
+async def open_line(is_socket: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Takes the standard descriptors, so that nothing else is ever said there."""
+    limit = 1 << 30
+    if is_socket:
+        line = socket.socket(fileno=os.dup(0))
+        streams = await asyncio.open_connection(sock=line, limit=limit)
+    else:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=limit)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        await loop.connect_read_pipe(lambda: protocol, os.fdopen(os.dup(0), "rb", 0))
+        transport, _ = await loop.connect_write_pipe(
+            asyncio.streams.FlowControlMixin, os.fdopen(os.dup(1), "wb", 0)
+        )
+        streams = reader, asyncio.StreamWriter(transport, _, reader, loop)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(2 if not is_socket else nothing, 1)
+    return streams
+
+
+def missing() -> Sequence[str]:
+    from importlib.util import find_spec
+
+    return [name for name in ("ipykernel", "jupyter_client") if find_spec(name) is None]
+
+
+async def serve(directory: Path, flags: set[str]) -> None:
+    reader, writer = await open_line("--socket" in flags)
+
+    def say(kind: str, **message: Any) -> None:
+        if not writer.transport.is_closing():
+            writer.write(json.dumps({"op": kind, **message}).encode() + b"\n")
+
+    if lacking := missing():
+        say(
+            "failed",
+            missing=lacking,
+            message=f"IPython cells need {' and '.join(lacking)}, which this Python does not "
+            f"have: {sys.executable} -m pip install ipykernel",
+        )
+    else:
+        say("ready", python=sys.executable)
+        worker = Worker(directory, say, is_rich="--rich" in flags, had_life="--again" in flags)
+        while line := await reader.readline():
+            worker.take(json.loads(line))
+        await worker.end()
+    writer.close()
+
+
+def main() -> None:
+    del sys.path[0]  # where this file is; its neighbours are not for us to import
+    directory, flags = Path(sys.argv[1]), set(sys.argv[2:])
+    # The kernel's own files, not the user's: cells are the same whatever those say.
+    os.environ["IPYTHONDIR"] = str(directory / "ipython")
+    try:
+        asyncio.run(serve(directory, flags))
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""What an answer says around a cell's output, for people and models who read it.
+
+The bracketed lines are OpenHands': its agents are trained on them and its tests look for them.
+What the kernel's worker says is in `_worker_main.py`, which the VS Code extension shares.
+"""
+
+from __future__ import annotations
+
+NO_OUTPUT = "[Code executed successfully with no output]"
+WORKER_GONE = (
+    "[The process that ran the kernel has ended, and the kernel with it. All variables are gone; "
+    "the next cell gets a new kernel.]"
+)
+
+
+def whereabouts(cwd: str, python: str) -> str:
+    return f"[Jupyter current working directory: {cwd}]\n[Jupyter Python interpreter: {python}]"

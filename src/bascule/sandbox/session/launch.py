@@ -1,0 +1,42 @@
+"""What a spawner tells the sandbox it starts, as one line of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Literal, Self
+
+from bascule.core.errors import InvalidSetting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """All paths are as the sandbox sees them."""
+
+    key: str = field(repr=False)
+    """What requests have to bring in `X-Session-API-Key`."""
+    working_dir: str
+    """The workspace."""
+    run_dir: str
+    """Where the sandbox makes its sockets; the host sees the same directory."""
+    state_dir: str
+    """For what a next sandbox of this session should find: shells of tmux, VS Code's data."""
+    environment: Mapping[str, str] = field(repr=False)
+    """The whole environment of what runs in it."""
+    shells: Literal["pty", "tmux"] = "pty"
+    hub_socket: str = ""
+    """Where the hub answers this session's own window; empty: nowhere."""
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, line: bytes) -> Self:
+        """Fields this version does not know are left out."""
+        try:
+            given = json.loads(line)
+            known = {each.name: given[each.name] for each in fields(cls) if each.name in given}
+            return cls(**known)
+        except (ValueError, TypeError) as error:
+            raise InvalidSetting(f"The sandbox was not told how to start: {error}") from error

@@ -1,0 +1,109 @@
+"""tmux's control mode: what it writes, as events. Rules only, no I/O.
+
+A control client gets lines. `%output %PANE TEXT` is what a pane's terminal was given, every byte of
+it, with control characters and backslashes as `\\ooo`. What a command answers stands between
+`%begin` and `%end` or `%error`, in the order of the commands, with nothing else in between.
+Who comes to look at a session and leaves is told. Everything else is news we do not need.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_OUTPUT = b"%output "
+_ESCAPE = re.compile(rb"\\([0-7]{3})")
+_COMMON = ((b"\\012", b"\n"), (b"\\015", b"\r"), (b"\\033", b"\x1b"), (b"\\007", b"\x07"))
+_BYTES = {b"%03o" % number: bytes([number]) for number in (*range(32), ord("\\"))}
+
+
+@dataclass(frozen=True, slots=True)
+class PaneOutput:
+    """Bytes a pane's terminal was given."""
+
+    pane: str
+    data: bytes
+    end: int
+    """The position in the stream up to which they stood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What one of our commands answered."""
+
+    lines: tuple[str, ...]
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Somebody looks at a session now; or at none any more."""
+
+    client: str
+    session: str | None
+
+
+Event = PaneOutput | Reply | Visit
+
+
+class ControlReader:
+    """Bytes of the stream in, events out. `position` is where the first unfinished line starts."""
+
+    def __init__(self, position: int = 0) -> None:
+        self.position = position
+        self._unfinished = b""
+        self._reply: list[str] | None = None
+
+    def feed(self, data: bytes, *, merge: bool = True) -> list[Event]:
+        """The events that are complete now. Pieces of one pane that follow each other are one,
+        unless they are wanted each by itself, with its own position."""
+        *lines, self._unfinished = (self._unfinished + data).split(b"\n")
+        events: list[Event] = []
+        pane, pieces = b"", list[bytes]()
+        for line in lines:
+            is_output = self._reply is None and line.startswith(_OUTPUT)
+            whose, _, piece = line[len(_OUTPUT) :].partition(b" ") if is_output else (b"", b"", b"")
+            is_next = whose != pane or not merge
+            if pane and is_next:
+                events.append(PaneOutput(pane.decode(), unescaped(b"".join(pieces)), self.position))
+            if is_next:
+                pane, pieces = whose, []
+            self.position += len(line) + 1
+            if is_output:
+                pieces.append(piece)
+            elif (event := self._control(line)) is not None:
+                events.append(event)
+        if pane:
+            events.append(PaneOutput(pane.decode(), unescaped(b"".join(pieces)), self.position))
+        return events
+
+    def _control(self, line: bytes) -> Reply | Visit | None:
+        word, _, rest = line.partition(b" ")
+        if self._reply is None:
+            if word == b"%begin" and rest.endswith(b" 1"):  # 1: a command of this client's own
+                self._reply = []
+            elif word == b"%client-session-changed" and rest.count(b" ") == 2:
+                client, _, session = rest.decode("utf-8", "replace").split(" ")
+                return Visit(client, session)
+            elif word == b"%client-detached":
+                return Visit(rest.decode("utf-8", "replace"), None)
+        elif word in (b"%end", b"%error"):
+            lines, self._reply = tuple(self._reply), None
+            return Reply(lines, is_error=word == b"%error")
+        else:
+            self._reply.append(line.decode("utf-8", "replace"))
+        return None
+
+
+def unescaped(text: bytes) -> bytes:
+    """The bytes that `text` stands for."""
+    if b"\\" not in text:
+        return text
+    # Every backslash begins an escape, so these are found only where they are meant.
+    for escape, byte in _COMMON:
+        text = text.replace(escape, byte)
+    return _ESCAPE.sub(_byte, text) if b"\\" in text else text
+
+
+_byte: Callable[[re.Match[bytes]], bytes] = lambda match: _BYTES[match[1]]  # noqa: E731

@@ -1,0 +1,520 @@
+"""The tmux of a sandbox: one server on a socket of its own, and one control client that hears all.
+
+Every shell is a session of its name, for people to attach to, with one window. The windows are also
+linked into a session of ours, where the control client is: it gets the output of all.
+
+tmux's server and the control client are below the keeper and outlive us when the keeper does. What
+the client writes is moved by the kernel from its pipe into a file, `stream`, and read there: it is
+in the one or in the other whenever we are killed, so the next server reads on without a gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import fcntl
+import json
+import logging
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import InvalidSetting, MissingTool, SandboxDied, SandboxStartFailed
+
+from .keeper import Found, Keeper, Spool
+from .marks import PARKED, new_nonce
+from .tmux_control import ControlReader, PaneOutput, Reply, Visit
+
+logger = logging.getLogger(__name__)
+
+OnPaneOutput = Callable[[bytes, int], None]
+"""Gets what a pane printed, and the position in the stream up to which it stood."""
+
+_CONTROL = "control"
+_HUB = "+all"
+"""No shell can have this name."""
+_PARK = Path(__file__).with_name("_park_main.py")
+_READ = 1 << 20
+_TRIM = 8 << 20
+_LONGEST_SOCKET = 100
+_KEYS_PER_LINE = 1000
+_PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
+_EARLY = 1 << 16
+_GONE = "the tmux of this sandbox has ended; the next command starts another"
+
+_CONFIGURATION = r"""
+set -s exit-empty off
+set -s escape-time 0
+set -g remain-on-exit off
+set -g destroy-unattached off
+set -g automatic-rename off
+set -g allow-rename off
+set -g history-limit 10000
+set -g window-size latest
+set -g status-interval 0
+set -g status-style "bg=colour237,fg=colour250"
+set -g status-left-length 40
+set -g status-left " bascule: #{session_name} "
+set -g window-status-format ""
+set -g window-status-current-format ""
+set -g status-right-length 120
+set -g status-right "an agent's shell; what you type goes to what runs; Ctrl-b d leaves "
+"""
+
+
+@dataclass(slots=True)
+class Pane:
+    """A pane of tmux, and what is parked in it."""
+
+    id: str
+    parked: int
+    """The process tmux started there; its end is the pane's."""
+    terminal: str
+
+
+class TmuxHost(Closable):
+    """Starts tmux with the first pane. Closing ends it and everything that runs in its panes."""
+
+    def __init__(self, directory: Path, *, keep_for: float, limit: int, working_dir: Path) -> None:
+        self.directory = directory
+        self._working_dir = working_dir
+        self.socket = directory / "tmux"
+        self.keeper = Keeper(directory=directory, keep_for=keep_for)
+        self._limit = limit
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._in = self._out = self._stream = -1
+        self._end = self._trimmed = 0
+        self._reader = ControlReader()
+        self._unwritten = bytearray()
+        self._replies: deque[asyncio.Future[Reply] | None] = deque()
+        self._server = -1
+        self._listeners: dict[str, OnPaneOutput] = {}
+        self._mourners: dict[str, Callable[[], None]] = {}
+        self._early: dict[str, bytes] = {}
+        self._opening: dict[str, asyncio.Task[Pane]] = {}
+        self._visitors: dict[str, str] = {}
+        self._hosts: dict[str, Callable[[bool], None]] = {}
+        self.panes: dict[str, Pane] = {}
+        """By the name of their shell."""
+
+    @property
+    def is_running(self) -> bool:
+        return self._out >= 0
+
+    @property
+    def position(self) -> int:
+        """Up to here all of the stream has been handed out."""
+        return self._reader.position
+
+    # Panes -----------------------------------------------------------------------------------
+
+    async def pane(self, name: str, *, rows: int, columns: int) -> Pane:
+        """The pane of that name, with a fresh terminal that waits for a process.
+
+        Whoever is attached stays; what had the terminal before is cut off. Being cancelled does
+        not stop it half-way: the next one who asks gets what comes of it.
+        """
+        opening = self._opening.get(name)
+        if opening is None:
+            work = self._open_pane(name, rows, columns)
+            opening = self._opening[name] = asyncio.get_running_loop().create_task(work)
+        try:
+            return await asyncio.shield(opening)
+        finally:
+            if opening.done():
+                self._opening.pop(name, None)
+
+    async def close_pane(self, name: str) -> None:
+        if (opening := self._opening.pop(name, None)) is not None:
+            await asyncio.wait([opening])
+        if (pane := self.panes.pop(name, None)) is not None:
+            self.leave(pane)
+            if self.is_running:  # waited for, so that the name is free
+                with contextlib.suppress(SandboxStartFailed, SandboxDied):  # it is gone already
+                    await self._ask(f"kill-pane -t {pane.id}")
+            end_process(pane.parked)
+
+    async def _open_pane(self, name: str, rows: int, columns: int) -> Pane:
+        try:
+            return await self._ready_pane(name, rows, columns)
+        except SandboxDied:  # tmux was killed just now; a pane of the next one will do
+            return await self._ready_pane(name, rows, columns)
+
+    async def _ready_pane(self, name: str, rows: int, columns: int) -> Pane:
+        await self._ensure_started()
+        old = self.panes.get(name)
+        if old is not None and not await self._has(old):
+            self.leave(old)  # who was attached has closed it
+            old = None
+        pane = await self._park(old.id if old else await self._new_pane(name, rows, columns))
+        self.panes[name] = pane
+        if old is not None:
+            end_process(old.parked)
+        return pane
+
+    async def _has(self, pane: Pane) -> bool:
+        return pane.id in await self._ask("list-panes -a -F '#{pane_id}'")
+
+    async def _new_pane(self, name: str, rows: int, columns: int) -> str:
+        session = shlex.quote(session_name(name))
+        # A pane without a process treats LF as CR LF, and goes on to do so when it gets one. Our
+        # terminals do not add the CR, since output has to be exact; without it people who attach
+        # would see a staircase. (Before tmux 3.3 they do.)
+        (first,) = await self._ask(
+            f"new-session -d -P -F '#{{pane_id}}' -s {session} -x {columns} -y {rows}"
+            " -- sleep infinity"
+        )
+        (pane,) = await self._ask(f"split-window -d -P -F '#{{pane_id}}' -t {first} ''")
+        await self._ask(f"kill-pane -t {first}")
+        await self._ask(f"link-window -d -s {pane} -t ={_HUB}:")
+        return pane
+
+    def listen(self, pane: Pane, on_output: OnPaneOutput, on_gone: Callable[[], None]) -> None:
+        """From now on; `on_gone` is called when tmux ends before the pane is closed."""
+        self._listeners[pane.id] = on_output
+        self._mourners[pane.id] = on_gone
+
+    def receive_visitors(self, name: str, on_attended: Callable[[bool], None]) -> None:
+        """Call back when the first comes to look at the shell of that name, and the last leaves."""
+        self._hosts[session_name(name)] = on_attended
+
+    def leave(self, pane: Pane) -> None:
+        """Listen no more."""
+        self._listeners.pop(pane.id, None)
+        self._mourners.pop(pane.id, None)
+
+    def type(self, pane: Pane, data: bytes) -> None:
+        """Type exactly these bytes, also when somebody is scrolling in the pane."""
+        lines = [f"copy-mode -q -t {pane.id}"]
+        for start in range(0, len(data), _KEYS_PER_LINE):
+            keys = data[start : start + _KEYS_PER_LINE].hex(" ")
+            lines.append(f"send-keys -t {pane.id} -H {keys}")
+        for line in lines:
+            self._tell(line, None)
+
+    # Coming and going ------------------------------------------------------------------------
+
+    async def find(self) -> Found | None:
+        """Take over what a killed server left in the directory, if anything was.
+
+        `resume` is to be called once all who listen to panes are back.
+        """
+        self._ensure_short()
+        found = await self.keeper.find()
+        if found is None:
+            return None
+        if _CONTROL not in found.held:  # it was killed as it started
+            await self.keeper.aclose()
+            return None
+        self._in, self._out = found.held[_CONTROL]
+        begin = await asyncio.to_thread(self._open_stream)
+        self._end = self._trimmed = max(begin, found.lost)
+        if found.lost > begin:
+            logger.warning(
+                "%d bytes of output were dropped while no server was there", found.lost - begin
+            )
+        self._reader = ControlReader(self._end)
+        return found
+
+    async def resume(self) -> None:
+        """Hand out what came since the server before stopped reading, and go on.
+
+        If tmux has ended meanwhile, those who listen to its panes are told as at any other time.
+        """
+        with contextlib.suppress(SandboxDied):
+            await self._resume()
+
+    async def _resume(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        while data := await asyncio.to_thread(os.pread, self._stream, _READ, self._end):
+            self._end += len(data)
+            self._take(data, merge=False)  # panes know which of it they have seen
+        # Replies to the server before, which nobody waits for, come first.
+        nonce = new_nonce()
+        synced: asyncio.Future[Reply] = self._loop.create_future()
+        self._replies.append(synced)
+        self._write(f"display-message -p {nonce}\n")
+        self._loop.add_reader(self._out, self._readable)
+        while nonce not in (await synced).lines:
+            synced = self._loop.create_future()
+            self._replies.append(synced)
+        (pid,) = await self._ask("display-message -p '#{pid}'")
+        self._server = int(pid)
+        for line in await self._ask("list-clients -F '#{client_session} #{client_name}'"):
+            session, _, client = line.partition(" ")
+            self._visit(Visit(client, session))
+
+    async def aclose(self) -> None:
+        if under_way := [*self._opening.values(), *filter(None, [self._starting])]:
+            await asyncio.wait(under_way)
+        # A keeper that is closed kills all below it, tmux too.
+        self._stop()
+        await self.keeper.aclose()
+
+    async def _ensure_started(self) -> None:
+        """Start tmux unless it runs. Being cancelled meanwhile does not stop it half-way."""
+        if not self.is_running and self._starting is None:
+            self._starting = asyncio.get_running_loop().create_task(self._start())
+        if self._starting is not None:
+            starting = self._starting
+            try:
+                await asyncio.shield(starting)
+            finally:
+                if starting.done():
+                    self._starting = None
+
+    async def _start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        tmux = await asyncio.to_thread(self._prepare)
+        self._end = self._trimmed = 0
+        self._reader = ControlReader()
+        theirs_in, ours_in = os.pipe()
+        ours_out, theirs_out = os.pipe()
+        try:
+            await self.keeper.launch(
+                [*tmux, "-C", "new-session", "-s", _HUB, "--", "sleep", "infinity"],
+                env=_environment(),
+                cwd="/",
+                stdin=theirs_in,
+                stdout=theirs_out,
+                on_exit=lambda _: None,  # its output ends then, and all that is in it comes first
+            )
+        except BaseException:
+            os.close(ours_in)
+            os.close(ours_out)
+            raise
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+        for end in (ours_in, ours_out):
+            os.set_blocking(end, False)
+        # tmux goes on reading what panes print when we lag behind, and gets ever slower at it.
+        with contextlib.suppress(OSError):  # the user's pipes may take no more memory
+            fcntl.fcntl(ours_out, fcntl.F_SETPIPE_SZ, _READ)
+        self._in, self._out = ours_in, ours_out
+        self.keeper.hold(
+            _CONTROL, self._in, self._out, spool=Spool(1, self._stream_path, self._limit)
+        )
+        self._loop.add_reader(self._out, self._readable)
+        (pid,) = await self._ask("display-message -p '#{pid}'")
+        self._server = int(pid)
+
+    def _prepare(self) -> list[str]:
+        """Blocks: a directory of its own, with no other tmux in it; the command that starts one."""
+        tmux = find_tmux()
+        self._ensure_short()
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.socket.exists():  # its keeper was killed
+            subprocess.run(
+                [tmux, "-S", self.socket, "kill-server"], check=False, capture_output=True
+            )
+        configuration = self.directory / "tmux.conf"
+        configuration.write_text(_CONFIGURATION)
+        (self.directory / "workspace").write_text(f"{self._working_dir}\n")
+        self._stream_path.unlink(missing_ok=True)
+        self._position_path.unlink(missing_ok=True)
+        self._open_stream()
+        return [tmux, "-S", str(self.socket), "-f", str(configuration)]
+
+    def _ensure_short(self) -> None:
+        if len(os.fsencode(self.socket)) > _LONGEST_SOCKET:
+            raise InvalidSetting(
+                f"{self.directory} is too long a name for the sockets of tmux shells; choose a "
+                f"directory of at most {_LONGEST_SOCKET - len('/keeper')} bytes"
+            )
+
+    async def _park(self, pane: str) -> Pane:
+        parked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        seen = self._early.pop(pane, b"")
+
+        def look(data: bytes, _: int) -> None:
+            nonlocal seen
+            seen += data
+            if seen.endswith(PARKED) and not parked.done():
+                parked.set_result(True)
+
+        def give_up() -> None:
+            if not parked.done():
+                parked.set_result(False)
+
+        self._listeners[pane], self._mourners[pane] = look, give_up
+        program = shlex.join([sys.executable, "-I", "-S", str(_PARK), PARKED.decode()])
+        await self._ask(f"respawn-pane -k -t {pane} -- {program}")
+        (facts,) = await self._ask(f"display-message -p -t {pane} '#{{pane_pid}} #{{pane_tty}}'")
+        if not await parked:
+            raise SandboxDied(_GONE)
+        pid, _, terminal = facts.partition(" ")
+        return Pane(pane, int(pid), terminal)
+
+    # The control client ----------------------------------------------------------------------
+
+    async def _ask(self, command: str) -> tuple[str, ...]:
+        """Have tmux do something. Raises `SandboxStartFailed` with what it says if it does not."""
+        assert self._loop is not None
+        answered: asyncio.Future[Reply] = self._loop.create_future()
+        self._tell(command, answered)
+        reply = await answered
+        if reply.is_error:
+            raise SandboxStartFailed(f"tmux: {' '.join(reply.lines)} ({command.split()[0]})")
+        return reply.lines
+
+    def _tell(self, command: str, answered: asyncio.Future[Reply] | None) -> None:
+        if self._in < 0:
+            raise SandboxDied(_GONE)
+        self._replies.append(answered)
+        self._write(command + "\n")
+
+    def _write(self, text: str) -> None:
+        self._unwritten += text.encode()
+        self._writable()
+
+    def _writable(self) -> None:
+        assert self._loop is not None
+        self._loop.remove_writer(self._in)
+        while self._unwritten:
+            try:
+                sent = os.write(self._in, self._unwritten)
+            except BlockingIOError:
+                self._loop.add_writer(self._in, self._writable)
+                return
+            except OSError:
+                sent = len(self._unwritten)  # its end is told by the other pipe
+            del self._unwritten[:sent]
+
+    def _readable(self) -> None:
+        try:
+            moved = os.splice(self._out, self._stream, _READ, offset_dst=self._end)
+        except BlockingIOError:
+            return
+        if not moved:
+            self._stop()
+            return
+        data = os.pread(self._stream, moved, self._end)
+        self._end += moved
+        self._take(data)
+        if self.position - self._trimmed > _TRIM:
+            self._trim()
+
+    def _take(self, data: bytes, *, merge: bool = True) -> None:
+        for event in self._reader.feed(data, merge=merge):
+            if isinstance(event, PaneOutput):
+                self._pass_on(event)
+            elif isinstance(event, Visit):
+                self._visit(event)
+            elif self._replies:
+                answered = self._replies.popleft()
+                if answered is not None and not answered.done():
+                    answered.set_result(event)
+                elif event.is_error:
+                    logger.warning("tmux: %s", " ".join(event.lines))
+
+    def _pass_on(self, output: PaneOutput) -> None:
+        listener = self._listeners.get(output.pane)
+        if listener is not None:
+            listener(output.data, output.end)
+        else:
+            early = self._early.get(output.pane, b"") + output.data
+            self._early[output.pane] = early[-_EARLY:]
+
+    def _visit(self, visit: Visit) -> None:
+        before = self._visitors.pop(visit.client, None)
+        if visit.session is not None:
+            self._visitors[visit.client] = visit.session
+        for session in {before, visit.session} - {None}:
+            if (tell := self._hosts.get(session or "")) is not None:
+                tell(session in self._visitors.values())
+
+    def _stop(self) -> None:
+        """tmux is gone, or to be forgotten."""
+        if self._out < 0 or self._loop is None:
+            return
+        self._loop.remove_reader(self._out)
+        self._loop.remove_writer(self._in)
+        for descriptor in (self._in, self._out, self._stream):
+            os.close(descriptor)
+        self._in = self._out = self._stream = -1
+        self._unwritten.clear()
+        self._listeners.clear()
+        self._early.clear()
+        self._visitors.clear()
+        self._hosts.clear()
+        for pane in self.panes.values():
+            end_process(pane.parked)
+        self.panes.clear()
+        if self._server > 0:
+            end_process(self._server)  # a keeper that was killed has not
+            self._server = -1
+        mourners, self._mourners = self._mourners, {}
+        replies, self._replies = self._replies, deque()
+        for answered in replies:
+            if answered is not None and not answered.done():
+                answered.set_exception(SandboxDied(_GONE))
+        for mourn in mourners.values():
+            mourn()
+
+    # The stream ------------------------------------------------------------------------------
+
+    @property
+    def _stream_path(self) -> Path:
+        return self.directory / "stream"
+
+    @property
+    def _position_path(self) -> Path:
+        return self.directory / "position"
+
+    def _open_stream(self) -> int:
+        """Blocks. Returns the position from which on it may hold what nobody has seen."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._stream = os.open(self._stream_path, flags, 0o600)
+        with contextlib.suppress(OSError, ValueError):
+            return int(json.loads(self._position_path.read_text()))
+        return 0
+
+    def _trim(self) -> None:
+        """Give back what all have seen. Panes know what they have seen since."""
+        position = self.position
+        file = os.open(self._position_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(file, f"{position:<20}".encode(), 0)
+        finally:
+            os.close(file)
+        _fallocate(self._stream, _PUNCH_HOLE_KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(position))
+        self._trimmed = position
+
+
+def session_name(shell: str) -> str:
+    """tmux allows no dot in the name of a session, and we no plus in that of a shell."""
+    return shell.replace(".", "+")
+
+
+def find_tmux() -> str:
+    tmux = shutil.which("tmux")
+    if tmux is None:
+        raise MissingTool(
+            "there is no tmux on PATH, which tmux shells need; install it, `apt-get install tmux`"
+        )
+    return tmux
+
+
+def end_process(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _environment() -> Mapping[str, str]:
+    """tmux's own. What it starts is only parked, and bash gets the environment of its shell."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "USER") if name in os.environ}
+    return {**kept, "LC_ALL": "C.UTF-8", "TERM": "screen-256color", "SHELL": "/bin/sh"}
+
+
+_fallocate = ctypes.CDLL(None, use_errno=True).fallocate64

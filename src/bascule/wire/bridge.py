@@ -1,0 +1,248 @@
+"""What a script and its window say to each other, as JSON. Standard library only: it is loaded
+by every script that asks something of its window.
+
+    hello      {type: "bridge/hello", params: {protocol, …}}           the first word of both ends
+    request    {id, type: "vscode/…", params: {…, timeout?}}           `timeout` in milliseconds
+    response   {id, success: true, result} | {id, success: false, error: {code, message, detail}}
+    cancel     {type: "$/cancel", params: {id}}                        to the window
+    progress   {type: "$/progress", params: {id, value}}               either way, before the answer
+    event      {type: "event", event, body}                            either way, not answered
+
+In a debug session the same travels as the body of a `customRequest` event (to the window) and as
+the arguments of a `customRequestResponse` request (from it); `to_dap` and `from_dap` translate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from bascule.core import errors
+from bascule.core.errors import (
+    BridgeError,
+    BridgeProtocol,
+    BridgeRemoteError,
+    BridgeTooLarge,
+    InvalidParams,
+)
+
+from .plain import plain, well_formed
+
+PROTOCOL: Final = 1
+SUBPROTOCOL: Final = "bascule.bridge.v1"
+"""What a WebSocket of a bridge is offered and accepted under."""
+MAX_MESSAGE: Final = 4 << 20
+"""Bytes of one message, either way."""
+
+HELLO: Final = "bridge/hello"
+PING: Final = "bridge/ping"
+_CANCEL: Final = "$/cancel"
+_PROGRESS: Final = "$/progress"
+_EVENTS: Final = ("event", "dapEvent")
+"""The second is how others spell it."""
+
+_write: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+"""Made once: `json.dumps` with these would make one each time."""
+
+RequestId: TypeAlias = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Who speaks; what else it says of itself is in `about`."""
+
+    protocol: int
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    id: RequestId
+    type: str
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The answer to a request: a result, unless there is an error."""
+
+    id: RequestId
+    result: Any = None
+    error: BridgeError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    id: RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Something that comes before the answer to a request, or is added to a question."""
+
+    id: RequestId
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    event: str
+    body: Mapping[str, Any]
+
+
+Message: TypeAlias = Hello | Request | Response | Cancel | Piece | Event
+
+
+def encode(message: Message, *, limit: int = MAX_MESSAGE) -> str:
+    """Raises `InvalidParams` for what JSON cannot say, and `BridgeTooLarge`."""
+    shape = _shape(message)
+    try:
+        text = _write(shape)
+        size = len(text) if text.isascii() else len(text.encode())
+    except (TypeError, ValueError):  # values, NaN, a circle, lone surrogates: say which, or mend it
+        text = _write(plain(shape, _refuse))
+        size = len(text.encode())
+    if size > limit:
+        raise BridgeTooLarge(
+            f"The message has {size:,} bytes and may have {limit:,}; send less at a time",
+            size=size,
+            limit=limit,
+        )
+    return text
+
+
+def decode(text: str | bytes) -> Message:
+    """Raises `BridgeProtocol` for what is no message. Fields nobody knows are left out."""
+    try:
+        shape = json.loads(text if isinstance(text, str) else text.decode())
+    except (ValueError, RecursionError) as error:
+        raise BridgeProtocol(f"This is not JSON: {error}") from error
+    return _message(shape)
+
+
+def to_dap(message: Message) -> dict[str, Any]:
+    """The body of the `customRequest` event that carries `message` to the window."""
+    shape = _shape(message)
+    if "id" in shape:
+        shape["requestId"] = shape.pop("id")
+    return shape
+
+
+def from_dap(arguments: Mapping[str, Any]) -> Message:
+    """What the arguments of a `customRequestResponse` request say. Raises `BridgeProtocol`."""
+    shape = dict(arguments)
+    if "requestId" in shape:
+        shape["id"] = shape.pop("requestId")
+    return _message(shape)
+
+
+def error_to_wire(error: BridgeError) -> dict[str, Any]:
+    code = error.remote_code if isinstance(error, BridgeRemoteError) else error.code
+    return {
+        "code": code,
+        "message": well_formed(error.message),
+        "detail": plain(dict(error.detail), repr),
+    }
+
+
+def error_from_wire(data: object) -> BridgeError:
+    """The error a window reported; never fails. A plain text, as others send, is one too."""
+    if isinstance(data, str):
+        return BridgeRemoteError(data)
+    if not isinstance(data, Mapping):
+        return BridgeRemoteError(f"The window reported an error in no known form: {data!r:.200}")
+    code, detail = str(data.get("code", "")), data.get("detail")
+    message = str(data.get("message") or f"The window reported {code or 'an error'}")
+    cls = _CLASSES.get(code, BridgeRemoteError)
+    error = (
+        BridgeRemoteError(message, remote_code=code) if cls is BridgeRemoteError else cls(message)
+    )
+    # Not by the constructor: detail may hold any name, also those of its own parameters.
+    error.detail = dict(detail) if isinstance(detail, Mapping) else {}
+    return error
+
+
+_CLASSES: Final[Mapping[str, type[BridgeError]]] = {
+    value.code: value
+    for value in vars(errors).values()
+    if isinstance(value, type) and issubclass(value, BridgeError) and value is not BridgeError
+}
+
+
+def _shape(message: Message) -> dict[str, Any]:
+    match message:
+        case Hello(protocol, about):
+            return {"type": HELLO, "params": {"protocol": protocol, **about}}
+        case Request(id, type, params):
+            return {"id": id, "type": type, "params": params}
+        case Response(id, result, None):
+            return {"id": id, "success": True, "result": result}
+        case Response(id, _, error):
+            assert error is not None
+            return {"id": id, "success": False, "error": error_to_wire(error)}
+        case Cancel(id):
+            return {"type": _CANCEL, "params": {"id": id}}
+        case Piece(id, value):
+            return {"type": _PROGRESS, "params": {"id": id, "value": value}}
+        case Event(event, body):
+            return {"type": "event", "event": event, "body": body}
+
+
+def _message(shape: object) -> Message:
+    if not isinstance(shape, dict):
+        raise BridgeProtocol("A message is an object")
+    kind, request_id = shape.get("type"), shape.get("id")
+    if kind in _EVENTS:
+        return Event(_text(shape, "event"), _object(shape, "body"))
+    if "success" in shape:
+        if shape["success"]:
+            return Response(_id(request_id), shape.get("result"))
+        return Response(_id(request_id), error=error_from_wire(shape.get("error")))
+    params = _object(shape, "params")
+    match kind:
+        case "bridge/hello":
+            return Hello(
+                _number(params, "protocol"), {k: v for k, v in params.items() if k != "protocol"}
+            )
+        case "$/cancel":
+            return Cancel(_id(params.get("id")))
+        case "$/progress":
+            return Piece(_id(params.get("id")), params.get("value"))
+        case _:
+            return Request(_id(request_id), _text(shape, "type"), params)
+
+
+def _text(shape: Mapping[str, Any], name: str) -> str:
+    value = shape.get(name)
+    if not isinstance(value, str):
+        raise BridgeProtocol(f"'{name}' of a message is a text, not {value!r:.100}")
+    return value
+
+
+def _number(shape: Mapping[str, Any], name: str) -> int:
+    value = shape.get(name)
+    if type(value) is not int:
+        raise BridgeProtocol(f"'{name}' of a message is a number, not {value!r:.100}")
+    return value
+
+
+def _object(shape: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = shape.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise BridgeProtocol(f"'{name}' of a message is an object, not {value!r:.100}")
+    return value
+
+
+def _id(value: object) -> RequestId:
+    if isinstance(value, str) or type(value) is int:
+        return value
+    raise BridgeProtocol(f"The 'id' of a message is a text or a number, not {value!r:.100}")
+
+
+def _refuse(value: object) -> Any:
+    kind = type(value).__name__
+    raise InvalidParams(f"A bridge carries JSON only, and {value!r:.100} ({kind}) is no JSON")

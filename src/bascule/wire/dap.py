@@ -1,0 +1,68 @@
+"""The debug adapter protocol's framing: a head that says how long, then JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
+
+from bascule.core.errors import InvalidRequest
+
+Message: TypeAlias = dict[str, Any]
+MAX_MESSAGE: Final = 64 << 20
+_END: Final = b"\r\n\r\n"
+_LONGEST_HEAD: Final = 4096
+
+
+def encode(message: Message) -> bytes:
+    body = json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=repr)
+    data = body.encode("utf-8", "surrogatepass" if not body.isascii() else "strict")
+    return b"Content-Length: %d\r\n\r\n%b" % (len(data), data)
+
+
+class Decoder:
+    """Turns pieces of a stream, cut anywhere, into messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """The messages that are complete now. Raises `InvalidRequest` for what is no message:
+        nobody can tell where the next one begins, so the stream is of no use any more."""
+        self._buffer += data
+        while (message := self._next()) is not None:
+            yield message
+
+    def _next(self) -> Message | None:
+        end = self._buffer.find(_END)
+        if end < 0:
+            if len(self._buffer) > _LONGEST_HEAD:
+                raise InvalidRequest("A message of the debug adapter protocol has no head")
+            return None
+        length = _length(bytes(self._buffer[:end]))
+        start = end + len(_END)
+        if len(self._buffer) < start + length:
+            return None
+        body = bytes(self._buffer[start : start + length])
+        del self._buffer[: start + length]
+        return _parsed(body)
+
+
+def _length(head: bytes) -> int:
+    for line in head.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length" and value.strip().isdigit():
+            length = int(value)
+            if length <= MAX_MESSAGE:
+                return length
+    raise InvalidRequest(f"The head of a message says no length that can be: {head[:100]!r}")
+
+
+def _parsed(body: bytes) -> Message:
+    try:
+        message = json.loads(body)
+    except ValueError as error:
+        raise InvalidRequest(f"A message is no JSON: {error}") from error
+    if not isinstance(message, dict):
+        raise InvalidRequest("A message is a JSON object")
+    return message

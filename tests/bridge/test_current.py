@@ -1,0 +1,138 @@
+"""Which bridge a process has: explicit, debug, run, hub; and what it leaves in the environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from bascule.bridge import BridgeClient, NullTransport
+from bascule.bridge.current import Current
+from bascule.core.errors import BridgeUnavailable, InvalidSetting
+from bascule.testing.bridge import FakeEditor
+
+from .serving import TOKEN, BridgeServer
+
+
+@pytest.fixture
+def server() -> Iterator[BridgeServer]:
+    with BridgeServer() as server:
+        yield server
+
+
+def _environ(server: BridgeServer, prefix: str = "EVOLVE_RUN_BRIDGE_") -> dict[str, str]:
+    return {
+        f"{prefix}ADDR": server.endpoint.address,
+        f"{prefix}TOKEN": TOKEN,
+        f"{prefix}SESSION": "session-1",
+        "PATH": "kept",
+    }
+
+
+def test_without_evidence_there_is_none_and_it_says_what_to_do_at_once() -> None:
+    started = time.monotonic()
+
+    with pytest.raises(RuntimeError, match="Open Bridged Terminal") as caught:
+        Current({}).bridge().request("vscode/chat")
+
+    assert isinstance(caught.value, BridgeUnavailable)
+    assert time.monotonic() - started < 1
+    assert not Current({}).bridge().is_available()
+
+
+@pytest.mark.parametrize("prefix", ["EVOLVE_RUN_BRIDGE_", "RUN_BRIDGE_"])
+def test_the_variables_of_a_run_make_a_bridge_and_are_taken_away(
+    server: BridgeServer, prefix: str
+) -> None:
+    environ = _environ(server, prefix)
+    current = Current(environ)
+
+    bridge = current.bridge()
+
+    assert (bridge.kind, bridge.is_available()) == ("run", True)
+    assert environ == {"PATH": "kept"}
+    assert current.bridge() is bridge
+    bridge.close()
+
+
+def test_a_child_gets_them_only_when_they_are_handed_on(server: BridgeServer) -> None:
+    current = Current(_environ(server))
+    handed = current.child_env()
+
+    assert handed["EVOLVE_RUN_BRIDGE_TOKEN"] == TOKEN
+    again = Current(handed).bridge()
+    assert again.is_available()
+    again.close()
+    assert Current({}).child_env() == {}
+
+
+def test_what_is_chosen_goes_before_debugging_and_that_before_a_run(server: BridgeServer) -> None:
+    current = Current(_environ(server))
+    chosen, debugged = FakeEditor().bridge(), BridgeClient(NullTransport())
+
+    current.use_debug(debugged)
+    assert current.bridge() is debugged
+    current.use(chosen)
+    assert current.bridge() is chosen
+    current.use(None)
+    assert current.bridge() is debugged
+    current.use_debug(None)
+    assert current.bridge().kind == "run"
+    current.bridge().close()
+
+
+def test_a_terminal_is_asked_only_on_request_and_only_without_a_window(
+    server: BridgeServer,
+) -> None:
+    assert Current({"BASCULE_BRIDGE": "terminal"}).bridge().kind == "terminal"
+    assert Current({**_environ(server), "BASCULE_BRIDGE": "terminal"}).bridge().kind == "run"
+    assert Current({**_environ(server), "BASCULE_BRIDGE": "none"}).bridge().kind == "none"
+    current = Current({})
+    assert current.bridge().kind == "none"
+    current.use_terminal()
+    assert current.bridge().kind == "terminal"
+    with pytest.raises(InvalidSetting, match="'termnial'"):
+        Current({"BASCULE_BRIDGE": "termnial"}).bridge()
+
+
+@pytest.mark.slow
+def test_a_forked_child_has_a_bridge_of_its_own(server: BridgeServer) -> None:
+    """In a process of its own: this one has threads, with which nobody should fork."""
+    code = (
+        "import os, sys, vscode_bridge\n"
+        "assert vscode_bridge.is_available()\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    os._exit(0 if vscode_bridge.is_available() else 1)\n"
+        "_, status = os.waitpid(pid, 0)\n"
+        "assert vscode_bridge.is_available()\n"
+        "print(status)\n"
+    )
+    env = {**os.environ, **_environ(server), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
+    )
+
+    assert (done.stdout, done.stderr) == ("0\n", "")
+    assert len(server.headers) == 2
+
+
+@pytest.mark.slow
+def test_a_script_ends_without_a_word_on_its_error_stream(server: BridgeServer) -> None:
+    code = "import vscode_bridge; print(vscode_bridge.is_available())"
+    env = {**os.environ, **_environ(server), "PATH": os.environ["PATH"]}
+
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", code],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")

@@ -1,0 +1,96 @@
+"""`bascule attach`: a person at the terminal of an agent's shell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bascule.runtime import RemoteRuntime, SyncRuntime
+
+from .processes import Server, at_terminal, bascule, environment, serving
+
+
+@pytest.fixture
+def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """One with tmux shells, whose sockets are nobody else's; stopped in good order."""
+    runtime = Path(os.environ.get("TMPDIR", "/tmp"), f"bsc-{os.getpid()}")
+    runtime.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    with serving(runtime / "work", "--shells", "tmux") as server:
+        yield server
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait(10)
+    assert list((runtime / "bascule").iterdir()) == []
+    shutil.rmtree(runtime)
+
+
+@pytest.fixture
+def agent(sandbox: Server) -> Iterator[SyncRuntime]:
+    with SyncRuntime(RemoteRuntime(sandbox.url, sandbox.key)) as runtime:
+        yield runtime
+
+
+@pytest.mark.slow
+def test_a_person_sees_what_an_agent_does_and_types_into_it(
+    agent: SyncRuntime, tmp_path: Path
+) -> None:
+    agent.run("echo before you came")
+    with at_terminal("attach", cwd=tmp_path, env=environment(TERM="xterm")) as person:
+        person.expect("before you came")
+        person.expect("work$")
+        person.type("name=typed; echo mine: $name\r")
+        person.expect("mine: typed")
+        person.expect("work$")
+        assert agent.run("echo theirs: $name").content == "theirs: typed\n"
+        person.expect("echo theirs: $name")  # the command, then what it prints
+        person.expect("theirs: typed")
+        person.expect("work$")
+        person.type("sh -c 'echo under\"\"way; sleep 60'\r")
+        person.expect("underway")
+        person.type("\x03")
+        person.expect("work$")
+        person.type("\x02d")
+        assert person.status() == 0
+    assert agent.run("echo $?").content == "130\n"
+
+
+@pytest.mark.slow
+def test_what_people_are_shown_is_not_in_the_output(agent: SyncRuntime, tmp_path: Path) -> None:
+    agent.run("true")
+    with at_terminal("attach", cwd=tmp_path, env=environment(TERM="xterm")) as person:
+        person.expect("work$")
+        for number in range(20):
+            assert agent.run(f"printf {number}").content == f"{number}"
+        assert "7771" not in agent.run("tr '\\0' ' ' < /proc/self/cmdline").content
+
+
+@pytest.mark.slow
+def test_what_cannot_be_attached_to_says_why(
+    agent: SyncRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unmade = bascule("attach")
+    assert unmade.returncode == 2
+    assert "the first command in it the shell" in unmade.stderr
+    agent.run("true")
+    piped = bascule("attach")
+    assert piped.returncode == 2
+    assert "attach is for people at a terminal" in piped.stderr
+    other = bascule("attach", "other")
+    assert "no tmux shell 'other' in this sandbox; there are: main" in other.stderr
+    elsewhere = bascule("attach", "--working-dir", str(tmp_path))
+    assert f"no sandbox with tmux shells runs in {tmp_path}" in elsewhere.stderr
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    nowhere = bascule("attach")
+    assert nowhere.returncode == 2
+    assert "a pty shell cannot be attached to" in nowhere.stderr
+
+
+def test_a_kind_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    wrong = bascule("sandbox", "0", "--working-dir", str(tmp_path), "--shells", "screen")
+    assert wrong.returncode == 2
+    assert "'screen' is no kind of shell; there are: pty, tmux" in wrong.stderr

@@ -1,0 +1,120 @@
+"""`bascule net`: looking at nets."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from bascule.cli import main
+from bascule.net.schema import schema
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+STORE = str(EXAMPLES / "producer_consumer.evolve.yaml")
+BUILD = str(EXAMPLES / "build.evolve.yaml")
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_check_says_nothing_of_what_is_right(capsys: Captured) -> None:
+    assert main(["net", "check", STORE, BUILD]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_check_tells_what_is_wrong_as_text_and_as_json(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "a.evolve.yaml"
+    file.write_text("pnml:\n  net: {id: n, plaec: []}\n")
+
+    assert main(["net", "check", str(file)]) == 2
+    assert capsys.readouterr().out.startswith(f"{file}:2:16: error: A net has no 'plaec' here")
+    assert main(["net", "check", "--json", str(file)]) == 2
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["severity"], found["line"], found["endColumn"]) == ("error", 2, 21)
+
+
+def test_check_reads_what_is_not_saved_yet(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(b"pnml: {net: {id: n, page: {id: p}}}"))
+    monkeypatch.setattr(sys, "stdin", stdin)
+
+    assert main(["net", "check", "-"]) == 0
+
+
+def test_what_is_on_stdin_is_read_as_the_file_it_is_named_after(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    text = b"<pnml><net id='n' type='no'/></pnml>"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+    assert main(["net", "check", "--json", "-", "--name", "/there/n.pnml"]) == 2
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["file"] == "/there/n.pnml"
+    assert found["code"] == "net.type"
+
+
+def test_explore_prints_the_state_space(capsys: Captured) -> None:
+    assert main(["net", "explore", "--json", STORE]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"states", "edges", "deadlocks", "bound", "complete"} <= found.keys()
+    assert (found["deadlocks"], found["complete"]) == (1, True)
+
+    assert main(["net", "explore", STORE]) == 0
+    assert f"all {found['states']} states" in capsys.readouterr().out
+
+
+def test_simulate_shows_where_the_tokens_end_up(capsys: Captured) -> None:
+    assert main(["net", "simulate", "--json", "--seed", "3", STORE]) == 0
+    found = json.loads(capsys.readouterr().out)
+
+    assert (found["steps"], found["marking"]["sold"], found["atRest"]) == (9, 6, True)
+
+
+def test_show_draws_what_the_name_of_the_file_asks_for(tmp_path: Path, capsys: Captured) -> None:
+    for name, start in (("a.svg", "<svg "), ("a.mmd", "flowchart LR")):
+        assert main(["net", "show", BUILD, "-o", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).read_text().startswith(start)
+
+
+def test_show_gives_editors_the_drawing_and_the_lines(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    text = "pnml:\n net:\n  id: n\n  place:\n   - id: p\n   - id: q\n  transition: {id: t}\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+    assert main(["net", "show", "-", "--format", "json"]) == 0
+    shown = json.loads(capsysbinary.readouterr().out)
+    assert shown["svg"].startswith("<svg ")
+    assert (shown["places"], shown["transitions"]) == ({"p": 5, "q": 6}, {"t": 7})
+
+
+def test_a_png_without_a_browser_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+
+    assert main(["net", "show", BUILD, "--format", "png"]) == 1
+    assert "Chromium or Chrome" in capsys.readouterr().err
+
+
+@pytest.mark.editor
+def test_a_png_is_drawn_by_the_browser(tmp_path: Path) -> None:
+    picture = tmp_path / "a.png"
+
+    assert main(["net", "show", BUILD, "-o", str(picture)]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_schema_is_printed(capsys: Captured) -> None:
+    assert main(["net", "schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == schema()
+
+
+@pytest.mark.parametrize("verb", ["show", "simulate", "explore"])
+def test_a_file_that_is_no_net_is_status_2(verb: str, tmp_path: Path, capsys: Captured) -> None:
+    assert main(["net", verb, str(tmp_path / "none.evolve.yaml")]) == 2
+    assert "cannot be read: No such file" in capsys.readouterr().err

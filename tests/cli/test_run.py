@@ -1,0 +1,147 @@
+"""`bascule run`: what a net says goes out, and the status tells what became of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bascule.cli import main
+
+from .processes import BASCULE, bascule, environment
+
+NET = """\
+pnml:
+  net:
+    id: demo
+    page:
+      id: main
+      place: [{{id: before, marking: [1]}}, {{id: after}}]
+      transition:
+        id: t
+        arcs: [{{source: before}}, {{target: after}}]
+        inscriptions:
+          - id: work
+            code: |
+              {code}
+"""
+
+
+def write(directory: Path, code: str) -> str:
+    file = directory / "demo.evolve.yaml"
+    file.write_text(NET.format(code=code))
+    return str(file)
+
+
+def test_what_a_net_prints_is_on_stdout_and_how_it_ended_on_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", write(tmp_path, "print('hi'); return token + 1")]) == 0
+
+    said = capsys.readouterr()
+    assert said.out == "hi\n"
+    assert said.err == "demo: completed after 1 firing\n  after  2\n"
+
+
+def test_quiet_says_nothing_but_what_the_net_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--quiet", write(tmp_path, "print('hi')")]) == 0
+    assert capsys.readouterr() == ("hi\n", "")
+
+
+def test_code_that_raises_ends_with_its_line_and_status_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path, "1 / 0")
+
+    assert main(["run", file]) == 1
+    assert capsys.readouterr().err.splitlines()[0] == (
+        f"{file}:13: work raised ZeroDivisionError: division by zero"
+    )
+
+
+def test_a_file_that_is_no_net_ends_with_status_2_and_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path, "return (")
+
+    assert main(["run", file]) == 2
+    assert capsys.readouterr().err.startswith(f"{file}:13:22: error: No Python")
+
+
+def test_limits_have_statuses_of_their_own(tmp_path: Path) -> None:
+    assert main(["run", "--max-firings", "0", write(tmp_path, "1")]) == 5
+    waits = NET.replace("code: |", "execMode: async\n            code: |")
+    file = tmp_path / "waits.evolve.yaml"
+    file.write_text(waits.format(code="import asyncio; await asyncio.Event().wait()"))
+    assert main(["run", "--timeout", "0.05", str(file)]) == 4
+
+
+def test_without_a_window_the_error_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASCULE_BRIDGE", "none")
+
+    assert main(["run", write(tmp_path, "vscode_bridge.chat('x')")]) == 1
+    said = capsys.readouterr().err
+    assert "raised BridgeUnavailable: No VS Code window to talk to" in said
+    assert "evolve.runNet" in said
+
+
+@pytest.mark.slow
+def test_a_net_that_expects_a_window_may_say_so_itself(project: Path) -> None:
+    done = bascule("run", "examples/VsCodeInterop.evolve.yaml", cwd=project)
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("Bridge not available: No VS Code window to talk to. ")
+    assert "evolve.runNet" in done.stdout
+    assert "vscode_interop_demo: completed after 1 firing" in done.stderr
+
+
+def test_a_trace_is_written_and_can_be_played_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, trace = write(tmp_path, "token + 1"), str(tmp_path / "trace.jsonl")
+
+    assert main(["run", file, "--trace", trace]) == 0
+    assert main(["run", file, "--replay", trace]) == 0
+    assert "the trace fits, 1 firing" in capsys.readouterr().err
+    Path(trace).write_text(Path(trace).read_text().replace('"t"', '"u"'))
+    assert main(["run", file, "--replay", trace]) == 2
+    assert "there is no transition 'u'" in capsys.readouterr().err
+
+
+def test_a_trace_on_stdout_is_all_there_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", write(tmp_path, "print('hi')"), "--trace", "-"]) == 0
+
+    said = capsys.readouterr()
+    events = [json.loads(line)["event"] for line in said.out.splitlines()]
+    assert events == ["started", "fired", "ended"]
+    assert "hi\n" in said.err
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_code_that_blocks(tmp_path: Path) -> None:
+    file = write(tmp_path, "import time; print('on it', flush=True); time.sleep(60)")
+    with subprocess.Popen(
+        [*BASCULE, "run", file],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "on it\n"
+        os.kill(process.pid, signal.SIGINT)
+        said = process.stderr.read()
+
+    assert process.returncode == 130
+    assert said == "demo: cancelled after 0 firings\n  before  1\n"

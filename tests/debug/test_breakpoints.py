@@ -1,0 +1,76 @@
+"""A line of a net is bound to what happens there."""
+
+from __future__ import annotations
+
+import pytest
+
+from bascule.debug.breakpoints import Target, bind, entry_line, possible_lines
+from bascule.net import load_bytes
+
+TEXT = """\
+pnml:
+  net:
+    - id: n
+      page:
+        - id: main
+          place:
+            - id: p
+              marking: [1]
+
+            - {id: q}
+          transition:
+            - id: t
+              arcs:
+                - {id: a, source: p}
+                - id: b
+                  target: q
+              inscriptions:
+                - id: work
+                  code: |
+                    # first
+                    x = 1
+
+                    return x
+            - id: u
+              arcs: [{source: q}]
+"""
+NET = load_bytes(TEXT.encode(), "n.evolve.yaml").unwrap()
+
+
+@pytest.mark.parametrize(
+    ("line", "target", "element", "at"),
+    [
+        (7, Target.PLACE, "p", 7),
+        (8, Target.PLACE, "p", 7),
+        (9, Target.PLACE, "p", 7),
+        (10, Target.PLACE, "q", 10),
+        (12, Target.TRANSITION, "t", 12),
+        (14, Target.TRANSITION, "t", 12),
+        (16, Target.TRANSITION, "t", 12),
+        (18, Target.TRANSITION, "t", 12),
+        (20, Target.CODE, "work", 20),
+        (23, Target.CODE, "work", 23),
+        (24, Target.TRANSITION, "u", 24),
+        (25, Target.TRANSITION, "u", 24),
+    ],
+)
+def test_a_line_is_bound_to_the_innermost_thing(
+    line: int, target: Target, element: str, at: int
+) -> None:
+    bound = bind(NET, line)
+
+    assert bound is not None
+    assert (bound.target, bound.element, bound.line) == (target, element, at)
+
+
+@pytest.mark.parametrize("line", [1, 3, 6, 11, 99])
+def test_a_line_at_which_nothing_happens_is_bound_to_nothing(line: int) -> None:
+    assert bind(NET, line) is None
+
+
+def test_a_step_into_a_transition_enters_at_its_first_line_of_code() -> None:
+    assert (entry_line(NET, "t"), entry_line(NET, "u")) == (21, None)
+
+
+def test_the_lines_that_can_hold_a_breakpoint_are_told() -> None:
+    assert possible_lines(NET, 1, 14) == [7, 10, 12]

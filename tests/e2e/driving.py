@@ -1,0 +1,52 @@
+"""What a user does in a window of VS Code, by keys and clicks. All runs on the rig's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from playwright.async_api import Page, expect
+
+
+async def run_command(page: Page, name: str) -> None:
+    await page.keyboard.press("F1")
+    box = page.locator(".quick-input-widget")
+    await box.locator("input").first.fill(f">{name}")
+    await box.get_by_role("option", name=name).first.click(timeout=30_000)
+
+
+async def click_toast(page: Page, text: str, button: str) -> None:
+    toast = page.locator(".notification-toast", has_text=text)
+    await toast.get_by_role("button", name=button, exact=True).click()
+
+
+async def go_to_line(page: Page, line: int) -> None:
+    """The caret is at the beginning of that line of the active editor afterwards."""
+    await page.keyboard.press("Control+g")
+    box = page.locator(".quick-input-widget")
+    await box.locator("input").first.fill(f":{line}")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#status\\.editor\\.selection")).to_contain_text(f"Ln {line},")
+
+
+_SHOWN = """
+const shown = () => JSON.stringify([...document.querySelectorAll(".editor-instance .view-line")]
+  .sort((one, other) => one.offsetTop - other.offsetTop)
+  .flatMap((line) => [...line.querySelectorAll("span")]
+    .map((span) => getComputedStyle(span, "::after").content)
+    .filter((content) => content.startsWith('"'))
+    .map((content) => [line.textContent.replaceAll("\\u00a0", " ").trim(), JSON.parse(content)])));
+"""
+"""What stands after the text of lines, which is none of it."""
+
+
+async def shows_after(page: Page, wanted: dict[str, str]) -> None:
+    """Returns once that is shown after those lines of the active editor, and nothing else is."""
+    text = json.dumps([list(each) for each in wanted.items()], separators=(",", ":"))
+    frames = "while (shown() !== wanted) await new Promise(requestAnimationFrame);"
+    try:
+        async with asyncio.timeout(30):
+            await page.evaluate(f"async (wanted) => {{ {_SHOWN} {frames} }}", text)
+    except TimeoutError:
+        seen = await page.evaluate(f"() => {{ {_SHOWN} return shown(); }}")
+        raise AssertionError(f"{seen} is shown, not {text}") from None

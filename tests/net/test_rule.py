@@ -1,0 +1,158 @@
+"""The firing rule: pure, the same in both its forms, and true to what it must conserve."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bascule.net import ArcKind, Net
+from bascule.net.invariants import place_invariants
+from bascule.net.model import PlaceId, TransitionId
+from bascule.net.packed import pack
+from bascule.net.rule import (
+    Binding,
+    Marking,
+    bindings,
+    first_enabled,
+    initial_marking,
+    made,
+    passed_on,
+    put,
+    put_back,
+    take,
+)
+from bascule.testing.nets import philosophers, ring
+from tests.net.random_nets import nets
+from tests.net.writing import net
+
+T = TransitionId("t")
+
+
+def fire(net: Net, marking: Marking, binding: Binding) -> Marking:
+    after, _ = take(net, marking, binding)
+    return put(after, passed_on(net, binding))
+
+
+def counts(marking: Marking) -> dict[PlaceId, int]:
+    return {place: len(tokens) for place, tokens in marking.items()}
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(nets(), st.lists(st.integers(0, 99), max_size=12))
+def test_the_rule_and_the_packed_form_agree_on_every_firing(net: Net, lots: list[int]) -> None:
+    packed = pack(net, 31)
+    marking, number = initial_marking(net), packed.initial
+    for lot in lots:
+        enabled = {each: list(bindings(net, marking, each)) for each in net.transitions}
+        assert packed.enabled(number) == [
+            spot for spot, each in enumerate(net.transitions) if enabled[each]
+        ]
+        possible = [spot for spot, each in enumerate(net.transitions) if enabled[each]]
+        if not possible:
+            return
+        spot = possible[lot % len(possible)]
+        marking = fire(net, marking, enabled[packed.transitions[spot]][0])
+        number = packed.fire(number, spot)
+        assert packed.counts(number) == counts(marking)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(
+    nets((ArcKind.NORMAL, ArcKind.READ, ArcKind.INHIBITOR)),
+    st.lists(st.integers(0, 99), max_size=15),
+)
+def test_firing_keeps_every_place_invariant(net: Net, lots: list[int]) -> None:
+    invariants = place_invariants(net)
+    marking = initial_marking(net)
+    before = [_weighed(marking, each) for each in invariants]
+    for lot in lots:
+        enabled = [b for each in net.transitions for b in bindings(net, marking, each)]
+        if not enabled:
+            break
+        marking = fire(net, marking, enabled[lot % len(enabled)])
+        assert [_weighed(marking, each) for each in invariants] == before
+
+
+def test_a_ring_keeps_its_tokens_and_a_philosopher_their_forks() -> None:
+    assert place_invariants(ring(3, 2)) == [{"p0": 1, "p1": 1, "p2": 1}]
+    # One for each fork and one for each philosopher.
+    assert len(place_invariants(philosophers(4))) == 8
+
+
+def _weighed(marking: Marking, invariant: dict[PlaceId, int]) -> int:
+    return sum(weight * len(marking[place]) for place, weight in invariant.items())
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(nets())
+def test_a_firing_that_is_undone_leaves_what_was_there(net: Net) -> None:
+    marking = initial_marking(net)
+    for transition in net.transitions:
+        for binding in bindings(net, marking, transition):
+            after, gone = take(net, marking, binding)
+            assert counts(put_back(after, gone)) == counts(marking)
+
+
+JOIN = """
+place: [{id: p, marking: [1, 5, 2]}, {id: q, marking: [a, b]}, {id: r}]
+transition: {id: t, arcs: [{source: p}, {source: q}, {target: r}]}
+"""
+
+
+def test_choices_are_offered_oldest_tokens_first() -> None:
+    found = net(JOIN)
+
+    offered = [b.tokens for b in bindings(found, initial_marking(found), T)]
+    assert offered == [(1, "a"), (1, "b"), (5, "a"), (5, "b"), (2, "a"), (2, "b")]
+
+
+def test_the_first_choice_a_guard_accepts_is_made() -> None:
+    found = net(JOIN)
+    binding = first_enabled(found, initial_marking(found), T, lambda b: b.tokens[0] > 3)
+
+    assert binding is not None
+    assert dict(binding.by_place) == {"p": 5, "q": "a"}
+    assert take(found, initial_marking(found), binding)[0] == {
+        "p": (1, 2),
+        "q": ("b",),
+        "r": (),
+    }
+
+
+def test_equal_tokens_are_one_choice() -> None:
+    found = net("place: {id: p, marking: [1, 1, true]}\ntransition: {id: t, arcs: {source: p}}")
+
+    assert [b.tokens for b in bindings(found, initial_marking(found), T)] == [(1,), (True,)]
+
+
+def test_a_heavy_arc_passes_on_as_many_tokens_as_it_weighs_in_their_order() -> None:
+    found = net(
+        """
+        place: [{id: p, marking: [a, b, c]}, {id: q}, {id: r}]
+        transition: {id: t, arcs: [{source: p, weight: 2}, {target: q, weight: 2}, {target: r}]}
+        """
+    )
+    binding = next(bindings(found, initial_marking(found), T))
+
+    assert passed_on(found, binding) == (("q", ("a", "b")), ("r", ("a",)))
+
+
+def test_a_value_goes_along_every_arc_or_where_it_says_itself() -> None:
+    found = net(JOIN)
+    binding = next(bindings(found, initial_marking(found), T))
+
+    assert made(found, binding, 7) == (("r", (7,)),)
+    assert made(found, binding, {"tokensByPlace": {"r": [7, 8]}}) == (("r", (7, 8)),)
+    assert made(found, binding, {"x": 1, "_drop_moved_tokens": True}) == (("r", ({"x": 1},)),)
+    with pytest.raises(ValueError, match="no arc to q"):
+        made(found, binding, {"tokensByPlace": {"q": [7]}})
+
+
+def test_a_transition_without_inputs_is_enabled() -> None:
+    found = net("place: {id: p}\ntransition: {id: t, arcs: {target: p}}")
+
+    assert passed_on(found, next(bindings(found, initial_marking(found), T))) == (("p", (None,)),)

@@ -1,0 +1,429 @@
+"""Runs: what code is given and gives, how firings end, how runs end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import traceback
+from typing import Any
+
+import pytest
+
+from bascule.core.errors import BasculeError
+from bascule.net import Limits, Lot, Net, Outcome, Priority, Runner, load_bytes
+from bascule.net.trace import Begun, Changed, Ended, Fired, Undone, shown
+from bascule.net.window import NoWindow
+from tests.net.test_load import EPIC
+from tests.net.writing import FILE, Window, net, play, step
+
+
+async def after(net: Net, window: object = None) -> Any:
+    """What `after` holds once the run is over, which must have gone well."""
+    result, _ = await play(net, window)
+    assert result.error is None
+    return shown(result.marking).get("after")
+
+
+# What code may be -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "made"),
+    [
+        ("token + 1", [2]),
+        ("return token + 1", [2]),
+        ("x = token\nx + 2", [3]),
+        ("print(token)", [1]),
+        ("None", [1]),
+        ("if token == 1:\n    return 'one'\nreturn 'other'", ["one"]),
+        ("lambda t: t * 5", [5]),
+        ("lambda tokens: len(tokens)", [1]),
+        ("def f(token):\n    return token * 7", [7]),
+        ("def f():\n    return 'called'", ["called"]),
+        ("def f(token, extra=3):\n    return token + extra", [4]),
+        ("def twice(x):\n    return 2 * x\nreturn twice(token) + len(tokens)", [3]),
+        ("return binding['before']", [1]),
+        ("return {'tokensByPlace': {'after': [4, 5]}}", [4, 5]),
+        ("return {'tokensByPlace': {}}", None),
+        ("return {'a': 1, '_drop_moved_tokens': True}", [{"a": 1}]),
+        ("return net.id + '!'", ["n!"]),
+        ("import json\nreturn json.dumps({})", ["{}"]),
+    ],
+)
+async def test_the_value_of_code_is_what_comes_out_of_the_firing(code: str, made: Any) -> None:
+    assert await after(step(code)) == made
+
+
+async def test_code_is_called_once_also_when_it_raises_a_type_error() -> None:
+    window = Window()
+    result, _ = await play(step("vscode_bridge.note()\nlen(5)"), window)
+
+    assert (result.outcome, window.calls) == (Outcome.ERROR, [("note",)])
+
+
+async def test_expressions_run_in_order_and_each_sees_what_the_last_one_made() -> None:
+    found = net(
+        """
+        place: [{id: before, marking: [1]}, {id: after}]
+        transition:
+          id: t
+          arcs: [{source: before}, {target: after}]
+          inscriptions: [{code: token + 1}, {code: print(token)}, {code: token * 10}]
+        """
+    )
+
+    assert await after(found) == [20]
+
+
+async def test_an_arc_may_make_its_own_of_the_token() -> None:
+    found = net(
+        """
+        place: [{id: before, marking: [3]}, {id: after}, {id: other}]
+        transition:
+          id: t
+          arcs:
+            - {source: before}
+            - {target: after}
+            - {target: other, inscription: {code: token * 2}}
+        """
+    )
+    result, _ = await play(found)
+
+    assert shown(result.marking) == {"after": [3], "other": [6]}
+
+
+async def test_a_guard_picks_the_first_token_it_accepts() -> None:
+    found = net(
+        """
+        place: [{id: before, marking: [1, 5, 7]}, {id: after}]
+        transition:
+          id: t
+          arcs: [{source: before}, {target: after}]
+          inscriptions: [{kind: guard, code: token > 3}]
+        """
+    )
+    result, _ = await play(found)
+
+    assert shown(result.marking) == {"before": [1], "after": [5, 7]}
+    assert result.outcome is Outcome.DEADLOCK
+
+
+# The window -------------------------------------------------------------------------------
+
+
+async def test_a_net_for_the_known_engine_runs_without_an_edit() -> None:
+    code = """
+    from enginepy import vscode_bridge
+    try:
+        vscode_bridge.show_message("fired", "info")
+        return vscode_bridge.chat("2+2?")
+    except RuntimeError as error:
+        return f"no: {error}"
+    """
+    window = Window(chat="4")
+
+    assert await after(step(code), window) == ["4"]
+    assert window.calls == [("show_message", "fired", "info"), ("chat", "2+2?")]
+    assert "enginepy" not in sys.modules
+
+
+async def test_without_a_window_code_gets_the_error_it_was_handed() -> None:
+    class Gone(BasculeError, RuntimeError):
+        code = "gone"
+
+    found = step(
+        "try:\n    vscode_bridge.chat('x')\nexcept RuntimeError as error:\n    return str(error)"
+    )
+
+    assert await after(found, NoWindow(Gone("nobody here"))) == ["nobody here"]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_what_an_operation_answers_becomes_the_token(mode: str) -> None:
+    window = Window(chat="hello", form={"approved": True})
+
+    assert await after(step("return vscode_bridge.chat_async('x')", mode=mode), window) == ["hello"]
+    form = step("return vscode_bridge.show_form_async({'title': 'Sure?'})", mode=mode)
+    assert await after(form, window) == [{"approved": True}]
+
+
+@pytest.mark.parametrize("name", ["participant_async", "lambda_async", "http_async"])
+async def test_operations_of_another_host_are_refused_by_name(name: str) -> None:
+    result, _ = await play(step(f"return vscode_bridge.{name}('x')", mode="async"))
+
+    assert result.outcome is Outcome.ERROR
+    assert f"There is no {name} here" in str(result.error)
+    assert "NoSuchOperation" in str(result.error)
+
+
+# Firings ----------------------------------------------------------------------------------
+
+
+async def test_a_firing_that_fails_is_undone_and_ends_the_run_at_its_line() -> None:
+    found = load_bytes(EPIC.replace("return x", "return x / 0").encode(), FILE).unwrap()
+    result, events = await play(found)
+
+    assert result.outcome is Outcome.ERROR
+    assert str(result.error) == f"{FILE}:24: expr1 raised ZeroDivisionError: division by zero"
+    assert shown(result.marking) == {"p1": [1]}
+    assert [type(event) for event in events[1:]] == [Undone, Ended]
+
+
+async def test_a_guard_that_fails_ends_the_run_and_fires_nothing() -> None:
+    found = net(
+        """
+        place: [{id: before, marking: [1]}, {id: after}]
+        transition:
+          id: t
+          arcs: [{source: before}, {target: after}]
+          inscriptions: [{id: g, kind: guard, code: token.nothing}]
+        """
+    )
+    result, _ = await play(found)
+
+    assert (result.outcome, result.firings) == (Outcome.ERROR, 0)
+    assert "g raised AttributeError" in str(result.error)
+
+
+async def test_a_token_sent_where_no_arc_leads_is_an_error() -> None:
+    result, _ = await play(step("return {'tokensByPlace': {'before': [1]}}"))
+
+    assert "t has no arc to before" in str(result.error)
+    assert shown(result.marking) == {"before": [1]}
+
+
+PAIR = """
+place: [{id: a, marking: [1]}, {id: b, marking: [1]}, {id: c}, {id: d}]
+transition:
+  - id: slow
+    arcs: [{source: a}, {target: c}]
+    inscriptions: [{execMode: async, code: "return await vscode_bridge.wait()"}]
+  - id: quick
+    arcs: [{source: b}, {target: d}]
+    inscriptions: [{code: "vscode_bridge.go()"}]
+"""
+
+
+async def test_other_firings_go_on_while_an_async_one_is_under_way() -> None:
+    class Latch:
+        def __init__(self) -> None:
+            self.opened = asyncio.Event()
+
+        async def wait(self) -> str:
+            await self.opened.wait()
+            return "waited"
+
+        def go(self) -> None:
+            self.opened.set()
+
+    result, events = await play(net(PAIR), Latch())
+
+    assert shown(result.marking) == {"c": ["waited"], "d": [1]}
+    order = [
+        (type(event), event.transition) for event in events if isinstance(event, Begun | Fired)
+    ]
+    assert order == [(Begun, "slow"), (Fired, "quick"), (Fired, "slow")]
+
+
+async def test_when_one_firing_fails_those_under_way_are_undone_too() -> None:
+    class Broken:
+        async def wait(self) -> None:
+            await asyncio.Event().wait()
+
+        def go(self) -> None:
+            raise OSError("broken")
+
+    result, _ = await play(net(PAIR), Broken())
+
+    assert result.outcome is Outcome.ERROR
+    assert shown(result.marking) == {"a": [1], "b": [1]}
+
+
+async def test_async_code_that_takes_longer_than_it_may_is_stopped() -> None:
+    found = net(
+        """
+        place: [{id: a, marking: [1]}]
+        transition:
+          id: t
+          arcs: [{source: a}]
+          inscriptions:
+            - {id: w, execMode: async, timeout: 0.01, code: "await vscode_bridge.wait()"}
+        """
+    )
+
+    class Never:
+        async def wait(self) -> None:
+            await asyncio.Event().wait()
+
+    result, _ = await play(found, Never())
+
+    assert "w raised TimeoutError: it took longer than 0.01 s" in str(result.error)
+
+
+async def test_a_blocking_call_of_an_operation_does_not_stop_the_others() -> None:
+    released = threading.Event()
+
+    class Blocking:
+        def chat(self, *_: Any, **__: Any) -> str:
+            assert released.wait(5)
+            return "at last"
+
+        def go(self) -> None:
+            released.set()
+
+    body = PAIR.replace("await vscode_bridge.wait()", "vscode_bridge.chat_async('x')")
+    result, _ = await play(net(body), Blocking())
+
+    assert shown(result.marking) == {"c": ["at last"], "d": [1]}
+
+
+# Policies and ends ------------------------------------------------------------------------
+
+CHOICE = """
+place: [{id: p, marking: [1, 2, 3]}, {id: one}, {id: two}]
+transition:
+  - {id: first, arcs: [{source: p}, {target: one}]}
+  - {id: second, priority: 5, arcs: [{source: p}, {target: two}]}
+"""
+
+
+JOIN = "transition: {id: t, arcs: [{source: p}, {source: q}]}"
+
+
+async def test_the_first_in_the_file_fires_unless_another_policy_says_so() -> None:
+    first, _ = await play(net(CHOICE))
+    urgent, _ = await play(net(CHOICE), policy=Priority())
+
+    assert shown(first.marking) == {"one": [1, 2, 3]}
+    assert shown(urgent.marking) == {"two": [1, 2, 3]}
+
+
+async def test_the_same_seed_makes_the_same_run() -> None:
+    runs = [shown((await play(net(CHOICE), policy=Lot(seed)))[0].marking) for seed in range(20)]
+    again = [shown((await play(net(CHOICE), policy=Lot(seed)))[0].marking) for seed in range(20)]
+
+    assert runs == again
+    assert len({str(run) for run in runs}) > 1
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        ("place: [{id: p, marking: 1}]", Outcome.COMPLETED),
+        (
+            "place: [{id: p, marking: 1}, {id: q}]\n" + JOIN,
+            Outcome.DEADLOCK,
+        ),
+        (
+            "place: [{id: p, marking: 1}, {id: q}, {id: end, marking: 1, final: true}]\n" + JOIN,
+            Outcome.COMPLETED,
+        ),
+        (
+            "place: [{id: p, marking: 1}]\ntransition: {id: t, arcs: [{source: p}, {target: p}]}",
+            Outcome.LIMIT,
+        ),
+    ],
+)
+async def test_the_end_of_a_run_is_told_for_what_it_is(body: str, outcome: Outcome) -> None:
+    result, events = await play(net(body), limits=Limits(firings=50))
+
+    assert result.outcome is outcome
+    assert isinstance(events[-1], Ended)
+    assert events[-1].outcome is outcome
+
+
+async def test_time_that_is_up_is_pending_while_something_is_under_way() -> None:
+    class Never:
+        async def wait(self) -> None:
+            await asyncio.Event().wait()
+
+        def go(self) -> None: ...
+
+    result, _ = await play(net(PAIR), Never(), limits=Limits(timeout=0.2))
+
+    assert result.outcome is Outcome.PENDING
+    assert shown(result.marking) == {"a": [1], "d": [1]}
+
+
+async def test_time_is_up_also_for_a_net_that_never_waits() -> None:
+    loop = "place: [{id: p, marking: 1}]\ntransition: {id: t, arcs: [{source: p}, {target: p}]}"
+    result, _ = await play(net(loop), limits=Limits(firings=10**9, timeout=0.02))
+
+    assert result.outcome is Outcome.LIMIT
+    assert result.firings > 10
+
+
+async def test_cancelling_a_run_undoes_what_is_under_way() -> None:
+    begun = asyncio.Event()
+
+    class Never:
+        async def wait(self) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        def go(self) -> None: ...
+
+    runner = Runner(net(PAIR), Never())
+    run = asyncio.create_task(runner.run())
+    await begun.wait()
+    runner.interrupt()
+    result = await run
+
+    assert result.outcome is Outcome.CANCELLED
+    assert shown(result.marking)["a"] == [1]
+
+
+async def test_an_interrupt_reaches_code_that_does_not_await() -> None:
+    class Interrupting:
+        def stop(self) -> None:
+            runner.interrupt()
+
+    runner = Runner(step("vscode_bridge.stop()"), Interrupting())
+    result = await runner.run()
+
+    assert result.outcome is Outcome.CANCELLED
+    assert shown(result.marking) == {"before": [1]}
+
+
+async def test_the_gate_may_change_the_marking_before_a_firing() -> None:
+    class Gate:
+        runner: Runner
+        seen: list[Any]
+
+        def before(self, binding: Any) -> None:
+            if binding.tokens == (1,):
+                self.runner.change(self.runner.net.places["before"].id, [9])  # type: ignore[index]
+
+        def after(self, event: Any) -> None: ...
+
+    gate = Gate()
+    events: list[Any] = []
+    gate.runner = Runner(step("token"), Window(), gate=gate, listeners=[events.append])
+    result = await gate.runner.run()
+
+    assert shown(result.marking) == {"after": [9]}
+    assert any(isinstance(event, Changed) for event in events)
+
+
+def test_every_outcome_has_an_exit_status_of_its_own() -> None:
+    assert {str(outcome): outcome.exit_status for outcome in Outcome} == {
+        "completed": 0,
+        "error": 1,
+        "deadlock": 3,
+        "pending": 4,
+        "limit": 5,
+        "cancelled": 130,
+    }
+
+
+def test_a_traceback_shows_the_line_of_the_net() -> None:
+    found = load_bytes(
+        EPIC.replace("return x", "return missing + x").encode(), "t.evolve.yaml"
+    ).unwrap()
+    result, _ = asyncio.run(play(found))
+
+    assert result.error is not None
+    lines = "".join(traceback.format_exception(result.error)).splitlines()
+    spot = lines.index('  File "t.evolve.yaml", line 24, in expr1')
+    assert lines[spot + 1 : spot + 3] == ["    return missing + x", "           ^^^^^^^"]

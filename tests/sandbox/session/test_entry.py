@@ -1,0 +1,69 @@
+"""A session's sandbox is told how to start on standard input and answers on a unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from bascule.core.errors import InvalidSetting, SandboxUnreachable
+from bascule.core.observations import CmdOutput
+from bascule.runtime.remote import RemoteRuntime
+from bascule.sandbox.session.launch import Launch
+
+KEY = "a-key-of-the-test"
+
+
+def launch(directory: Path) -> Launch:
+    return Launch(
+        key=KEY,
+        working_dir=str(directory),
+        run_dir=str(directory),
+        state_dir=str(directory / "state"),
+        environment={"PATH": "/usr/bin:/bin", "GREETING": "hello"},
+    )
+
+
+def test_a_launch_survives_its_line_of_json(tmp_path: Path) -> None:
+    assert Launch.from_json(launch(tmp_path).to_json()) == launch(tmp_path)
+
+
+def test_fields_of_a_newer_spawner_are_left_out(tmp_path: Path) -> None:
+    line = launch(tmp_path).to_json().replace(b"{", b'{"colour": "red", ', 1)
+    assert Launch.from_json(line) == launch(tmp_path)
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b"[]", b"nonsense"])
+def test_a_spawner_that_says_nothing_of_use_is_told(line: bytes) -> None:
+    with pytest.raises(InvalidSetting, match="not told how to start"):
+        Launch.from_json(line)
+
+
+@pytest.mark.slow
+async def test_a_sandbox_answers_on_its_socket_until_it_is_told_to_end(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bascule.sandbox.session"), stdin=asyncio.subprocess.PIPE
+    )
+    try:
+        assert process.stdin is not None
+        process.stdin.write(launch(tmp_path).to_json())
+        process.stdin.close()
+        path = tmp_path / "sandbox.sock"
+        async with RemoteRuntime("http://localhost", KEY, socket_path=path) as runtime:
+            seen = await runtime.run("echo $GREETING; pwd")
+    finally:
+        process.terminate()
+        status = await process.wait()
+    assert isinstance(seen, CmdOutput)
+    assert seen.content.split() == ["hello", str(tmp_path)]
+    assert status == 0
+
+
+async def test_a_socket_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "none.sock"
+    runtime = RemoteRuntime("http://localhost", KEY, socket_path=path, connect_timeout=0.01)
+    with pytest.raises(SandboxUnreachable, match=r"there is no socket .*none\.sock"):
+        await runtime.connect()
+    await runtime.aclose()

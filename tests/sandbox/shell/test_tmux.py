@@ -1,0 +1,414 @@
+"""The tmux kind of shell: the contract, and what is its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bascule.core.actions import CmdRun
+from bascule.core.contracts import Shell
+from bascule.core.errors import InvalidSetting, MissingTool, SandboxStartFailed
+from bascule.sandbox.shell.settings import ShellSettings
+from bascule.sandbox.shell.shells import Shells
+from bascule.sandbox.shell.tmux import TmuxShell
+from tests.contracts.shell import ShellSuite, read_on_until, run, sleepers, started, typed
+
+SERVER = """
+import asyncio, sys
+from pathlib import Path
+from bascule.core.actions import CmdRun
+from bascule.sandbox.shell.settings import ShellSettings
+from bascule.sandbox.shell.shells import Shells
+
+async def main():
+    working_dir, state_dir, keep_for, *commands = sys.argv[1:]
+    settings = ShellSettings(
+        working_dir=Path(working_dir), kind="tmux", state_dir=Path(state_dir),
+        keep_for=float(keep_for), soft_timeout=5,
+    )
+    shells = Shells(settings)
+    await shells.restore()
+    for command in commands[:-1]:
+        await shells.run(CmdRun(command, timeout=0.2))
+    print("ready", flush=True)
+    for command in commands[-1:]:
+        await shells.run(CmdRun(command, blocking=True))
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+async def shells(tmp_path: Path) -> AsyncIterator[Shells]:
+    settings = ShellSettings(working_dir=tmp_path, soft_timeout=1.0, log_limit=4 << 20, kind="tmux")
+    async with Shells(settings) as shells:
+        yield shells
+
+
+@pytest.fixture
+async def shell(shells: Shells) -> Shell:
+    return shells.open("main")
+
+
+class TestTmuxShell(ShellSuite):
+    pass
+
+
+@pytest.fixture
+async def state_dir() -> AsyncIterator[Path]:
+    """Short, as the name of a socket has to be; what a failed test leaves there is ended."""
+    with tempfile.TemporaryDirectory(prefix="bsc-") as directory:
+        yield Path(directory, "state")
+        async with await restored(ShellSettings(state_dir=Path(directory, "state"))):
+            pass
+
+
+@pytest.fixture
+def kept(tmp_path: Path, state_dir: Path) -> ShellSettings:
+    return ShellSettings(working_dir=tmp_path, kind="tmux", state_dir=state_dir, soft_timeout=5)
+
+
+async def killed_server(kept: ShellSettings, *commands: str, keep_for: float = 60) -> None:
+    """Start a server that runs `commands`, and kill it while the last of them is under way."""
+    async with serving(kept, *commands, keep_for=keep_for) as server:
+        server.kill()
+        await server.wait()
+
+
+@asynccontextmanager
+async def serving(
+    kept: ShellSettings, *commands: str, keep_for: float = 60
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A server with the last of `commands` under way, which prints what says so to a FIFO `sign`.
+
+    Reading the FIFO waits for that.
+    """
+    sign = kept.working_dir / "sign"
+    sign.unlink(missing_ok=True)
+    os.mkfifo(sign)
+    server = await new_server(kept, *commands, keep_for=keep_for)
+    assert await asyncio.to_thread(sign.read_text) == "under way\n"
+    try:
+        yield server
+    finally:
+        if server.returncode is None:
+            server.kill()
+            await server.wait()
+
+
+async def new_server(
+    kept: ShellSettings, *commands: str, keep_for: float = 60
+) -> asyncio.subprocess.Process:
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", SERVER, str(kept.working_dir), str(kept.state_dir), str(keep_for)),
+        *commands,
+        stdout=subprocess.PIPE,
+    )
+    assert server.stdout is not None
+    assert await server.stdout.readline() == b"ready\n"
+    return server
+
+
+GO = "echo under way > sign"
+
+
+def numbers(last: int) -> bytes:
+    return b"".join(b"%d\n" % n for n in range(1, last + 1))
+
+
+async def restored(kept: ShellSettings) -> Shells:
+    shells = Shells(kept)
+    await shells.restore()
+    return shells
+
+
+@pytest.mark.slow
+async def test_a_pane_that_was_closed_by_who_is_attached_is_followed_by_a_new_shell(
+    shells: Shells,
+) -> None:
+    await shells.run(CmdRun("cd /; x=1"))
+    host = shells._host
+    close = ("tmux", "-S", str(host.socket), "kill-pane", "-t", host.panes["main"].id)
+    await (await asyncio.create_subprocess_exec(*close)).wait()
+    for _ in range(2):
+        seen = await shells.run(CmdRun("echo $x. $PWD"))
+        if seen.content:  # the first may still have been given to the one that was closing
+            break
+    assert seen.content == ". /\n"
+    assert (await shells.run(CmdRun("echo again"))).content == "again\n"
+
+
+async def kill_tmux(shells: Shells) -> None:
+    """As somebody does who thinks it is theirs."""
+    command = ("tmux", "-S", str(shells._host.socket), "kill-server")
+    await (await asyncio.create_subprocess_exec(*command)).wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prelude", ["", "trap '' HUP; "])
+async def test_a_tmux_that_was_killed_is_followed_by_another_and_a_new_shell(
+    shells: Shells, prelude: str
+) -> None:
+    await shells.run(CmdRun(f"{prelude}cd /; x=1"))
+    await shells.run(CmdRun("true", shell="other"))
+    for _ in range(2):
+        await kill_tmux(shells)
+        seen = await shells.run(CmdRun(f"{prelude}echo $x. $PWD"))
+        if seen.metadata.shell_ended:  # it was still given to the one that was killed
+            seen = await shells.run(CmdRun(f"{prelude}echo $x. $PWD"))
+
+        assert seen.content == ". /\n"
+        assert seen.metadata.new_shell
+        assert "This is a new shell" in seen.metadata.suffix
+        assert (await shells.run(CmdRun("x=2; echo again"))).content == "again\n"
+    assert (await shells.run(CmdRun("echo here", shell="other"))).content == "here\n"
+
+
+@pytest.mark.slow
+async def test_a_command_whose_tmux_is_killed_is_answered_with_what_it_printed(
+    shells: Shells,
+) -> None:
+    kill = f"tmux -S {shells._host.socket} kill-server"
+    seen = await shells.run(CmdRun(f"echo before; {kill}; sleep 61.25", timeout=30))
+
+    assert seen.content == "before\n"
+    assert seen.metadata.shell_ended
+    assert not await asyncio.to_thread(sleepers, "61.25")
+    after = await shells.run(CmdRun("echo after"))
+    assert (after.content, after.metadata.new_shell) == ("after\n", True)
+
+
+@pytest.mark.slow
+async def test_nobody_is_invited_to_a_terminal_that_is_gone(shells: Shells) -> None:
+    shell = shells.open("main")
+    assert isinstance(shell, TmuxShell)
+    await shell.run(CmdRun("true"))
+    shell._is_attended = True
+    bash, terminal = shell._bash, Path(shells._host.panes["main"].terminal)
+    # Without letting the loop go on, so that nobody has heard of it yet.
+    subprocess.run(["tmux", "-S", shells._host.socket, "kill-server"], check=True)
+    while terminal.exists():
+        pass
+    shell._invite()
+    assert shell._bash is not bash
+
+    assert (await shell.run(CmdRun("echo here"))).content == "here\n"
+
+
+@pytest.mark.slow
+async def test_a_tmux_killed_while_no_server_was_there_costs_the_shell_and_no_more(
+    kept: ShellSettings,
+) -> None:
+    await killed_server(kept, "x=1", f"echo seen; {GO}; sleep 60")
+    command = ("tmux", "-S", f"{kept.state_dir}/tmux", "kill-server")
+    await (await asyncio.create_subprocess_exec(*command)).wait()
+    async with await restored(kept) as shells:
+        seen = await shells.run(CmdRun(""))
+        after = await shells.run(CmdRun("echo $x."))
+
+    assert seen.content == "seen\n"
+    assert seen.metadata.shell_ended
+    assert (after.content, after.metadata.new_shell) == (".\n", True)
+
+
+@pytest.mark.slow
+async def test_a_command_is_read_on_to_its_right_end_after_the_server_was_killed(
+    kept: ShellSettings, tmp_path: Path
+) -> None:
+    command = f"echo before; {GO}; read < go; seq 1 5000; word=kept; (exit 7)"
+    os.mkfifo(tmp_path / "go")
+    await killed_server(kept, "cd /tmp; cd -; x=1", command)
+    async with await restored(kept) as shells:
+        assert shells.names() == ["main"]
+        shell = shells.get("main")
+        assert shell.is_running
+        (tmp_path / "go").write_text("go\n")
+        answer = await run(shell, "")
+        expected = "before\n" + numbers(5000).decode()
+        assert (answer.content, answer.exit_code) == (expected, 7)
+        meta = answer.metadata
+        assert shell.log.read(meta.log_start, meta.log_end).decode() == expected
+        assert (await run(shell, "echo $? $x $word")).content == "7 1 kept\n"
+
+
+@pytest.mark.slow
+async def test_what_was_printed_and_how_it_ended_while_no_server_was_there_is_not_lost(
+    kept: ShellSettings, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "done")
+    await killed_server(kept, f"{GO}; sleep 0.3; seq 1 20000; echo x > done & sleep 1; (exit 3)")
+    await asyncio.to_thread((tmp_path / "done").read_text)
+    async with await restored(kept) as shells:
+        shell = shells.get("main")
+        answer = await run(shell, "")
+        printed = shell.log.read(answer.metadata.log_start, answer.metadata.log_end).split()
+        assert [word for word in printed if word.isdigit()][:-1] == numbers(20_000).split()
+        assert answer.exit_code == 3
+
+
+@pytest.mark.slow
+async def test_a_server_killed_in_the_midst_of_output_costs_and_repeats_nothing(
+    kept: ShellSettings,
+) -> None:
+    command = f"{GO}; seq 1 300000; echo the end"
+    await killed_server(kept, command)
+    for delay in (0.0, 0.03, 0.07):
+        server = await new_server(kept)
+        await asyncio.sleep(delay)  # anywhere in it
+        server.kill()
+        await server.wait()
+    async with await restored(kept) as shells:
+        shell = shells.get("main")
+        meta = (await run(shell, "")).metadata
+        printed = shell.log.read(meta.log_start, meta.log_end)
+        assert meta.state == "done"
+        assert printed == numbers(300_000) + b"the end\n"
+
+
+@pytest.mark.slow
+async def test_what_was_told_before_the_server_was_killed_is_not_told_again(
+    kept: ShellSettings, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "go")
+    # The first call is answered after 0.2 seconds, the second only reads on.
+    await killed_server(kept, f"echo told; sleep 0.5; echo new; {GO}; read < go; echo last", "")
+    async with await restored(kept) as shells:
+        (tmp_path / "go").write_text("go\n")
+        assert (await run(shells.get("main"), "")).content == "new\nlast\n"
+
+
+@pytest.mark.slow
+async def test_a_program_can_be_typed_into_and_interrupted_by_the_next_server(
+    kept: ShellSettings,
+) -> None:
+    await killed_server(kept, f"{GO}; read line; echo got $line; sleep 60")
+    async with await restored(kept) as shells:
+        shell = shells.get("main")
+        answer = await typed(shell, "typed", timeout=0.1)
+        await read_on_until(shell, "got typed\n", answer.content)
+        assert (await typed(shell, "C-c")).exit_code == 130
+        assert (await run(shell, "echo fine")).content == "fine\n"
+
+
+@pytest.mark.slow
+async def test_a_shell_that_ended_while_no_server_was_there_says_how(kept: ShellSettings) -> None:
+    await killed_server(kept, f"{GO}; cd /; exit 4")
+    async with await restored(kept) as shells:
+        shell = shells.get("main")
+        answer = await run(shell, "")
+        assert (answer.exit_code, answer.metadata.shell_ended) == (4, True)
+        after = await run(shell, "pwd")
+        assert after.metadata.new_shell
+
+
+@pytest.mark.slow
+async def test_closing_the_next_server_leaves_nothing(kept: ShellSettings) -> None:
+    mark = f"66{os.getpid()}"
+    await killed_server(kept, f"setsid sleep {mark}1 & {GO}; sleep {mark}2")
+    while sleepers(mark) != {f"{mark}1", f"{mark}2"}:
+        await asyncio.sleep(0.01)
+    async with await restored(kept):
+        pass
+    assert sleepers(mark) == set()
+    assert kept.state_dir is not None
+    assert not kept.state_dir.exists()
+
+
+@pytest.mark.slow
+async def test_shells_nobody_comes_back_for_are_ended(kept: ShellSettings) -> None:
+    mark = f"65{os.getpid()}"
+    await killed_server(kept, f"{GO}; sleep {mark}", keep_for=0.3)
+    assert kept.state_dir is not None
+    async with asyncio.timeout(10):
+        while sleepers(mark) or kept.state_dir.exists():
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.slow
+async def test_a_server_that_wants_no_tmux_shells_ends_those_it_finds(
+    kept: ShellSettings, tmp_path: Path
+) -> None:
+    mark = f"64{os.getpid()}"
+    await killed_server(kept, f"{GO}; sleep {mark}")
+    plain = ShellSettings(working_dir=tmp_path, state_dir=kept.state_dir)
+    async with await restored(plain) as shells:
+        assert sleepers(mark) == set()
+        assert shells.names() == []
+        assert (await shells.run(CmdRun("echo plain"))).content == "plain\n"
+
+
+@pytest.mark.slow
+async def test_shells_that_have_a_living_server_are_not_taken_from_it(kept: ShellSettings) -> None:
+    async with serving(kept, f"{GO}; sleep 60") as server:
+        with pytest.raises(SandboxStartFailed, match="another server"):
+            async with await restored(kept):
+                pass
+        assert server.returncode is None
+    async with await restored(kept) as shells:
+        assert shells.get("main").is_running
+
+
+@pytest.mark.slow
+async def test_a_killed_keeper_takes_tmux_along_and_a_new_one_comes(tmp_path: Path) -> None:
+    settings = ShellSettings(working_dir=tmp_path, soft_timeout=5, kind="tmux")
+    async with Shells(settings) as shells:
+        mark = f"63{os.getpid()}"
+        keeper = int(
+            (await shells.run(CmdRun(f"x=1; sleep {mark} & echo $PPID"))).content.split()[-1]
+        )
+        await started(shells.get("main"), "echo ready; sleep 60")
+        os.kill(keeper, signal.SIGKILL)
+        assert (await run(shells.get("main"), "")).metadata.shell_ended
+        answer = await shells.run(CmdRun("echo $x."))
+        assert (answer.content, answer.metadata.new_shell) == (".\n", True)
+
+
+async def test_kinds_can_be_chosen_by_the_name_of_a_shell(tmp_path: Path) -> None:
+    settings = ShellSettings(working_dir=tmp_path, kinds={"seen": "tmux"})
+    async with Shells(settings) as shells:
+        for name in ("main", "seen"):
+            assert (await shells.run(CmdRun("echo $TERM", shell=name))).exit_code == 0
+        assert [type(shells.get(name)).__name__ for name in shells.names()] == [
+            "PtyShell",
+            "TmuxShell",
+        ]
+
+
+async def test_a_static_command_has_a_shell_of_its_own(shells: Shells) -> None:
+    await shells.run(CmdRun("word=here"))
+    assert (await shells.run(CmdRun("echo $word.", is_static=True))).content == ".\n"
+
+
+async def test_several_shells_share_one_tmux(shells: Shells) -> None:
+    names = ("a", "b.c", "b-c", "b_c")
+    await asyncio.gather(*(shells.run(CmdRun(f"me={name}", shell=name)) for name in names))
+    for name in names:
+        assert (await shells.run(CmdRun("echo $me", shell=name))).content == f"{name}\n"
+    await shells.close_shell("a")
+    assert (await shells.run(CmdRun("echo $me.", shell="a"))).content == ".\n"
+
+
+async def test_a_machine_without_tmux_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    async with Shells(ShellSettings(working_dir=tmp_path, kind="tmux")) as shells:
+        with pytest.raises(MissingTool, match="apt-get install tmux"):
+            await shells.run(CmdRun("true"))
+
+
+async def test_a_directory_whose_name_is_too_long_for_a_socket_says_so(tmp_path: Path) -> None:
+    settings = ShellSettings(working_dir=tmp_path, kind="tmux", state_dir=tmp_path / ("x" * 100))
+    async with Shells(settings) as shells:
+        with pytest.raises(InvalidSetting, match="too long"):
+            await shells.run(CmdRun("true"))
