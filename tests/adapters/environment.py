@@ -23,10 +23,13 @@ def openhands_python(project: Path, version: str) -> str:
     return where.stdout.strip()
 
 
-def run_suite(python: str, suite: str, project: Path, directory: Path, **env: str) -> None:
+def run_suite(
+    python: str, suite: str, project: Path, directory: Path, *, only: str = "", **env: str
+) -> None:
+    """Run the tests below `suite`, or those with `only` in their names. There has to be one."""
     options = ["-q", "-W", "ignore", "-p", "no:cacheprovider", f"--basetemp={directory}/pytest"]
     ran = subprocess.run(
-        [python, "-m", "pytest", *options, project / "tests" / "adapters" / suite],
+        [python, "-m", "pytest", *options, "-k", only, project / "tests" / "adapters" / suite],
         cwd=project,
         env={**os.environ, "PYTHONPATH": str(project / "src"), **env},
         capture_output=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from bascule.hub import Hub, HubSettings
 from bascule.hub.identity import Scope
+from bascule.hub.mounts import MakeMount
 from bascule.hub.proxy import Routes
 from bascule.link.http import HttpClient
 from bascule.sandbox.settings import SandboxSettings
@@ -49,7 +50,12 @@ class Place:
     """A hub with the tokens that tests need; it can be stopped and started again."""
 
     def __init__(
-        self, state_dir: Path | None = None, *, routes: Routes | None = None, **settings: Any
+        self,
+        state_dir: Path | None = None,
+        *,
+        routes: Routes | None = None,
+        mounts: Sequence[MakeMount] = (),
+        **settings: Any,
     ) -> None:
         self._sock = socket.create_server(("127.0.0.1", 0))
         self.port = self._sock.getsockname()[1]
@@ -58,7 +64,8 @@ class Place:
             admin_token=ADMIN, port=self.port, state_dir=state_dir, **settings
         )
         self._routes = routes
-        self.hub = Hub(self.settings, sock=self._sock, routes=routes)
+        self._mounts = mounts
+        self.hub = Hub(self.settings, sock=self._sock, routes=routes, mounts=mounts)
         self.agent = self.window = ""
 
     async def __aenter__(self) -> Self:
@@ -82,7 +89,7 @@ class Place:
         await self.hub.aclose()
 
     async def start(self) -> None:
-        self.hub = Hub(self.settings, routes=self._routes)
+        self.hub = Hub(self.settings, routes=self._routes, mounts=self._mounts)
         await self.hub.start()
 
     @asynccontextmanager

@@ -42,6 +42,7 @@ def serve(
     """
     import uvloop
 
+    from bascule.adapters.mcp import McpMount
     from bascule.hub import serve as serve_hub
     from bascule.hub.tokens import admin_token
 
@@ -67,7 +68,8 @@ def serve(
             stack.enter_context(announced(settings.state(), hub.local_url))
             _introduce(hub)
 
-        uvloop.run(serve_hub(settings.settings(token), on_started=on_started))
+        hub = serve_hub(settings.settings(token), on_started=on_started, mounts=(McpMount,))
+        uvloop.run(hub)
     return 0
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -21,6 +21,7 @@ from .guard import Guard
 from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
+from .mounts import MakeMount, mounted
 from .proxy import Addresses, MemoryRoutes, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
 from .proxy.front import Front
@@ -54,6 +55,7 @@ class Hub(Closable):
         *,
         sock: socket.socket | None = None,
         routes: Routes | None = None,
+        mounts: Sequence[MakeMount] = (),
     ) -> None:
         _ensure_token(settings.admin_token)
         self._settings = settings
@@ -92,7 +94,9 @@ class Hub(Closable):
         self.proxy = Proxy(
             settings, self.addresses, doorman=doorman, routes=routes or MemoryRoutes()
         )
-        guarded = Guard(_join(self._sockets.app, self._api.app), settings, self.tokens)
+        self._mounts = tuple(make(self) for make in mounts)
+        joined = mounted(_join(self._sockets.app, self._api.app), self._mounts)
+        guarded = Guard(joined, settings, self.tokens)
         open_to_all: dict[str, App] = dict.fromkeys(
             PATHS, SignInPages(settings, self.proxy, doorman)
         )
@@ -137,6 +141,8 @@ class Hub(Closable):
             return
         self._closed = True
         await self._sockets.aclose()
+        for mount in self._mounts:
+            await mount.aclose()
         await self._listener.stop()
         self.proxy.close()
         await self._store.aclose()
@@ -165,7 +171,12 @@ class Hub(Closable):
         logger.debug("%s ended with %s after %.3f s", kind, outcome, seconds)
 
 
-async def serve(settings: HubSettings, *, on_started: Callable[[Hub], None] | None = None) -> None:
+async def serve(
+    settings: HubSettings,
+    *,
+    on_started: Callable[[Hub], None] | None = None,
+    mounts: Sequence[MakeMount] = (),
+) -> None:
     """Run a hub until SIGTERM or SIGINT; then stop in good order."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -173,7 +184,7 @@ async def serve(settings: HubSettings, *, on_started: Callable[[Hub], None] | No
     for number in signals:
         loop.add_signal_handler(number, stopped.set)
     try:
-        async with Hub(settings) as hub:
+        async with Hub(settings, mounts=mounts) as hub:
             if on_started is not None:
                 on_started(hub)
             await stopped.wait()

@@ -23,6 +23,7 @@ from openhands.events.observation import (
     ErrorObservation,
     FileEditObservation,
     FileReadObservation,
+    IPythonRunCellObservation,
 )
 from openhands.runtime.runtime_status import RuntimeStatus
 from openhands.utils.async_utils import call_async_from_sync
@@ -101,14 +102,31 @@ def test_files_are_written_read_and_edited(runtime: Any) -> None:
 def test_what_fails_is_an_answer(runtime: Any) -> None:
     missing = runtime.run_action(FileReadAction("/nowhere/at/all"))
     no_server = call_async_from_sync(runtime.call_tool_mcp, 15, MCPAction("tool"))
-    python = runtime.run_action(IPythonRunCellAction("1 + 1"))
     runtime.close()
     closed = runtime.run_action(CmdRunAction("true"))
 
     assert isinstance(missing, ErrorObservation)
     assert isinstance(no_server, ErrorObservation)
-    assert python is not None
     assert isinstance(closed, ErrorObservation)
+
+
+def test_a_fault_of_ours_is_an_answer(runtime: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_action: Any) -> None:
+        raise ZeroDivisionError("no such luck")
+
+    monkeypatch.setattr(runtime, "run", fail)
+    seen = runtime.run_action(CmdRunAction("true"))
+
+    assert isinstance(seen, ErrorObservation)
+    assert "ZeroDivisionError: no such luck" in seen.content
+
+
+def test_cells_remember(runtime: Any) -> None:
+    runtime.run_action(IPythonRunCellAction("x = 20"))
+    seen = runtime.run_action(IPythonRunCellAction("x + 1"))
+
+    assert isinstance(seen, IPythonRunCellObservation), seen
+    assert "21" in seen.content
 
 
 def test_files_go_in_and_come_out(runtime: Any, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from openhands.runtime.utils.bash_constants import TIMEOUT_MESSAGE_TEMPLATE
 
 from bascule.core.actions import CmdRun, ListDir
 from bascule.core.contracts import OnProgress, Progress
-from bascule.core.errors import BasculeError, UsageError
+from bascule.core.errors import BasculeError, InternalError, UsageError
 from bascule.core.observations import CmdOutput, DirListing
 from bascule.core.observations import Observation as Seen
 from bascule.runtime import SyncRuntime
@@ -88,6 +88,27 @@ class BasculeRuntime(Runtime):
             runtime.close()
 
     # What agents do -----------------------------------------------------------------------
+
+    def run_action(self, action: Action) -> Observation:
+        try:
+            seen: Observation = super().run_action(action)
+        except (
+            Exception
+        ) as error:  # a fault of ours or OpenHands': the agent is answered all the same
+            logger.exception("the %s action failed unexpectedly", action.action)
+            return ErrorObservation(
+                f"The action failed unexpectedly: {type(error).__name__}: {error}",
+                error_id=InternalError.code,
+            )
+        return seen
+
+    async def _export_latest_git_provider_tokens(self, event: Action) -> None:
+        """A git host that cannot be asked is no reason to leave the agent without an answer: its
+        command says itself that the token is not there."""
+        try:
+            await super()._export_latest_git_provider_tokens(event)
+        except Exception:  # whatever a git host does
+            logger.warning("the git host's token could not be renewed", exc_info=True)
 
     def run(self, action: CmdRunAction) -> Observation:
         return self._act(action)

@@ -17,12 +17,12 @@ from openhands.tools.terminal.descriptions import UNIX_TOOL_DESCRIPTION
 from openhands.tools.terminal.env import ENV_VAR_NAME_RE
 from openhands.tools.terminal.metadata import CmdOutputMetadata
 
+from bascule.adapters.terminal_text import readable
 from bascule.core.actions import CmdRun, Interrupt
 from bascule.core.observations import CmdMetadata, CmdOutput, Observation
 
 from ._executor import PlaceExecutor, failure
 from ._places import Hold, hold
-from ._text import readable
 
 if TYPE_CHECKING:
     from openhands.sdk.conversation import LocalConversation
