@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,19 +56,44 @@ async def over_http(url: str, token: str) -> AsyncIterator[ClientSession]:
         yield session
 
 
+@asynccontextmanager
+async def held(context: AbstractAsyncContextManager[ClientSession]) -> AsyncIterator[ClientSession]:
+    """`context` in a task of its own: it wants to be left by the task that entered it, and the two
+    halves of a fixture are two tasks."""
+    entered: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
+    done = asyncio.Event()
+
+    async def hold() -> None:
+        try:
+            async with context as session:
+                entered.set_result(session)
+                await done.wait()
+        except Exception as error:
+            if entered.done():
+                raise
+            entered.set_exception(error)
+
+    holding = asyncio.create_task(hold())
+    try:
+        yield await entered
+    finally:
+        done.set()
+        await holding
+
+
 def sandbox_in(directory: Path) -> Places:
     """A sandbox whose file tools stay in `directory`."""
+    settings = SandboxSettings(roots=(directory,))
+    runtime = LocalRuntime(directory, settings=settings, default_timeout=None)
 
     async def opened() -> Runtime:
-        settings = SandboxSettings(roots=(directory,))
-        runtime = LocalRuntime(directory, settings=settings, default_timeout=None)
         await runtime.connect()
         return runtime
 
     return OnePlace(opened)
 
 
-async def call(session: ClientSession, tool: str, **arguments: Any) -> CallToolResult:
+async def call(session: ClientSession, tool: str, /, **arguments: Any) -> CallToolResult:
     return await session.call_tool(tool, arguments)
 
 

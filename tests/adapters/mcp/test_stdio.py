@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.adapters.place import window_on
+from tests.adapters.place import WindowPlace, window_on
 from tests.cli.processes import BASCULE, PATIENCE, bascule, environment
 
 from .clients import call, code_of, names_of, over_stdio, text_of
@@ -39,14 +40,18 @@ async def test_more_roots_can_be_named(tmp_path: Path) -> None:
     assert text_of(seen) == "hello\n"
 
 
-async def test_a_client_works_in_a_window(tmp_path: Path) -> None:
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[WindowPlace]:
     with window_on(tmp_path) as place:
-        env = {"BASCULE_HUB": place.url, "BASCULE_TOKEN": place.token}
-        async with over_stdio(**env) as client:
-            names = names_of(await client.list_tools())
-            seen = await call(client, "run_command", command="pwd")
-            asked = await call(client, "ask_user", question="Which colour?")
-            windows = await call(client, "list_windows")
+        yield place
+
+
+async def test_a_client_works_in_a_window(desk: WindowPlace, tmp_path: Path) -> None:
+    async with over_stdio(BASCULE_HUB=desk.url, BASCULE_TOKEN=desk.token) as client:
+        names = names_of(await client.list_tools())
+        seen = await call(client, "run_command", command="pwd")
+        asked = await call(client, "ask_user", question="Which colour?")
+        windows = await call(client, "list_windows")
 
     assert {"ask_user", "diagnostics", "open_file", "show_diff", "list_windows"} <= names
     assert text_of(seen).startswith(f"{tmp_path}\n")
@@ -54,11 +59,9 @@ async def test_a_client_works_in_a_window(tmp_path: Path) -> None:
     assert "desk" in text_of(windows)
 
 
-async def test_a_wrong_token_is_told_in_the_answer(tmp_path: Path) -> None:
-    with window_on(tmp_path) as place:
-        env = {"BASCULE_HUB": place.url, "BASCULE_TOKEN": "wrong"}
-        async with over_stdio(**env) as client:
-            assert code_of(await call(client, "run_command", command="pwd")) == "access.denied"
+async def test_a_wrong_token_is_told_in_the_answer(desk: WindowPlace) -> None:
+    async with over_stdio(BASCULE_HUB=desk.url, BASCULE_TOKEN="wrong") as client:
+        assert code_of(await call(client, "run_command", command="pwd")) == "access.denied"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

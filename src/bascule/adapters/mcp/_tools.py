@@ -115,7 +115,7 @@ def _read_on(given: Arguments) -> Action:
 
 def _type(given: Arguments) -> Action:
     return CmdRun(
-        given["text"],
+        given["text"] or "\n",  # nothing would read on; just Enter is meant
         is_input=True,
         shell=given.get("shell", ""),
         timeout=given.get("wait", _TYPE_WAIT),
