@@ -8,10 +8,14 @@ import os
 import sys
 import time
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.serve import respond
 from benchmarks.peers.subject import Refused
+
+_SOURCE = Path(__file__).parents[2] / "src"
+"""We are not installed in an environment that has OpenHands; what we need is."""
 
 
 class AgentLoop:
@@ -25,6 +29,7 @@ class AgentLoop:
         from openhands.tools.terminal import TerminalTool
 
         if self._kind == "bascule":
+            sys.path.append(str(_SOURCE))
             from bascule.adapters.openhands_v1 import use_bascule
 
             use_bascule("sandbox")
