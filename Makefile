@@ -2,7 +2,7 @@
 # ARGS goes on to the program behind run, test and bench: make test ARGS="-k shell".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup editor image run test test-fast test-docker test-editor check check-extension fix bench clean
+.PHONY: help setup editor image run test test-fast test-docker test-editor test-openhands check check-extension fix bench clean
 
 help: ## list these verbs
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -32,6 +32,9 @@ test-docker: ## set up, then the tests in containers, on a Docker engine of thei
 test-editor: ## set up, then the tests in a real VS Code in a real browser
 	@scripts/setup
 	@scripts/test-editor $(ARGS)
+
+test-openhands: ## the runtime tests of OpenHands V0, from OPENHANDS_SRC=<a checkout of its 0.62>, in our sandbox
+	@scripts/openhands_tests "$(OPENHANDS_SRC)" $(ARGS)
 
 check: ## formatters, linters, strict types, import directions, version
 	@scripts/check

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine, plot, report
+from benchmarks.cases.agent import AgentLoop
 from benchmarks.cases.bridge import Bridge
 from benchmarks.cases.browsing import Browsing
 from benchmarks.cases.case import Case, Effort
@@ -44,6 +45,7 @@ CASES: tuple[Case, ...] = (
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
     *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy(), Sessions(), Containers()),
+    AgentLoop(),
 )
 
 

@@ -129,6 +129,24 @@ CHP = Entrant(
 )
 PROXIES: tuple[Entrant, ...] = (BASCULE_PROXY, NGINX, CADDY, CHP)
 
+AGENT_STOCK = Entrant(
+    "agent-stock",
+    "an OpenHands V1 agent with its own tools",
+    "agent_loop",
+    ("stock",),
+    venv="openhands-with-us",
+    pace="slow",
+    only="agent",
+)
+AGENT_BASCULE = Entrant(
+    "agent-bascule",
+    "the same agent with Bascule's under the same names",
+    "agent_loop",
+    ("bascule",),
+    venv="openhands-with-us",
+    only="agent",
+)
+
 ENTRANTS: tuple[Entrant, ...] = (
     *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_TMUX, BASCULE_HTTP, BASCULE_HTTP_BARE),
     *(OPENHANDS_TMUX, OPENHANDS_PTY, OPENHANDS_SERVER, SWE_REX),
@@ -137,6 +155,7 @@ ENTRANTS: tuple[Entrant, ...] = (
     *PROXIES,
     BASCULE_SESSIONS,
     BASCULE_CONTAINERS,
+    *(AGENT_STOCK, AGENT_BASCULE),
 )
 NOT_IN_A_HURRY: frozenset[Entrant] = frozenset({OPENHANDS_PTY, OPENHANDS_SERVER})
 """Slow to load and without a goal of ours: a quick run leaves them out."""

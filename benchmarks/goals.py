@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.entrants import (
+    AGENT_BASCULE,
+    AGENT_STOCK,
     BASCULE,
     BASCULE_BRIDGE,
     BASCULE_CONTAINERS,
@@ -182,6 +184,13 @@ def goals(endurance: int) -> Sequence[Goal]:
         *net_goals(),
         *proxy_goals(),
         *session_goals(),
+        Goal(
+            "OpenHands V1 agent, time in its own tools, of ours",
+            ratio("agent", AGENT_STOCK, AGENT_BASCULE, "tools"),
+            10,
+            "x",
+            is_floor=True,
+        ),
     )
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 OPENHANDS = ("openhands-sdk", "openhands-tools", "openhands-agent-server")
 VENVS: Mapping[str, Sequence[Sequence[str]]] = {
@@ -18,18 +19,34 @@ VENVS: Mapping[str, Sequence[Sequence[str]]] = {
 """By name: what to install, and what to try when that cannot be had (the newest)."""
 
 
+WITH_US: Final = "openhands-with-us"
+"""OpenHands beside what we need ourselves: the environment of our tests with it."""
+
+
 class VenvFailed(Exception):
     """An environment could not be made; the message says why, for the report."""
 
 
 def python_of(name: str, root: Path, *, make: bool) -> Path:
     """The Python of environment `name`, which is made first if needed and allowed."""
+    if name == WITH_US:
+        return _with_us(root, make=make)
     home = root / ".bench" / name
     if not (home / "complete").exists():
         if not make:
             raise VenvFailed("not installed; a run without --quick installs it")
         _make(home, VENVS[name])
     return home / "bin" / "python"
+
+
+def _with_us(root: Path, *, make: bool) -> Path:
+    command = [str(root / "scripts" / "openhands"), "v1"]
+    done = subprocess.run(
+        command if make else [*command, "--where"], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise VenvFailed(done.stderr.strip() or "not installed; `scripts/openhands v1` does that")
+    return Path(done.stdout.strip())
 
 
 def _make(home: Path, choices: Sequence[Sequence[str]]) -> None:

@@ -88,6 +88,12 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
         (f"io.{call}.write", "net/trace.py", "write")
         for call in ("TextIOWrapper", "BufferedWriter")
     ),
+    # A line for the log goes where whoever runs us has it go; that is theirs to choose.
+    *(
+        (f"io.{call}.write", "logging/__init__.py", name)
+        for call in ("TextIOWrapper", "BufferedWriter")
+        for name in ("emit", "flush")
+    ),
     # /dev/null, for the child's output.
     ("os.open", "runtime/child.py", "start"),
     # Once per new connection: a socket's name is looked up, nothing is read.

@@ -17,16 +17,16 @@ PASTE_MODE = re.compile("\x1b\\[\\?2004[hl]\r?")
 
 class OpenHandsTerminal(BlockingSubject[Any], Files):
     def __init__(self, terminal_type: str | None) -> None:
-        from openhands.tools.file_editor.definition import (  # type: ignore[import-not-found]
+        from openhands.tools.file_editor.definition import (
             FileEditorAction,
         )
-        from openhands.tools.file_editor.impl import (  # type: ignore[import-not-found]
+        from openhands.tools.file_editor.impl import (
             FileEditorExecutor,
         )
-        from openhands.tools.terminal.definition import (  # type: ignore[import-not-found]
+        from openhands.tools.terminal.definition import (
             TerminalAction,
         )
-        from openhands.tools.terminal.impl import (  # type: ignore[import-not-found]
+        from openhands.tools.terminal.impl import (
             TerminalExecutor,
         )
 

@@ -12,6 +12,7 @@ from benchmarks.cases.case import Effort
 from benchmarks.cases.latency import Latency
 from benchmarks.cases.output import completeness
 from benchmarks.entrants import (
+    AGENT_BASCULE,
     BASCULE,
     BASCULE_BRIDGE,
     BASCULE_HTTP,
@@ -209,6 +210,7 @@ def test_every_case_of_a_whole_run_has_at_least_seven_rounds_for_ours() -> None:
         "nets": BASCULE_NETS,
         "proxy": BASCULE_PROXY,
         "sessions": BASCULE_SESSIONS,
+        "agent": AGENT_BASCULE,
     }
     counts = {case.name: case.rounds(others.get(case.name, BASCULE), Effort()) for case in CASES}
 

@@ -21,7 +21,7 @@ ROOMS = sorted(module.name for module in FOUND if module.ispkg)
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_listed_name_exists(name: str) -> None:
-    module = importlib.import_module(name)
+    module = _imported(name)
     listed = getattr(module, "__all__", [])
 
     assert [each for each in listed if not hasattr(module, each)] == []
@@ -30,10 +30,20 @@ def test_every_listed_name_exists(name: str) -> None:
 
 @pytest.mark.parametrize("name", ROOMS)
 def test_a_face_lists_all_it_shows(name: str) -> None:
-    module = importlib.import_module(name)
+    module = _imported(name)
     shown = {each for each in vars(module) if _is_ours(module, each)}
 
     assert shown <= set(getattr(module, "__all__", []))
+
+
+def _imported(name: str) -> ModuleType:
+    """An adapter whose package is not installed here says so, and is tested where it is."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if not name.startswith("bascule.adapters."):
+            raise
+        pytest.skip(str(error))
 
 
 def _is_ours(module: ModuleType, name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +13,7 @@ from typing import Any, Self
 from bascule.core.contracts import Spawner
 from bascule.hub import Hub, HubSettings
 from bascule.hub.identity import Scope
+from bascule.hub.mounts import MakeMount
 from bascule.hub.proxy import Routes
 from bascule.link.http import HttpClient
 from bascule.sandbox.settings import SandboxSettings
@@ -55,6 +56,7 @@ class Place:
         *,
         routes: Routes | None = None,
         spawners: Callable[[], Mapping[str, Spawner]] = dict,
+        mounts: Sequence[MakeMount] = (),
         **settings: Any,
     ) -> None:
         self._sock = socket.create_server(("127.0.0.1", 0))
@@ -65,7 +67,10 @@ class Place:
         )
         self._routes = routes
         self._spawners = spawners
-        self.hub = Hub(self.settings, sock=self._sock, routes=routes, spawners=spawners())
+        self._mounts = mounts
+        self.hub = Hub(
+            self.settings, sock=self._sock, routes=routes, spawners=spawners(), mounts=mounts
+        )
         self.agent = self.window = ""
 
     async def __aenter__(self) -> Self:
@@ -89,7 +94,9 @@ class Place:
         await self.hub.aclose()
 
     async def start(self) -> None:
-        self.hub = Hub(self.settings, routes=self._routes, spawners=self._spawners())
+        self.hub = Hub(
+            self.settings, routes=self._routes, spawners=self._spawners(), mounts=self._mounts
+        )
         await self.hub.start()
 
     @asynccontextmanager

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
+import select
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,6 +91,32 @@ def test_ctrl_c_while_waiting_ends_the_command(runtime: SyncRuntime) -> None:
     with pytest.raises(KeyboardInterrupt):
         runtime.run("echo up; sleep 60", on_progress=press)
     assert runtime.run("echo usable").content == "usable\n"
+
+
+@pytest.mark.slow
+def test_closing_when_the_interpreter_exits_is_quiet_and_leaves_nothing(tmp_path: Path) -> None:
+    program = (
+        "import atexit\n"
+        "from bascule.runtime import LocalRuntime, SyncRuntime\n"
+        "runtime = SyncRuntime(LocalRuntime())\n"
+        "runtime.connect()\n"
+        "print(runtime.run('sleep 600 & echo $!').content)\n"
+        "atexit.register(runtime.close)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    pid = int(ran.stdout.split()[-1])
+
+    assert ran.stderr == ""
+    ended = os.pidfd_open(pid) if Path(f"/proc/{pid}").exists() else None
+    assert ended is None or select.select([ended], [], [], 10)[0]
+
+
+def test_an_action_that_was_begun_can_be_cancelled(runtime: SyncRuntime) -> None:
+    begun = runtime.begin(CmdRun("read forever"))
+    assert begun.cancel()
+    assert runtime.run("echo usable", queue=True).content == "usable\n"
 
 
 def test_before_and_after_it_says_so(tmp_path: Path) -> None:

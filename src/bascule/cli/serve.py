@@ -54,6 +54,7 @@ def serve(
     """
     import uvloop
 
+    from bascule.adapters.mcp import McpMount
     from bascule.hub import serve as serve_hub
     from bascule.hub.tokens import admin_token
 
@@ -83,8 +84,10 @@ def serve(
         spawners = make_spawners(settings)
         if settings.allow_unisolated:
             print(_UNISOLATED, file=sys.stderr)  # noqa: T201
-        work = serve_hub(settings.settings(token), on_started=on_started, spawners=spawners)
-        uvloop.run(work)
+        hub = serve_hub(
+            settings.settings(token), on_started=on_started, spawners=spawners, mounts=(McpMount,)
+        )
+        uvloop.run(hub)
     return 0
 
 

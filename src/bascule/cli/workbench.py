@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
+from bascule.adapters.mcp import McpMount
 from bascule.core.contracts import Closable
 from bascule.core.errors import InvalidSetting, MissingTool, SandboxStartFailed
 from bascule.hub import Hub
@@ -80,11 +81,12 @@ class Workbench(Closable):
         """On the port of the settings; if that is only the usual one and taken, on any."""
         settings = self._settings.settings(self._token)
         try:
-            return await self._stack.enter_async_context(Hub(settings))
+            return await self._stack.enter_async_context(Hub(settings, mounts=(McpMount,)))
         except InvalidSetting:
             if "port" in self._settings.model_fields_set:
                 raise
-        return await self._stack.enter_async_context(Hub(replace(settings, port=0)))
+        elsewhere = Hub(replace(settings, port=0), mounts=(McpMount,))
+        return await self._stack.enter_async_context(elsewhere)
 
     async def _open_vscode(self, hub: Hub, state: Path) -> None:
         installation = await asyncio.to_thread(find)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -21,6 +21,7 @@ from .guard import Guard, by_token
 from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
+from .mounts import MakeMount, mounted
 from .proxy import Addresses, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
 from .proxy.front import Front
@@ -59,6 +60,7 @@ class Hub(Closable):
         sock: socket.socket | None = None,
         routes: Routes | None = None,
         spawners: Mapping[str, Spawner] | None = None,
+        mounts: Sequence[MakeMount] = (),
     ) -> None:
         _ensure_token(settings.admin_token)
         self._settings = settings
@@ -109,7 +111,8 @@ class Hub(Closable):
             doorman=doorman,
             routes=routes or SessionRoutes(self.sessions),
         )
-        guarded = Guard(joined, settings, by_token(self.tokens))
+        self._mounts = tuple(make(self) for make in mounts)
+        guarded = Guard(mounted(joined, self._mounts), settings, by_token(self.tokens))
         open_to_all: dict[str, App] = dict.fromkeys(
             PATHS, SignInPages(settings, self.proxy, doorman)
         )
@@ -158,6 +161,8 @@ class Hub(Closable):
         self._closed = True
         await self._sockets.aclose()
         self.sessions.finish_streams()
+        for mount in self._mounts:
+            await mount.aclose()
         await self._listener.stop()
         self.proxy.close()
         await self.sessions.aclose()
@@ -194,6 +199,7 @@ async def serve(
     *,
     on_started: Callable[[Hub], None] | None = None,
     spawners: Mapping[str, Spawner] | None = None,
+    mounts: Sequence[MakeMount] = (),
 ) -> None:
     """Run a hub until SIGTERM or SIGINT; then stop in good order."""
     stopped = asyncio.Event()
@@ -202,7 +208,7 @@ async def serve(
     for number in signals:
         loop.add_signal_handler(number, stopped.set)
     try:
-        async with Hub(settings, spawners=spawners) as hub:
+        async with Hub(settings, spawners=spawners, mounts=mounts) as hub:
             if on_started is not None:
                 on_started(hub)
             await stopped.wait()

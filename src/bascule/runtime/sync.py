@@ -69,7 +69,12 @@ class SyncRuntime:
             raise
 
     def close(self) -> None:
+        """End the runtime. At the interpreter's exit, once no thread can be started any more, that
+        is left to the end of the process, which a sandbox does not outlive."""
         if self._loop is None or self._thread is None:
+            return
+        if not threading.main_thread().is_alive():
+            self._loop = self._thread = None
             return
         try:
             self._wait(self._runtime.aclose())
@@ -92,6 +97,10 @@ class SyncRuntime:
 
     def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         return self._wait(self._runtime.act(action, on_progress=on_progress))
+
+    def begin(self, action: Action) -> Future[Observation]:
+        """Have `action` done without waiting for it; cancelling the future cancels the action."""
+        return self._submit(self._runtime.act(action))
 
     def run(
         self,
@@ -236,11 +245,14 @@ class SyncRuntime:
     ) -> Sequence[LogMatch]:
         return self._wait(self._runtime.search_log(pattern, shell, start=start, limit=limit))
 
-    def _wait(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+    def _submit(self, work: Coroutine[Any, Any, _Answer]) -> Future[_Answer]:
         if self._loop is None:
             work.close()
             raise UsageError("The runtime is not connected; use `with` or `connect`")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _wait(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+        future = self._submit(work)
         try:
             return future.result()
         except BaseException:

@@ -1,0 +1,168 @@
+"""What was seen, as an answer to a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bascule.adapters.terminal_text import readable
+from bascule.core.errors import BasculeError
+from bascule.core.observations import (
+    BrowserOutput,
+    CellMetadata,
+    CmdOutput,
+    DiffShown,
+    Error,
+    FileDownloaded,
+    FileOpened,
+    FileWritten,
+    GlobResult,
+    Interrupted,
+    IPythonOutput,
+    Observation,
+    Selected,
+    UserAnswered,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer before it is cut to length."""
+
+    text: str
+    note: str = ""
+    """After the text, whatever is cut from that."""
+    pictures: tuple[str, ...] = ()
+    """As data URLs."""
+    facts: dict[str, Any] | None = None
+    """For programs: what the text says in words."""
+    is_error: bool = False
+    with_tail: bool = False
+
+
+def answer_of(seen: Observation) -> Answer:
+    if code := getattr(seen, "error_id", ""):
+        return _failed(code, seen.content.removeprefix("ERROR:").strip())
+    match seen:
+        case Error():
+            return _failed("error", seen.content)
+        case CmdOutput():
+            return _command(seen)
+        case IPythonOutput():
+            return _cell(seen)
+        case BrowserOutput():
+            pictures = (seen.screenshot,) if seen.screenshot else ()
+            return Answer(text=seen.content, pictures=pictures, is_error=seen.error)
+        case UserAnswered(answered=False):
+            return Answer(text="The user closed the question without an answer")
+        case _:
+            return _other(seen)
+
+
+def answer_to(error: BasculeError) -> Answer:
+    return _failed(error.code, error.message, dict(error.detail))
+
+
+def _failed(code: str, message: str, detail: dict[str, Any] | None = None) -> Answer:
+    facts: dict[str, Any] = {"code": code, "message": message}
+    if detail:
+        facts["detail"] = detail
+    return Answer(text=message, note=f"[{code}]", facts=facts, is_error=True)
+
+
+def _command(seen: CmdOutput) -> Answer:
+    about = seen.metadata
+    facts = {
+        "exit_code": about.exit_code,
+        "state": about.state,
+        "working_dir": about.working_dir,
+        "output_bytes": about.output_bytes,
+    }
+    text = readable(about.prefix + seen.content)
+    return Answer(
+        text=text,
+        note=_command_note(seen),
+        facts=facts,
+        is_error=about.state == "refused",
+        with_tail=True,
+    )
+
+
+def _command_note(seen: CmdOutput) -> str:
+    about = seen.metadata
+    lost = ""
+    if about.left_out_bytes:
+        where = f"; all of it is in {about.log_path}" if about.log_path else ""
+        lost = f"[{about.left_out_bytes} bytes of output were too many to bring along{where}]\n"
+    match about.state:
+        case "done":
+            ended = " The shell ended with it; the next command gets a new one." * about.shell_ended
+            where = f", in {about.working_dir}" if about.working_dir else ""
+            return f"{lost}[exit status {about.exit_code}{where}]{ended}"
+        case "running":
+            return (
+                f"{lost}[The program still runs: read_output waits for more, type_input answers "
+                "it, interrupt stops it]"
+            )
+        case "refused":
+            return (
+                "[NOT run: the shell is busy with another program. read_output, interrupt, or "
+                "name another shell]"
+            )
+        case "idle":
+            return "[No program runs in this shell]"
+
+
+def _cell(seen: IPythonOutput) -> Answer:
+    about = seen.metadata
+    return Answer(
+        text=readable(seen.content),
+        note=_cell_note(about),
+        pictures=tuple(seen.image_urls or ()),
+        facts={"state": about.state, "error": about.error_name},
+        is_error=about.state in ("died", "refused"),
+        with_tail=True,
+    )
+
+
+def _cell_note(about: CellMetadata) -> str:
+    late = "[It was out of time and was interrupted]" if about.timed_out else ""
+    match about.state:
+        case "input":
+            return "[The cell asks for input, which nobody gives it here: interrupt it]"
+        case "died":
+            return "[The kernel died: variables and imports are gone]"
+        case "running":
+            return "[The cell cannot be interrupted: interrupt with kill and shell 'ipython']"
+        case _:
+            return late
+
+
+def _other(seen: Observation) -> Answer:
+    if seen.content.startswith("data:image/"):
+        return Answer(text=f"A picture: {getattr(seen, 'path', '')}", pictures=(seen.content,))
+    more = "[There are more; ask for a larger `limit`, or for less]"
+    return Answer(
+        text=seen.content or _done(seen), note=more if getattr(seen, "truncated", False) else ""
+    )
+
+
+def _done(seen: Observation) -> str:
+    """Kinds whose content may be empty, in words."""
+    match seen:
+        case FileWritten():
+            return f"{seen.path} is written"
+        case FileOpened():
+            return f"{seen.path} is shown"
+        case DiffShown():
+            return f"The diff of {seen.path} is {seen.outcome}"
+        case FileDownloaded():
+            return f"It is no page; it was downloaded to {seen.file_path}"
+        case Interrupted():
+            return "Interrupted" if seen.was_running else "Nothing was running"
+        case Selected():
+            return f"Nothing is selected in {seen.path}" if seen.path else "No file is open"
+        case GlobResult():
+            return "Nothing fits"
+        case _:
+            return "Nothing"

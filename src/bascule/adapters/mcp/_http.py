@@ -1,0 +1,72 @@
+"""MCP over streamable HTTP, for clients that somebody else has let in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from bascule.core.contracts import Closable
+from bascule.hub import Identity
+from bascule.hub.replies import Receive, Scope, Send
+
+from ._places import Places
+from ._server import make_server
+
+Principal = tuple[Identity, str]
+"""Who asks, and the session of the path they ask at, if any."""
+
+_PRINCIPAL: Final = "bascule.mcp.principal"
+_BODY: Final = 32 << 20
+"""Bytes of a request; the hub's guard has a limit of its own."""
+_IDLE: Final = 3600.0
+"""Seconds after which a client that never said goodbye is forgotten."""
+_CLIENTS: Final = 1000
+
+
+class Served(Closable):
+    """From `start` to `aclose`, which ends every client's visit."""
+
+    def __init__(self, places: Callable[[Identity, str], Places]) -> None:
+        def places_for(request: Any) -> Places:
+            return places(*request.scope[_PRINCIPAL])
+
+        self._manager = StreamableHTTPSessionManager(
+            make_server(places_for),
+            max_request_body_size=_BODY,
+            session_idle_timeout=_IDLE,
+            max_sessions=_CLIENTS,
+        )
+        self._started = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """The library's task group wants to be left by the task that entered it."""
+        self._task = asyncio.create_task(self._run())
+        await self._started.wait()
+
+    async def answer(
+        self, scope: Scope, receive: Receive, send: Send, *, principal: Principal
+    ) -> None:
+        """A client's number is good only together with the token and the path it was given to."""
+        identity, session = principal
+        scope[_PRINCIPAL] = principal
+        name = f"{identity.scope}:{identity.owner}:{identity.name}:{session}"
+        token = AccessToken(token="", client_id=name, scopes=[])
+        scope["user"] = AuthenticatedUser(token)
+        await self._manager.handle_request(scope, receive, send)
+
+    async def aclose(self) -> None:
+        self._stopped.set()
+        if self._task is not None:
+            await self._task
+
+    async def _run(self) -> None:
+        async with self._manager.run():
+            self._started.set()
+            await self._stopped.wait()

@@ -1,0 +1,95 @@
+"""MCP on a hub: streamable HTTP at /mcp, and at /mcp/{session} for one session alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from bascule.core.errors import AccessDenied, BasculeError, HubUnreachable, NoSuchSession
+from bascule.hub import Hub, Identity
+from bascule.hub.mounts import Mount, identity_of
+from bascule.hub.replies import Receive, Scope, Send, send_error
+
+from ._places import HubPlaces, OnePlace, Places, Sessions
+
+if TYPE_CHECKING:
+    from ._http import Served
+
+MakeSessions = Callable[[Identity], Sessions]
+
+_SCOPES: Final = ("agent", "admin")
+
+
+class McpMount(Mount):
+    """Serves every client of a hub, each as its token allows.
+
+    The library is loaded with the first client: it takes most of a second, and a hub to which none
+    comes should not pay for that.
+    """
+
+    prefix = "/mcp"
+
+    def __init__(self, hub: Hub, *, sessions: MakeSessions | None = None) -> None:
+        self._hub = hub
+        self._sessions = sessions
+        self._served: Served | None = None
+        self._lock = asyncio.Lock()
+        self._closed = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        identity = identity_of(scope)
+        try:
+            session = _session_in(scope["path"].removeprefix(self.prefix))
+            await self._ensure_may(identity, session)
+            served = await self._ready()
+        except BasculeError as error:
+            status = 404 if isinstance(error, NoSuchSession) else None
+            await send_error(scope, send, error, status)
+            return
+        await served.answer(scope, receive, send, principal=(identity, session))
+
+    async def aclose(self) -> None:
+        self._closed = True
+        if self._served is not None:
+            await self._served.aclose()
+
+    def places(self, identity: Identity, session: str) -> Places:
+        """What a client of that token finds: at a session's path, that session alone."""
+        sessions = None if self._sessions is None else self._sessions(identity)
+        if session and sessions is not None:
+            return OnePlace(partial(sessions.open, session))
+        return HubPlaces(lambda: self._hub.windows(identity), sessions=sessions)
+
+    async def _ensure_may(self, identity: Identity, session: str) -> None:
+        is_its_own = identity.scope == "session" and session == identity.session_id
+        if identity.scope not in _SCOPES and not is_its_own:
+            raise AccessDenied(
+                f"A token of scope {identity.scope} may not do this; one of scope agent may"
+            )
+        if not session:
+            return
+        known = () if self._sessions is None else await self._sessions(identity).list()
+        if all(each.id != session for each in known):
+            raise NoSuchSession(f"There is no session {session!r}", id=session)
+
+    async def _ready(self) -> Served:
+        async with self._lock:
+            if self._closed:
+                raise HubUnreachable("The hub is stopping")
+            if self._served is None:
+                # In a thread: the hub has others to answer meanwhile.
+                http = await asyncio.to_thread(import_module, "._http", __package__)
+                served: Served = http.Served(self.places)
+                await served.start()
+                self._served = served
+            return self._served
+
+
+def _session_in(rest: str) -> str:
+    session = rest.strip("/")
+    if "/" in session:
+        raise NoSuchSession(f"There is no session {session!r}", id=session)
+    return session

@@ -1,0 +1,66 @@
+"""Long answers: a part that fits, and a way to the rest."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+from bascule.core.errors import UsageError
+
+PAGE: Final = 30_000
+"""Characters of one answer."""
+_HEAD: Final = 20_000
+_NOTE: Final = 400
+"""Characters that the note about the rest may take."""
+_KEPT: Final = 64 << 20
+"""Characters of all answers together that are kept to be read on from."""
+
+
+class Pages:
+    """The long answers one client has had, the newest first to stay when there are too many."""
+
+    def __init__(self, *, kept: int = _KEPT) -> None:
+        self._kept = kept
+        self._texts: OrderedDict[str, str] = OrderedDict()
+        self._count = 0
+
+    def fit(self, text: str, *, with_tail: bool) -> str:
+        """`text`, or its beginning, with a note where the rest is; `with_tail` its end as well:
+        what a program says last is what it failed of."""
+        if len(text) <= PAGE:
+            return text
+        name = self._keep(text)
+        if not with_tail:
+            return self.read(name, 0)
+        tail = PAGE - _HEAD - _NOTE
+        left_out = len(text) - _HEAD - tail
+        note = (
+            f"\n[… {left_out} of {len(text)} characters left out here. read_more with answer "
+            f"{name!r} and offset {_HEAD} reads on from here.]\n"
+        )
+        return text[:_HEAD] + note + text[-tail:]
+
+    def read(self, name: str, offset: int) -> str:
+        """A page from `offset` on. Raises `UsageError` for an answer that is not kept."""
+        if name not in self._texts:
+            raise UsageError(
+                f"There is no answer {name!r} to read on from: only the latest long ones are "
+                "kept. Ask again, for less"
+            )
+        text = self._texts[name]
+        end = offset + PAGE - _NOTE
+        if end >= len(text):
+            return text[offset:]
+        note = (
+            f"\n[… characters {offset} to {end} of {len(text)}. read_more with answer {name!r} "
+            f"and offset {end} reads on.]"
+        )
+        return text[offset:end] + note
+
+    def _keep(self, text: str) -> str:
+        self._count += 1
+        name = f"a{self._count}"
+        self._texts[name] = text
+        while sum(map(len, self._texts.values())) > self._kept and len(self._texts) > 1:
+            self._texts.popitem(last=False)
+        return name

@@ -1,0 +1,106 @@
+"""Where tools act: one sandbox, or the windows and sessions of a hub."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from bascule.core.contracts import Runtime, WindowLink
+from bascule.core.errors import NoSuchSession, UsageError
+from bascule.core.windows import Window
+from bascule.runtime import VSCodeRuntime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLine:
+    """A session as it is listed."""
+
+    id: str
+    name: str
+    state: str
+
+
+class Sessions(Protocol):
+    """The sessions of a hub that one client may use."""
+
+    async def list(self) -> Sequence[SessionLine]: ...
+
+    async def open(self, session_id: str) -> Runtime:
+        """Connected; whoever asked closes it. Raises `NoSuchSession`."""
+
+
+class Places(ABC):
+    """The places one client can have. What it opens is the caller's to close."""
+
+    has_windows = False
+    has_sessions = False
+
+    @abstractmethod
+    async def first(self) -> Runtime:
+        """The place for a client that has picked none. Raises why there is none to take."""
+
+    async def windows(self) -> Sequence[Window]:
+        return ()
+
+    async def window(self, selector: str) -> Runtime:
+        raise UsageError(f"There are no windows here, {selector!r} or others")
+
+    async def sessions(self) -> Sequence[SessionLine]:
+        return ()
+
+    async def session(self, session_id: str) -> Runtime:
+        raise NoSuchSession(f"There is no session {session_id!r}", id=session_id)
+
+
+class OnePlace(Places):
+    """One place alone, opened when it is first needed."""
+
+    def __init__(self, open: Callable[[], Awaitable[Runtime]]) -> None:
+        self._open = open
+
+    async def first(self) -> Runtime:
+        return await self._open()
+
+
+class HubPlaces(Places):
+    """The windows a link sees, and sessions where the hub has some.
+
+    `window` is what a client starts with; else the only window there is.
+    """
+
+    has_windows = True
+
+    def __init__(
+        self,
+        link: Callable[[], WindowLink],
+        *,
+        sessions: Sessions | None = None,
+        window: str = "",
+    ) -> None:
+        self._link = link
+        self._sessions = sessions
+        self._window = window
+        self.has_sessions = sessions is not None
+
+    async def first(self) -> Runtime:
+        return await self.window(self._window)
+
+    async def windows(self) -> Sequence[Window]:
+        async with self._link() as link:
+            await link.connect()
+            return await link.windows()
+
+    async def window(self, selector: str) -> Runtime:
+        runtime = VSCodeRuntime(link=self._link(), window=selector, default_timeout=None)
+        await runtime.connect()
+        return runtime
+
+    async def sessions(self) -> Sequence[SessionLine]:
+        return () if self._sessions is None else await self._sessions.list()
+
+    async def session(self, session_id: str) -> Runtime:
+        if self._sessions is None:
+            return await super().session(session_id)
+        return await self._sessions.open(session_id)

@@ -1,0 +1,420 @@
+"""The tools: how a model sees each, and the action it stands for. Nothing here does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from bascule.core.actions import (
+    Action,
+    AskUser,
+    Browse,
+    BrowseInteractive,
+    CmdRun,
+    Diagnostics,
+    FileEdit,
+    FileRead,
+    FileWrite,
+    Glob,
+    Grep,
+    Interrupt,
+    IPythonRun,
+    ListDir,
+    OpenFile,
+    Selection,
+    ShowDiff,
+    Symbols,
+)
+
+Arguments = Mapping[str, Any]
+Effect = Literal["reads", "adds", "changes"]
+"""reads: leaves everything as it is. adds: shows or starts something, destroys nothing."""
+
+OUTPUT: Final = 16 << 20
+"""Characters of a command's or cell's output that are asked for; read_more gives them all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool. `kind` is the action it needs a place to be able to do."""
+
+    name: str
+    title: str
+    description: str
+    properties: Mapping[str, Any]
+    required: Sequence[str] = ()
+    effect: Effect
+    kind: type[Action]
+    action: Callable[[Arguments], Action]
+    is_open_world: bool = False
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return schema_of(self.properties, self.required)
+
+
+def schema_of(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    """Unknown arguments are refused: a misspelt one would silently not count."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _text(description: str, **more: Any) -> dict[str, Any]:
+    return {"type": "string", "description": description, **more}
+
+
+def _count(description: str, **more: Any) -> dict[str, Any]:
+    return {"type": "integer", "minimum": 1, "description": description, **more}
+
+
+def _wait(default: float, meaning: str) -> dict[str, Any]:
+    return {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "maximum": 3600,
+        "default": default,
+        "description": meaning,
+    }
+
+
+_PATH: Final = _text("Absolute, or relative to the workspace folder")
+_SHELL: Final = _text(
+    "Name of the shell; leave it out for the usual one. Each shell runs one program at a time"
+)
+_RUN_WAIT: Final = 30.0
+_READ_WAIT: Final = 10.0
+_TYPE_WAIT: Final = 2.0
+_CELL_WAIT: Final = 120.0
+
+
+def _run(given: Arguments) -> Action:
+    return CmdRun(
+        given["command"],
+        shell=given.get("shell", ""),
+        cwd=given.get("directory"),
+        timeout=given.get("wait", _RUN_WAIT),
+        blocking=True,
+        output_limit=OUTPUT,
+    )
+
+
+def _read_on(given: Arguments) -> Action:
+    return CmdRun(
+        "",
+        shell=given.get("shell", ""),
+        timeout=given.get("wait", _READ_WAIT),
+        blocking=True,
+        output_limit=OUTPUT,
+    )
+
+
+def _type(given: Arguments) -> Action:
+    return CmdRun(
+        given["text"] or "\n",  # nothing would read on; just Enter is meant
+        is_input=True,
+        shell=given.get("shell", ""),
+        timeout=given.get("wait", _TYPE_WAIT),
+        blocking=True,
+        output_limit=OUTPUT,
+    )
+
+
+def _read_file(given: Arguments) -> Action:
+    start, end = given.get("first_line", 1), given.get("last_line")
+    return FileRead(given["path"], start=start - 1, end=-1 if end is None else end)
+
+
+def _edit(given: Arguments) -> Action:
+    return FileEdit(given["path"], "str_replace", old_str=given["old"], new_str=given["new"])
+
+
+TOOLS: Final[Sequence[Tool]] = (
+    Tool(
+        name="run_command",
+        title="Run a command",
+        description="Run a command line in bash. The shell remembers its directory, variables and "
+        "jobs from one call to the next. The answer has the output and the exit status. A program "
+        "that takes longer than `wait` goes on running: use read_output for more of what it "
+        "prints, type_input to answer it, interrupt to stop it. Start servers with a trailing &.",
+        properties={
+            "command": _text("Any bash, several lines too"),
+            "directory": _text("Go there first; the shell stays there"),
+            "shell": _SHELL,
+            "wait": _wait(_RUN_WAIT, "Seconds after which to answer though the program still runs"),
+        },
+        required=("command",),
+        effect="changes",
+        kind=CmdRun,
+        action=_run,
+        is_open_world=True,
+    ),
+    Tool(
+        name="read_output",
+        title="Read on",
+        description="More output of the program that a shell still runs; answers when it ends, or "
+        "after `wait` seconds with what there is.",
+        properties={"shell": _SHELL, "wait": _wait(_READ_WAIT, "Seconds to wait for its end")},
+        effect="reads",
+        kind=CmdRun,
+        action=_read_on,
+    ),
+    Tool(
+        name="type_input",
+        title="Type into a program",
+        description="Type a line into the program that a shell runs: an answer to a prompt, a "
+        "statement for a REPL. Enter is pressed after it. A key instead of text: C-c, C-d, C-z.",
+        properties={
+            "text": _text("What to type"),
+            "shell": _SHELL,
+            "wait": _wait(_TYPE_WAIT, "Seconds to wait for what the program says to it"),
+        },
+        required=("text",),
+        effect="changes",
+        kind=CmdRun,
+        action=_type,
+        is_open_world=True,
+    ),
+    Tool(
+        name="interrupt",
+        title="Interrupt a program",
+        description="Press Ctrl-C for the program that a shell runs; with `kill`, end it by "
+        "force. The shell itself stays usable. `shell` may be 'ipython' for run_python.",
+        properties={
+            "shell": _SHELL,
+            "kill": {"type": "boolean", "default": False, "description": "By force"},
+        },
+        effect="changes",
+        kind=Interrupt,
+        action=lambda given: Interrupt(given.get("shell", ""), kill=given.get("kill", False)),
+    ),
+    Tool(
+        name="read_file",
+        title="Read a file",
+        description="The text of a file, whole or some of its lines. In VS Code this is what the "
+        "user sees, unsaved changes included.",
+        properties={
+            "path": _PATH,
+            "first_line": _count("The first line wanted, counted from 1"),
+            "last_line": _count("The last line wanted"),
+        },
+        required=("path",),
+        effect="reads",
+        kind=FileRead,
+        action=_read_file,
+    ),
+    Tool(
+        name="write_file",
+        title="Write a file",
+        description="Write a whole file, in place of what it held; its directories are made. To "
+        "change a part of a file use edit_file, which cannot lose the rest.",
+        properties={"path": _PATH, "content": _text("All that the file is to hold")},
+        required=("path", "content"),
+        effect="changes",
+        kind=FileWrite,
+        action=lambda given: FileWrite(given["path"], given["content"]),
+    ),
+    Tool(
+        name="edit_file",
+        title="Edit a file",
+        description="Replace a piece of text that occurs exactly once in a file. Give enough of "
+        "the lines around it in `old` to make it unique, with their exact indentation. The answer "
+        "shows the lines as they are now.",
+        properties={
+            "path": _PATH,
+            "old": _text("Text that is there now, exactly", minLength=1),
+            "new": _text("What takes its place; empty removes it"),
+        },
+        required=("path", "old", "new"),
+        effect="changes",
+        kind=FileEdit,
+        action=_edit,
+    ),
+    Tool(
+        name="list_directory",
+        title="List a directory",
+        description="Files and directories in a directory, directories first, with a slash.",
+        properties={
+            "path": {**_PATH, "default": "."},
+            "depth": _count("How many levels down", maximum=10, default=1),
+        },
+        effect="reads",
+        kind=ListDir,
+        action=lambda given: ListDir(given.get("path", "."), depth=given.get("depth", 1)),
+    ),
+    Tool(
+        name="find_files",
+        title="Find files",
+        description="Paths that fit a pattern such as **/*.py, newest first. What git ignores is "
+        "left out.",
+        properties={
+            "pattern": _text("With *, ?, ** and {a,b}"),
+            "path": {**_PATH, "default": "."},
+            "limit": _count("How many at most", maximum=10_000, default=200),
+        },
+        required=("pattern",),
+        effect="reads",
+        kind=Glob,
+        action=lambda given: Glob(
+            given["pattern"], given.get("path", "."), limit=given.get("limit", 200)
+        ),
+    ),
+    Tool(
+        name="search_text",
+        title="Search in files",
+        description="Lines that a regular expression is found in, with file and line number. "
+        "What git ignores and binary files are left out.",
+        properties={
+            "pattern": _text("A regular expression"),
+            "path": {**_PATH, "default": "."},
+            "include": _text("Only files whose name fits this, such as *.py"),
+            "ignore_case": {"type": "boolean", "default": False},
+            "literal": {
+                "type": "boolean",
+                "default": False,
+                "description": "The pattern is plain text",
+            },
+            "limit": _count("How many lines at most", maximum=10_000, default=200),
+        },
+        required=("pattern",),
+        effect="reads",
+        kind=Grep,
+        action=lambda given: Grep(
+            given["pattern"],
+            given.get("path", "."),
+            include=given.get("include", ""),
+            ignore_case=given.get("ignore_case", False),
+            literal=given.get("literal", False),
+            limit=given.get("limit", 200),
+        ),
+    ),
+    Tool(
+        name="run_python",
+        title="Run Python",
+        description="Run a cell of Python in IPython, which remembers variables and imports from "
+        "one call to the next. The answer has what it printed, its last value and its pictures.",
+        properties={
+            "code": _text("The cell"),
+            "wait": _wait(_CELL_WAIT, "Seconds after which the cell is interrupted"),
+        },
+        required=("code",),
+        effect="changes",
+        kind=IPythonRun,
+        action=lambda given: IPythonRun(
+            given["code"],
+            include_extra=False,
+            timeout=given.get("wait", _CELL_WAIT),
+            output_limit=OUTPUT,
+        ),
+        is_open_world=True,
+    ),
+    Tool(
+        name="browse",
+        title="Open a web page",
+        description="Open a page in a browser and read it: its text, and how it looks.",
+        properties={"url": _text("http, https, or the path of a file")},
+        required=("url",),
+        effect="adds",
+        kind=Browse,
+        action=lambda given: Browse(given["url"]),
+        is_open_world=True,
+    ),
+    Tool(
+        name="browse_interact",
+        title="Act in a web page",
+        description="Act in the page that browse opened, with calls such as click('12'), "
+        "fill('7', 'text'), scroll(0, 400), go_back(). The numbers are those in the page's tree, "
+        "which the answer shows as it is afterwards; noop() just shows it.",
+        properties={"calls": _text("One call, or several on lines of their own")},
+        required=("calls",),
+        effect="changes",
+        kind=BrowseInteractive,
+        action=lambda given: BrowseInteractive(given["calls"]),
+        is_open_world=True,
+    ),
+    Tool(
+        name="diagnostics",
+        title="Problems in VS Code",
+        description="Errors and warnings that the user's VS Code shows, from its language servers "
+        "and linters. Look here after an edit, before running anything.",
+        properties={
+            "path": {**_PATH, "description": "One file; without it, all that VS Code knows of"},
+            "severity": _text(
+                "The least severe that is wanted",
+                enum=["error", "warning", "information", "hint"],
+                default="hint",
+            ),
+        },
+        effect="reads",
+        kind=Diagnostics,
+        action=lambda given: Diagnostics(given.get("path"), severity=given.get("severity", "hint")),
+    ),
+    Tool(
+        name="symbols",
+        title="Symbols",
+        description="Functions, classes and variables: those of a file, or those of the whole "
+        "workspace whose name fits `query`.",
+        properties={"path": _PATH, "query": _text("A part of the name")},
+        effect="reads",
+        kind=Symbols,
+        action=lambda given: Symbols(given.get("path"), query=given.get("query", "")),
+    ),
+    Tool(
+        name="selection",
+        title="What the user selected",
+        description="The file the user has before them and the text they have selected in it.",
+        properties={},
+        effect="reads",
+        kind=Selection,
+        action=lambda _: Selection(),
+    ),
+    Tool(
+        name="open_file",
+        title="Show a file",
+        description="Show the user a file in their VS Code, at a line.",
+        properties={"path": _PATH, "line": _count("Counted from 1")},
+        required=("path",),
+        effect="adds",
+        kind=OpenFile,
+        action=lambda given: OpenFile(given["path"], line=given.get("line")),
+    ),
+    Tool(
+        name="show_diff",
+        title="Show a diff",
+        description="Show the user a proposed content of a file beside the present one. Nothing "
+        "is written.",
+        properties={
+            "path": _PATH,
+            "content": _text("The whole file as proposed"),
+            "title": _text("Over the diff"),
+        },
+        required=("path", "content"),
+        effect="adds",
+        kind=ShowDiff,
+        action=lambda given: ShowDiff(
+            given["path"], given["content"], title=given.get("title", "")
+        ),
+    ),
+    Tool(
+        name="ask_user",
+        title="Ask the user",
+        description="Ask the user a question in their VS Code and wait for the answer. For what "
+        "only they can decide.",
+        properties={
+            "question": _text("One question"),
+            "options": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Answers to choose from; without them the user writes freely",
+            },
+        },
+        required=("question",),
+        effect="adds",
+        kind=AskUser,
+        action=lambda given: AskUser(given["question"], options=tuple(given.get("options", ()))),
+    ),
+)

@@ -1,0 +1,117 @@
+"""One client: the place it is in, and the long answers it has had."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import asdict
+from typing import Any
+
+from bascule.core.contracts import OnProgress, Runtime
+from bascule.core.errors import BasculeError, NotSupported
+from bascule.core.windows import Window
+
+from ._answers import Answer, answer_of, answer_to
+from ._pages import Pages
+from ._places import Places, SessionLine
+from ._tools import Arguments, Tool
+
+
+class Visit:
+    """From a client's first call to its last. Calls may overlap."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.pages = Pages()
+        self._runtime: Runtime | None = None
+        self._lock = asyncio.Lock()
+
+    async def capabilities(self) -> frozenset[str] | None:
+        """What the place can do; None while there is none to be had, and all may yet come."""
+        try:
+            return (await self._place()).capabilities
+        except BasculeError:
+            return None
+
+    async def do(self, tool: Tool, given: Arguments, on_progress: OnProgress | None) -> Answer:
+        """Every failure is an answer."""
+        try:
+            place = await self._place()
+            if tool.kind.kind not in place.capabilities:
+                raise NotSupported(f"{tool.name} cannot be done here", kind=tool.kind.kind)
+            return answer_of(await place.act(tool.action(given), on_progress=on_progress))
+        except BasculeError as error:
+            return answer_to(error)
+
+    async def read_more(self, given: Arguments) -> Answer:
+        try:
+            return Answer(text=self.pages.read(given["answer"], given["offset"]))
+        except BasculeError as error:
+            return answer_to(error)
+
+    async def list_windows(self, _: Arguments) -> Answer:
+        try:
+            windows = await self.places.windows()
+        except BasculeError as error:
+            return answer_to(error)
+        rows = [_window_facts(each) for each in windows]
+        return Answer(
+            text="\n".join(map(_window_line, windows)) or "No window is connected to the hub",
+            facts={"windows": rows},
+        )
+
+    async def use_window(self, given: Arguments) -> Answer:
+        return await self._move("window", self.places.window(given["window"]), given["window"])
+
+    async def list_sessions(self, _: Arguments) -> Answer:
+        try:
+            sessions = await self.places.sessions()
+        except BasculeError as error:
+            return answer_to(error)
+        lines = "\n".join(map(_session_line, sessions))
+        rows = [asdict(each) for each in sessions]
+        return Answer(text=lines or "There are no sessions", facts={"sessions": rows})
+
+    async def use_session(self, given: Arguments) -> Answer:
+        return await self._move("session", self.places.session(given["session"]), given["session"])
+
+    async def aclose(self) -> None:
+        runtime, self._runtime = self._runtime, None
+        if runtime is not None:
+            await runtime.aclose()
+
+    async def _move(self, kind: str, opening: Awaitable[Runtime], name: str) -> Answer:
+        """The old place is left only once there is the new one."""
+        try:
+            async with self._lock:
+                there = await opening
+                old, self._runtime = self._runtime, there
+            if old is not None:
+                await old.aclose()
+        except BasculeError as error:
+            return answer_to(error)
+        return Answer(text=f"From now on tools act in the {kind} {name}")
+
+    async def _place(self) -> Runtime:
+        async with self._lock:
+            if self._runtime is None:
+                self._runtime = await self.places.first()
+            return self._runtime
+
+
+def _window_facts(window: Window) -> dict[str, Any]:
+    return {
+        "id": window.id,
+        "name": window.name,
+        "folders": [folder.path for folder in window.folders],
+        "status": window.status,
+    }
+
+
+def _window_line(window: Window) -> str:
+    folders = ", ".join(folder.path for folder in window.folders) or "no folder"
+    return f"{window.id}  {window.name}  {folders}  {window.status}"
+
+
+def _session_line(session: SessionLine) -> str:
+    return f"{session.id}  {session.name}  {session.state}"

@@ -1,0 +1,46 @@
+"""MCP over standard input and output: for a client that starts us."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from mcp.server.stdio import stdio_server
+
+from ._places import Places
+from ._server import make_server
+
+_LINE: Final = 64 << 20
+"""Bytes of one message."""
+
+
+async def serve_stdio(places: Places) -> None:
+    """Serve the one client until it closes our input. Nothing else may write to stdout."""
+    server = make_server(lambda _: places)
+    # Only iterated over. The library's own reads in a thread, which nothing can call back: a
+    # signal would have to wait for the client's next message.
+    lines: Any = _lines() if _is_pipe(0) else None
+    async with stdio_server(stdin=lines) as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def _is_pipe(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+async def _lines() -> AsyncIterator[str]:
+    reader = asyncio.StreamReader(limit=_LINE)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    try:
+        while line := await reader.readline():
+            yield line.decode("utf-8", "replace")
+    finally:
+        transport.close()

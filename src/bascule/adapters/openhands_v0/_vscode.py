@@ -1,0 +1,110 @@
+"""OpenHands V0 in the user's VS Code window."""
+
+from __future__ import annotations
+
+import base64
+import io
+import shlex
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any, Final
+
+import bascule.runtime
+from bascule.adapters.shell_names import ShellNames
+from bascule.core.actions import CmdRun
+from bascule.core.errors import UsageError
+from bascule.core.observations import CmdOutput
+from bascule.runtime import SyncRuntime
+
+from ._runtime import BasculeRuntime
+
+_NAMES: Final = ShellNames()
+_PIECE: Final = 192 << 10
+"""Bytes of a file that travel in one command."""
+_TRANSFER: Final = 300.0
+
+
+class VSCodeRuntime(BasculeRuntime):
+    """Agents work in the first folder of the window that BASCULE_HUB and BASCULE_WINDOW name.
+
+    What runs in the window's shells goes on when the conversation ends. Files go in and out through
+    commands there, since a window has no other way for them; that takes `base64` and `tar`.
+    """
+
+    def _open(self) -> tuple[SyncRuntime, str]:
+        window = bascule.runtime.VSCodeRuntime(default_timeout=None)
+        runtime = SyncRuntime(window)
+        runtime.connect()
+        if not window.window.folders:
+            runtime.close()
+            raise UsageError(f"The window {window.window.name!r} has no folder open to work in")
+        self._shell = _NAMES.take()
+        return runtime, window.window.folders[0].path
+
+    def close(self) -> None:
+        if self._runtime is not None:
+            _NAMES.give_back(self._shell)
+        super().close()
+
+    def copy_to(self, host_src: str, sandbox_dest: str, recursive: bool = False) -> None:
+        """Into the directory `sandbox_dest`; a directory keeps its name there."""
+        source = Path(host_src)
+        if not source.exists() or (source.is_dir() and not recursive):
+            raise FileNotFoundError(f"There is no file {host_src} to copy")
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            archive.add(source, arcname=source.name)
+        directory = shlex.quote(str(self.workspace_root / sandbox_dest))
+        self._unpack(packed.getvalue(), directory)
+
+    def copy_from(self, path: str) -> Path:
+        """A zip of `path`; whoever asked removes it."""
+        where = self.workspace_root / path
+        quoted = shlex.quote(str(where))
+        self._command(f"test -e {quoted}", FileNotFoundError(f"There is no {where} to copy"))
+        pack = f"if test -d {quoted}; then tar -czf - -C {quoted} .; else "
+        pack += f"tar -czf - -C {shlex.quote(str(where.parent))} {shlex.quote(where.name)}; fi"
+        failed = RuntimeError(f"{where} could not be packed")
+        encoded = self._command(f"set -o pipefail; {{ {pack}; }} | base64", failed)
+        return _as_zip(base64.b64decode(encoded))
+
+    def _unpack(self, packed: bytes, directory: str) -> None:
+        failed = RuntimeError(f"The files could not be unpacked in {directory}")
+        file = self._command("mktemp", failed).strip()
+        for start in range(0, len(packed), _PIECE):
+            text = base64.encodebytes(packed[start : start + _PIECE]).decode()
+            self._command(f"base64 -d >> {file} <<'END'\n{text}END", failed)
+        unpack = f"mkdir -p {directory} && tar -xzf {file} -C {directory} --no-same-owner"
+        self._command(f"{unpack}; s=$?; rm -f {file}; (exit $s)", failed)
+
+    def _command(self, command: str, failed: Exception) -> str:
+        """What a command out of the user's sight printed; raises `failed` where it failed."""
+        action = CmdRun(
+            command,
+            is_static=True,
+            hidden=True,
+            blocking=True,
+            timeout=_TRANSFER,
+            output_limit=0,
+            cwd=str(self.workspace_root),
+        )
+        seen: Any = self._open_runtime.act(action)
+        if not isinstance(seen, CmdOutput) or seen.exit_code != 0:
+            failed.add_note(seen.content)
+            raise failed
+        return seen.content
+
+
+def _as_zip(packed: bytes) -> Path:
+    with (
+        tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+        tarfile.open(fileobj=io.BytesIO(packed)) as files,
+    ):
+        for member in files:
+            content = files.extractfile(member) if member.isfile() else None
+            if content is not None:
+                archive.writestr(member.name.removeprefix("./"), content.read())
+    return Path(file.name)

@@ -1,0 +1,47 @@
+"""What a text was before a change, told by the change."""
+
+from __future__ import annotations
+
+import re
+
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@$")
+_NO_NEWLINE = "\\ No newline at end of file"
+
+Hunk = tuple[int, list[str], list[str]]
+
+
+def before(text: str, diff: str) -> str | None:
+    """`text` with the unified `diff` that led to it taken back; None where the two do not fit."""
+    lines = _lines(text)
+    shift = 0
+    for start, removed, added in _hunks(diff):
+        end = start + shift + len(added)
+        if lines[start + shift : end] != added:
+            return None
+        lines[start + shift : end] = removed
+        shift += len(removed) - len(added)
+    return "".join(lines)
+
+
+def _hunks(diff: str) -> list[Hunk]:
+    """Of each: where in the new text it starts, and the lines taken out and put in."""
+    found: list[Hunk] = []
+    changed: list[str] = []
+    for line in diff.split("\n")[2:]:
+        if match := _HUNK.match(line):
+            is_removal = match[2] == "0"
+            found.append((int(match[1]) - (not is_removal), [], []))
+        elif line == _NO_NEWLINE:
+            changed[-1] = changed[-1].removesuffix("\n")
+        elif found:
+            _, removed, added = found[-1]
+            changed = removed if line.startswith("-") else added
+            changed.append(f"{line[1:]}\n")
+    return found
+
+
+def _lines(text: str) -> list[str]:
+    """With their newlines; only those end a line."""
+    lines = [f"{line}\n" for line in text.split("\n")]
+    last = lines.pop()[:-1]
+    return [*lines, last] if last else lines

@@ -1,0 +1,138 @@
+"""`file_editor`: OpenHands' schema over our editor, or over the buffers of a VS Code window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from openhands.sdk.llm import ImageContent, TextContent
+from openhands.sdk.tool import ToolAnnotations
+from openhands.tools.file_editor.definition import (
+    TOOL_DESCRIPTION,
+    FileEditorAction,
+    FileEditorObservation,
+    FileEditorTool,
+)
+
+from bascule.core.actions import FileEdit, FileRead
+from bascule.core.observations import FileContent, FileEdited, Observation
+
+from ._diff import before
+from ._executor import PlaceExecutor, failure
+from ._places import Hold, hold
+
+if TYPE_CHECKING:
+    from openhands.sdk.conversation import LocalConversation
+
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
+
+
+class EditorExecutor(PlaceExecutor[FileEditorAction, FileEditorObservation]):
+    def __init__(self, held: Hold, *, sees_images: bool) -> None:
+        super().__init__(held)
+        self._sees_images = sees_images
+
+    def _do(
+        self,
+        action: FileEditorAction,
+        conversation: LocalConversation | None,  # noqa: ARG002
+    ) -> FileEditorObservation:
+        path = self._place.path(action.path)
+        if action.command == "view":
+            return self._view(action, path)
+        seen = self._place.act(
+            FileEdit(
+                path,
+                action.command,
+                file_text=action.file_text,
+                old_str=action.old_str,
+                new_str=action.new_str,
+                insert_line=action.insert_line,
+            )
+        )
+        return self._edited(action, path, seen)
+
+    def _view(self, action: FileEditorAction, path: str) -> FileEditorObservation:
+        if self._sees_images and path.lower().endswith(_IMAGES):
+            return self._picture(action, path)
+        seen = self._place.act(
+            FileRead(path, impl_source="oh_aci", view_range=action.view_range),
+        )
+        why = failure(seen)
+        return _told(action, path, why or seen.content, is_error=bool(why))
+
+    def _picture(self, action: FileEditorAction, path: str) -> FileEditorObservation:
+        seen = self._place.act(FileRead(path))
+        if (why := failure(seen)) or not seen.content.startswith("data:image/"):
+            return _told(action, path, why or "This is not a picture", is_error=True)
+        return FileEditorObservation(
+            command=action.command,
+            content=[
+                TextContent(text=f"The picture {path}:"),
+                ImageContent(image_urls=[seen.content]),
+            ],
+            path=path,
+        )
+
+    def _edited(
+        self, action: FileEditorAction, path: str, seen: Observation
+    ) -> FileEditorObservation:
+        if (why := failure(seen)) or not isinstance(seen, FileEdited):
+            return _told(action, path, why or seen.content, is_error=True)
+        old, new = self._contents(action, path, seen)
+        return _told(
+            action,
+            path,
+            seen.content,
+            prev_exist=seen.prev_exist,
+            old_content=old,
+            new_content=new,
+        )
+
+    def _contents(
+        self, action: FileEditorAction, path: str, seen: FileEdited
+    ) -> tuple[str | None, str | None]:
+        """The whole file before and after, which OpenHands shows as a diff. Ours is a diff, from
+        which the text before follows; where it does not fit, somebody wrote meanwhile."""
+        if action.command == "create":
+            return None, action.file_text
+        now = self._place.act(FileRead(path))
+        if failure(now) or not isinstance(now, FileContent):
+            return None, None
+        old = before(now.content, seen.diff or "")
+        return (None, None) if old is None else (old, now.content)
+
+
+class BasculeFileEditor(FileEditorTool):
+    """Makes OpenHands' own `file_editor` with our executor in it."""
+
+    name = "file_editor"
+
+    @classmethod
+    def create(cls, conv_state: Any) -> Sequence[FileEditorTool]:
+        held = hold(conv_state)
+        sees_images = conv_state.agent.llm.vision_is_active()
+        images = "\n* `view` of an image file shows the image" if sees_images else ""
+        tool = FileEditorTool(
+            action_type=FileEditorAction,
+            observation_type=FileEditorObservation,
+            description=f"{TOOL_DESCRIPTION}{images}\n"
+            f"Your working directory is {held.place.working_dir}; start there, not at the root.",
+            annotations=ToolAnnotations(
+                title="file_editor",
+                readOnlyHint=False,
+                destructiveHint=True,
+                idempotentHint=False,
+                openWorldHint=False,
+            ),
+            executor=EditorExecutor(held, sees_images=sees_images),
+        )
+        return [tool]
+
+
+def _told(
+    action: FileEditorAction, path: str, text: str, *, is_error: bool = False, **fields: Any
+) -> FileEditorObservation:
+    return FileEditorObservation.from_text(
+        text, is_error=is_error, command=action.command, path=path, **fields
+    )

@@ -1,0 +1,46 @@
+"""What all our executors have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from openhands.sdk.tool import Action, Observation, ToolExecutor
+
+from bascule.core.observations import Error
+from bascule.core.observations import Observation as Seen
+
+from ._places import Hold
+
+if TYPE_CHECKING:
+    from openhands.sdk.conversation import LocalConversation
+
+A = TypeVar("A", bound=Action)
+O = TypeVar("O", bound=Observation)  # noqa: E741
+
+
+class PlaceExecutor(ToolExecutor[A, O], Generic[A, O]):
+    """Does a tool's calls in the conversation's place, and hides secrets in every answer."""
+
+    def __init__(self, held: Hold) -> None:
+        self._held = held
+        self._place = held.place
+
+    def __call__(self, action: A, conversation: LocalConversation | None = None) -> O:
+        observation = self._do(action, conversation)
+        if conversation is None:
+            return observation
+        masked: O = conversation.state.secret_registry.mask_secrets_in_model(observation)
+        return masked
+
+    def close(self) -> None:
+        self._held.release()
+
+    def _do(self, action: A, conversation: LocalConversation | None) -> O:
+        raise NotImplementedError
+
+
+def failure(seen: Seen) -> str:
+    """Why an action failed; empty when it did not. Any kind of answer may bring an error's code."""
+    if isinstance(seen, Error) or bool(getattr(seen, "error_id", None)):
+        return seen.content.removeprefix("ERROR:").strip() or "It failed without a reason given"
+    return ""

@@ -1,0 +1,170 @@
+"""Where the tools of a conversation act: a sandbox of its own, or the user's VS Code window."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final, Literal
+
+from openhands.sdk.utils import sanitized_env
+
+from bascule.adapters.shell_names import ShellNames
+from bascule.core.actions import Action
+from bascule.core.errors import ActionCancelled, BasculeError, UsageError
+from bascule.core.observations import Observation
+from bascule.runtime import LocalRuntime, SyncRuntime, VSCodeRuntime
+from bascule.sandbox.settings import SandboxSettings
+from bascule.sandbox.shell.settings import ShellSettings
+from bascule.wire import error_observation
+
+if TYPE_CHECKING:
+    from openhands.sdk.conversation.state import ConversationState
+
+SOFT_TIMEOUT: Final = 30.0
+"""Seconds without output after which a sandbox answers; what OpenHands' own terminal waits."""
+
+_FOR_READERS: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "xterm-256color"}
+"""An agent presses no key to turn a page, and the terminal is ours whatever the server's was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where conversations act from now on; empty fields are taken from the environment."""
+
+    place: Literal["auto", "sandbox", "window"] = "auto"
+    hub: str = ""
+    token: str = field(default="", repr=False)
+    window: str = ""
+    soft_timeout: float = SOFT_TIMEOUT
+
+    @property
+    def is_window(self) -> bool:
+        hub = self.hub or os.environ.get("BASCULE_HUB", "")
+        return self.place == "window" or (self.place == "auto" and bool(hub))
+
+
+class Place:
+    """A connected runtime, the directory paths are relative to, and the shell to run commands in.
+
+    Every action gets an answer: what is raised below becomes an `Error` observation.
+    """
+
+    def __init__(self, runtime: SyncRuntime, *, working_dir: str, shell: str, lasts: bool) -> None:
+        self.runtime = runtime
+        self.working_dir = working_dir
+        self.shell = shell
+        self.lasts = lasts
+        """The shell outlives the conversation: it is in somebody's window."""
+        self._pending: set[Future[Observation]] = set()
+
+    def path(self, path: str) -> str:
+        """Relative paths start in the working directory, wherever the shell has gone."""
+        return str(PurePosixPath(self.working_dir, path))
+
+    def act(self, action: Action, *, timeout: float | None = None) -> Observation:
+        """Do `action`; with `timeout` it is cancelled when it takes longer than that."""
+        try:
+            future = self.runtime.begin(action)
+            self._pending.add(future)
+            try:
+                return future.result(timeout)
+            finally:
+                future.cancel()
+                self._pending.discard(future)
+        except CancelledError:
+            error: BasculeError = ActionCancelled("The action was cancelled")
+        except TimeoutError:
+            error = ActionCancelled(f"The action was cancelled after {timeout} seconds")
+        except BasculeError as raised:
+            error = raised
+        return error_observation(error, action.id)
+
+    def cancel(self) -> None:
+        """Cancel what is under way. May be called from any thread."""
+        for future in tuple(self._pending):
+            future.cancel()
+
+
+class Hold:
+    """A tool's share of a place. Releasing twice is fine: OpenHands closes executors twice."""
+
+    def __init__(self, place: Place, release: Callable[[], None]) -> None:
+        self.place = place
+        self._release: Callable[[], None] | None = release
+
+    def release(self) -> None:
+        release, self._release = self._release, None
+        if release is not None:
+            release()
+
+
+@dataclass(slots=True)
+class _Shared:
+    place: Place
+    holders: int = 0
+
+
+class Places:
+    """The place of each conversation: opened for the first of its tools, closed with the last."""
+
+    def __init__(self) -> None:
+        self.choice = Choice()
+        self._shared: dict[str, _Shared] = {}
+        self._names = ShellNames()
+        self._lock = threading.Lock()
+
+    def hold(self, conversation_id: str, working_dir: str) -> Hold:
+        """Raises why the place cannot be had: no hub, no window, several windows."""
+        with self._lock:
+            shared = self._shared.get(conversation_id)
+            if shared is None:
+                shared = _Shared(_open(self.choice, working_dir, self._names))
+                self._shared[conversation_id] = shared
+            shared.holders += 1
+        return Hold(shared.place, lambda: self._release(conversation_id, shared))
+
+    def _release(self, conversation_id: str, shared: _Shared) -> None:
+        with self._lock:
+            shared.holders -= 1
+            if shared.holders:
+                return
+            del self._shared[conversation_id]
+        shared.place.runtime.close()
+        if shared.place.lasts:
+            self._names.give_back(shared.place.shell)
+
+
+PLACES: Final = Places()
+"""OpenHands' registry of tools is the process's, and so is what its tools act in."""
+
+
+def hold(conv_state: ConversationState) -> Hold:
+    """A tool's share of the place of its conversation. Raises why there is none."""
+    return PLACES.hold(str(conv_state.id), conv_state.workspace.working_dir)
+
+
+def _open(choice: Choice, working_dir: str, names: ShellNames) -> Place:
+    if choice.is_window:
+        return _in_window(choice, names)
+    shells = ShellSettings(env=sanitized_env() | _FOR_READERS, soft_timeout=choice.soft_timeout)
+    sandbox = LocalRuntime(
+        working_dir, settings=SandboxSettings(shells=shells), default_timeout=None
+    )
+    runtime = SyncRuntime(sandbox)
+    runtime.connect()
+    return Place(runtime, working_dir=working_dir, shell="", lasts=False)
+
+
+def _in_window(choice: Choice, names: ShellNames) -> Place:
+    window = VSCodeRuntime(choice.hub, choice.token, window=choice.window, default_timeout=None)
+    runtime = SyncRuntime(window)
+    runtime.connect()
+    folders = window.window.folders
+    if not folders:
+        runtime.close()
+        raise UsageError(f"The window {window.window.name!r} has no folder open to work in")
+    return Place(runtime, working_dir=folders[0].path, shell=names.take(), lasts=True)

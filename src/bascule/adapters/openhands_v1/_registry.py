@@ -1,0 +1,46 @@
+"""Puts our tools into OpenHands' registry, and says where they act."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from openhands.sdk import Tool
+from openhands.sdk.tool import ToolDefinition, register_tool
+
+from ._editor import BasculeFileEditor
+from ._places import PLACES, SOFT_TIMEOUT, Choice
+from ._search import BasculeGlob, BasculeGrep
+from ._terminal import BasculeTerminal
+from ._window import BasculeVscode
+
+_TOOLS: tuple[type[ToolDefinition], ...] = (
+    BasculeTerminal,
+    BasculeFileEditor,
+    BasculeGlob,
+    BasculeGrep,
+    BasculeVscode,
+)
+
+# The modules above imported OpenHands' own definitions, which register themselves: ours come last.
+for _tool in _TOOLS:
+    register_tool(_tool.name, _tool)
+
+
+def use_bascule(
+    place: Literal["auto", "sandbox", "window"] = "auto",
+    *,
+    hub: str = "",
+    token: str = "",
+    window: str = "",
+    soft_timeout: float = SOFT_TIMEOUT,
+) -> list[Tool]:
+    """Have conversations that start from now on act in a sandbox, or in a VS Code window.
+
+    The sandbox is this machine, in the conversation's workspace. A window is reached through a
+    `hub` with a `token` and picked by its id, name or folder; what is not given comes from
+    BASCULE_HUB, BASCULE_TOKEN and BASCULE_WINDOW, and "auto" is a window when there is a hub.
+    `soft_timeout` is for a sandbox; a window has a setting of its own. Returns the tools to give
+    to an `Agent`.
+    """
+    PLACES.choice = Choice(place, hub, token, window, soft_timeout)
+    return [Tool(name=tool.name) for tool in _TOOLS]

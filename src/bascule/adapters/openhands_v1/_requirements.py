@@ -1,0 +1,10 @@
+"""A sentence instead of a traceback where OpenHands is not installed."""
+
+from importlib.util import find_spec
+
+if find_spec("openhands") is None or find_spec("openhands.tools") is None:
+    raise ModuleNotFoundError(
+        "OpenHands V1 is not installed here; with Python 3.12 or newer: "
+        "pip install 'bascule[openhands-v1]'",
+        name="openhands",
+    )

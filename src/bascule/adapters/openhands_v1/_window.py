@@ -1,0 +1,184 @@
+"""`vscode`: what only an editor with somebody before it can do.
+
+These tools have the shape of MCP tools: OpenHands knows that shape everywhere, so a client on
+another machine reads the conversation without having heard of us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import mcp.types
+from openhands.sdk.mcp.definition import MCPToolAction, MCPToolObservation
+from openhands.sdk.mcp.tool import MCPToolDefinition
+from openhands.sdk.tool import ToolAnnotations, ToolDefinition
+
+from bascule.core.actions import Action, AskUser, Diagnostics, OpenFile, ShowDiff
+from bascule.core.observations import DiffShown, Observation, UserAnswered
+
+from ._executor import PlaceExecutor, failure
+from ._places import Hold, Place, hold
+
+if TYPE_CHECKING:
+    from openhands.sdk.conversation import LocalConversation
+
+Arguments = Mapping[str, Any]
+
+_PATH: Final = {"type": "string", "description": "Absolute, or relative to the working directory"}
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowTool:
+    """One tool: how a model sees it, and the action it stands for."""
+
+    name: str
+    kind: type[Action]
+    description: str
+    properties: Mapping[str, Any]
+    required: Sequence[str]
+    action: Callable[[Place, Arguments], Action]
+    looks_only: bool = False
+
+
+def _diagnostics(place: Place, given: Arguments) -> Action:
+    path = given.get("path")
+    return Diagnostics(place.path(path) if path else None, severity=given.get("severity", "hint"))
+
+
+def _open_file(place: Place, given: Arguments) -> Action:
+    return OpenFile(place.path(given["path"]), line=given.get("line"))
+
+
+def _show_diff(place: Place, given: Arguments) -> Action:
+    return ShowDiff(place.path(given["path"]), given["content"], title=given.get("title", ""))
+
+
+def _ask_user(_place: Place, given: Arguments) -> Action:
+    return AskUser(given["question"], options=tuple(given.get("options") or ()))
+
+
+_TOOLS: Final = (
+    _WindowTool(
+        "vscode_diagnostics",
+        Diagnostics,
+        "Errors and warnings the user's VS Code shows, from its language servers and linters. "
+        "Look here after an edit, before running anything.",
+        {
+            "path": {**_PATH, "description": "One file; without it all files VS Code knows of"},
+            "severity": {
+                "type": "string",
+                "enum": ["error", "warning", "information", "hint"],
+                "description": "The least severe that is wanted; by default all",
+            },
+        },
+        (),
+        _diagnostics,
+        looks_only=True,
+    ),
+    _WindowTool(
+        "vscode_open",
+        OpenFile,
+        "Show the user a file in their VS Code window, at a line.",
+        {"path": _PATH, "line": {"type": "integer", "description": "1-based"}},
+        ("path",),
+        _open_file,
+    ),
+    _WindowTool(
+        "vscode_diff",
+        ShowDiff,
+        "Show the user a proposed content of a file beside the present one. Nothing is written.",
+        {
+            "path": _PATH,
+            "content": {"type": "string", "description": "The whole file as proposed"},
+            "title": {"type": "string", "description": "Over the diff"},
+        },
+        ("path", "content"),
+        _show_diff,
+    ),
+    _WindowTool(
+        "vscode_ask",
+        AskUser,
+        "Ask the user a question in their VS Code window and wait for the answer. For what only "
+        "they can decide.",
+        {
+            "question": {"type": "string"},
+            "options": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Answers to choose from; without them the user writes freely",
+            },
+        },
+        ("question",),
+        _ask_user,
+    ),
+)
+
+
+class WindowExecutor(PlaceExecutor[MCPToolAction, MCPToolObservation]):
+    def __init__(self, held: Hold, tool: _WindowTool) -> None:
+        super().__init__(held)
+        self._tool = tool
+
+    def interrupt(self) -> None:
+        self._place.cancel()
+
+    def _do(
+        self,
+        action: MCPToolAction,
+        conversation: LocalConversation | None,  # noqa: ARG002
+    ) -> MCPToolObservation:
+        seen = self._place.act(self._tool.action(self._place, action.data))
+        why = failure(seen)
+        return MCPToolObservation.from_text(
+            why or _said(seen), is_error=bool(why), tool_name=self._tool.name
+        )
+
+
+class BasculeVscode(ToolDefinition[MCPToolAction, MCPToolObservation]):
+    """Makes the tools the place can do; in a sandbox, which has no editor, that is none."""
+
+    name = "vscode"
+    catalog_description = "Diagnostics, files, diffs and questions in the user's VS Code window."
+
+    @classmethod
+    def create(cls, conv_state: Any) -> Sequence[MCPToolDefinition]:
+        held = hold(conv_state)
+        able = held.place.runtime.capabilities
+        tools = [tool for tool in _TOOLS if tool.kind.kind in able]
+        made = [_definition(tool, hold(conv_state)) for tool in tools]
+        held.release()
+        return made
+
+
+def _definition(tool: _WindowTool, held: Hold) -> MCPToolDefinition:
+    schema = {
+        "type": "object",
+        "properties": dict(tool.properties),
+        "required": list(tool.required),
+    }
+    return MCPToolDefinition(
+        description=tool.description,
+        action_type=MCPToolAction,
+        observation_type=MCPToolObservation,
+        annotations=ToolAnnotations(
+            title=tool.name,
+            readOnlyHint=tool.looks_only,
+            destructiveHint=False,
+            idempotentHint=tool.looks_only,
+            openWorldHint=False,
+        ),
+        mcp_tool=mcp.types.Tool(name=tool.name, description=tool.description, inputSchema=schema),
+        executor=WindowExecutor(held, tool),
+    )
+
+
+def _said(seen: Observation) -> str:
+    match seen:
+        case UserAnswered(answered=False):
+            return "The user closed the question without an answer"
+        case DiffShown(outcome=outcome):
+            return f"The diff of {seen.path} is {outcome}"
+        case _:
+            return seen.content or "Done"

@@ -1,0 +1,25 @@
+"""Names for the shells that agents of one process use in one window."""
+
+from __future__ import annotations
+
+import threading
+
+
+class ShellNames:
+    """Conversations at the same time have a shell each; one after another they share the first,
+    so that a window does not fill with terminals."""
+
+    def __init__(self) -> None:
+        self._taken: set[int] = set()
+        self._lock = threading.Lock()
+
+    def take(self) -> str:
+        """A name nobody else has now; the first is that of the default shell."""
+        with self._lock:
+            number = next(n for n in range(1, len(self._taken) + 2) if n not in self._taken)
+            self._taken.add(number)
+        return "" if number == 1 else f"openhands-{number}"
+
+    def give_back(self, name: str) -> None:
+        with self._lock:
+            self._taken.discard(int(name.rpartition("-")[2] or 1))

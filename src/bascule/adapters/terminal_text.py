@@ -1,0 +1,31 @@
+"""What a person would see of a terminal's output, for a reader who has no screen."""
+
+from __future__ import annotations
+
+import re
+
+_SEQUENCE = re.compile(
+    r"\x1b(?:"
+    r"\[[0-?]*[ -/]*[@-~]"  # colours, cursor movements, modes
+    r"|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, links, device strings
+    r"|[ -/]*[0-~])"  # the rest: character sets, keypad modes
+)
+_BEEPS = re.compile(r"[\x00\x07\x0e\x0f]")
+
+
+def readable(output: str) -> str:
+    """Without escape sequences; of a line that was written over, what was left of it last."""
+    if "\x1b" in output:
+        output = _SEQUENCE.sub("", output)
+    output = _BEEPS.sub("", output).replace("\r\n", "\n")
+    if "\r" not in output:
+        return output
+    return "\n".join(_last_state(line) for line in output.split("\n"))
+
+
+def _last_state(line: str) -> str:
+    """A progress bar draws itself over and over; what was drawn last shows, over the rest."""
+    shown = ""
+    for drawn in line.split("\r"):
+        shown = drawn + shown[len(drawn) :]
+    return shown

@@ -1,0 +1,101 @@
+"""`bascule mcp`: tools for a program that starts us and speaks MCP on our stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bascule.core.errors import NoSuchPath, UsageError
+
+from .hub_place import HubUrl, find_hub
+from .logs import configure_logging
+from .place import Key, Place, Url
+
+if TYPE_CHECKING:
+    from bascule.adapters.mcp import Places
+    from bascule.core.contracts import Runtime
+
+
+def mcp(
+    working_dir: Annotated[
+        Path | None, typer.Option(help="Where a new sandbox starts; by default here.")
+    ] = None,
+    root: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Where file tools of a new sandbox may go; by default --working-dir alone."
+        ),
+    ] = None,
+    url: Url = None,
+    key: Key = "",
+    hub: HubUrl = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            envvar="BASCULE_WINDOW",
+            help="A VS Code window of the hub: its id, a path in its folder, or its name.",
+        ),
+    ] = None,
+) -> int:
+    """Serve an MCP client on stdin and stdout until it goes.
+
+    Its tools act in a new sandbox; with --url in one that runs; with --hub or --window in a VS Code
+    window. --root holds the file tools, not the commands: those may do what this account may.
+    """
+    configure_logging("warning")
+    if url is not None and (hub is not None or window is not None):
+        raise UsageError("--url is for a sandbox, --hub and --window are for VS Code: not both")
+    if hub is not None or window is not None:
+        places = _windows(hub, window or "")
+    else:
+        places = _sandbox(url, key, working_dir or Path.cwd(), root or [])
+    asyncio.run(_serve(places))
+    return 0
+
+
+async def _serve(places: Places) -> None:
+    from bascule.adapters.mcp.stdio import serve_stdio
+
+    serving = asyncio.ensure_future(serve_stdio(places))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, serving.cancel)
+    await asyncio.wait([serving])
+    if not serving.cancelled():
+        serving.result()
+
+
+def _windows(hub: str | None, window: str) -> Places:
+    from bascule.adapters.mcp import HubPlaces
+    from bascule.link.hub import HubLink
+
+    place = find_hub(hub)
+    return HubPlaces(partial(HubLink, place.url, place.token), window=window)
+
+
+def _sandbox(url: str | None, key: str, working_dir: Path, roots: list[Path]) -> Places:
+    from bascule.adapters.mcp import OnePlace
+    from bascule.runtime import LocalRuntime
+    from bascule.sandbox.settings import SandboxSettings
+
+    if url is not None:
+        return OnePlace(
+            partial(_opened, Place(url=url, key=key, working_dir=working_dir).runtime())
+        )
+    directory = working_dir.resolve()
+    for each in (directory, *roots):
+        if not each.is_dir():
+            raise NoSuchPath(f"It is not a directory: {each}")
+    settings = SandboxSettings(roots=tuple(each.resolve() for each in roots) or (directory,))
+    runtime = LocalRuntime(directory, settings=settings, default_timeout=None)
+    return OnePlace(partial(_opened, runtime))
+
+
+async def _opened(runtime: Runtime) -> Runtime:
+    await runtime.connect()
+    return runtime

@@ -1,0 +1,56 @@
+"""What others serve at a hub's address, behind its guard."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from bascule.core.contracts import Closable
+
+from .guard import IDENTITY
+from .identity import Identity
+from .replies import App, Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from .server import Hub
+
+
+class Mount(Closable):
+    """An application that answers for every path at and below `prefix`.
+
+    Whoever comes has been let in by the guard; what a token of their scope may do is the mount's to
+    say. It is closed when the hub stops, before the hub waits for answers that are under way.
+    """
+
+    prefix: str
+
+    @abstractmethod
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
+MakeMount = Callable[["Hub"], Mount]
+"""Makes a mount for a hub that is still being made: it is there to be kept, not yet to be used."""
+
+
+def identity_of(scope: Scope) -> Identity:
+    """Who asks."""
+    identity: Identity = scope[IDENTITY]
+    return identity
+
+
+def mounted(app: App, mounts: tuple[Mount, ...]) -> App:
+    """`app`, and the mounts before it."""
+
+    async def joined(scope: Scope, receive: Receive, send: Send) -> None:
+        mount = _at(mounts, scope["path"]) if scope["type"] == "http" else None
+        await (mount or app)(scope, receive, send)
+
+    return joined
+
+
+def _at(mounts: tuple[Mount, ...], path: str) -> Mount | None:
+    for mount in mounts:
+        if path == mount.prefix or path.startswith(f"{mount.prefix}/"):
+            return mount
+    return None

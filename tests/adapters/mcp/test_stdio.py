@@ -1,0 +1,104 @@
+"""`bascule mcp` as a client starts it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.place import WindowPlace, window_on
+from tests.cli.processes import BASCULE, PATIENCE, bascule, environment
+
+from .clients import call, code_of, names_of, over_stdio, text_of
+
+pytestmark = pytest.mark.slow
+
+
+async def test_a_client_works_in_a_new_sandbox(tmp_path: Path) -> None:
+    async with over_stdio("--working-dir", str(tmp_path)) as client:
+        assert "run_command" in names_of(await client.list_tools())
+        seen = await call(client, "run_command", command="pwd")
+        outside = await call(client, "read_file", path="/etc/passwd")
+
+    assert text_of(seen).startswith(f"{tmp_path}\n")
+    assert code_of(outside) == "path.outside_roots"
+
+
+async def test_more_roots_can_be_named(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    (there / "note").write_text("hello\n")
+
+    roots = ("--root", str(here), "--root", str(there))
+    async with over_stdio("--working-dir", str(here), *roots) as client:
+        seen = await call(client, "read_file", path=str(there / "note"))
+
+    assert text_of(seen) == "hello\n"
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[WindowPlace]:
+    with window_on(tmp_path) as place:
+        yield place
+
+
+async def test_a_client_works_in_a_window(desk: WindowPlace, tmp_path: Path) -> None:
+    async with over_stdio(BASCULE_HUB=desk.url, BASCULE_TOKEN=desk.token) as client:
+        names = names_of(await client.list_tools())
+        seen = await call(client, "run_command", command="pwd")
+        asked = await call(client, "ask_user", question="Which colour?")
+        windows = await call(client, "list_windows")
+
+    assert {"ask_user", "diagnostics", "open_file", "show_diff", "list_windows"} <= names
+    assert text_of(seen).startswith(f"{tmp_path}\n")
+    assert text_of(asked) == "blue"
+    assert "desk" in text_of(windows)
+
+
+async def test_a_wrong_token_is_told_in_the_answer(desk: WindowPlace) -> None:
+    async with over_stdio(BASCULE_HUB=desk.url, BASCULE_TOKEN="wrong") as client:
+        assert code_of(await call(client, "run_command", command="pwd")) == "access.denied"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_though_its_input_is_open(tmp_path: Path, number: int) -> None:
+    with subprocess.Popen(
+        [*BASCULE, "mcp"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(),
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        server.stdin.flush()
+        assert server.stdout.readline()
+        server.send_signal(number)
+        assert server.wait(PATIENCE) == 0
+
+
+def test_it_ends_with_its_input(tmp_path: Path) -> None:
+    ran = bascule("mcp", cwd=tmp_path, input="")
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--working-dir", "/dev/null/x"), "It is not a directory: /dev/null/x"),
+        (("--url", "http://x", "--hub", "http://y"), "--url is for a sandbox"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_a_sentence(
+    arguments: tuple[str, ...], sentence: str, tmp_path: Path
+) -> None:
+    ran = bascule("mcp", *arguments, cwd=tmp_path)
+
+    assert ran.returncode == 2
+    assert ran.stderr.startswith(f"bascule: {sentence}")

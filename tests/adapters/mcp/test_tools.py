@@ -1,0 +1,199 @@
+"""What tools do, over a sandbox in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from mcp import ClientSession
+
+from bascule.adapters.mcp import Places
+from bascule.adapters.mcp._pages import PAGE
+
+from .clients import at, call, code_of, held, names_of, sandbox_in, text_of
+
+SANDBOX_TOOLS = {
+    *("run_command", "read_output", "type_input", "interrupt", "read_file", "write_file"),
+    *("edit_file", "list_directory", "find_files", "search_text", "run_python", "read_more"),
+}
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Places:
+    return sandbox_in(tmp_path)
+
+
+@pytest.fixture
+async def client(sandbox: Places) -> AsyncIterator[ClientSession]:
+    async with held(at(sandbox)) as session:
+        yield session
+
+
+async def test_a_sandbox_offers_what_it_can_do(client: ClientSession) -> None:
+    names = names_of(await client.list_tools())
+
+    assert names >= SANDBOX_TOOLS
+    assert not names & {"ask_user", "diagnostics", "list_windows", "use_session"}
+
+
+async def test_every_tool_is_described_and_annotated(client: ClientSession) -> None:
+    for tool in (await client.list_tools()).tools:
+        assert tool.description
+        assert tool.annotations is not None
+        assert tool.annotations.readOnlyHint is not None
+        for name, schema in tool.inputSchema["properties"].items():
+            assert {"type"} <= schema.keys(), (tool.name, name)
+
+
+async def test_reading_is_marked_as_such_and_changing_as_well(client: ClientSession) -> None:
+    hints = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
+
+    assert hints["read_file"] is not None
+    assert hints["read_file"].readOnlyHint
+    assert hints["write_file"] is not None
+    assert hints["write_file"].destructiveHint
+
+
+@pytest.mark.slow
+async def test_a_failing_test_is_mended(client: ClientSession, tmp_path: Path) -> None:
+    await call(client, "write_file", path="sums.py", content="assert 2 - 2 == 4\n")
+    before = await call(client, "run_command", command="python3 sums.py")
+    await call(client, "edit_file", path="sums.py", old="2 - 2", new="2 + 2")
+    after = await call(client, "run_command", command="python3 sums.py")
+
+    assert before.structuredContent is not None
+    assert before.structuredContent["exit_code"] == 1
+    assert after.structuredContent is not None
+    assert after.structuredContent["exit_code"] == 0
+    assert (tmp_path / "sums.py").read_text() == "assert 2 + 2 == 4\n"
+
+
+async def test_files_are_found_listed_searched_and_read(client: ClientSession) -> None:
+    await call(client, "write_file", path="deep/one.py", content="first\nneedle here\nlast\n")
+
+    listed = await call(client, "list_directory", depth=2)
+    found = await call(client, "find_files", pattern="**/*.py")
+    searched = await call(client, "search_text", pattern="need.e")
+    read = await call(client, "read_file", path="deep/one.py", first_line=2, last_line=2)
+
+    assert "deep/" in text_of(listed)
+    assert text_of(found).strip().endswith("deep/one.py")
+    assert "needle here" in text_of(searched)
+    assert text_of(read) == "needle here\n"
+
+
+@pytest.mark.slow
+async def test_a_program_is_read_on_typed_into_and_interrupted(client: ClientSession) -> None:
+    started = await call(client, "run_command", command="read word; echo got $word; cat", wait=0.1)
+    typed = await call(client, "type_input", text="hello", wait=0.1)
+    refused = await call(client, "run_command", command="echo too early")
+    interrupted = await call(client, "interrupt")
+    ended = await call(client, "read_output")
+
+    assert "still runs" in text_of(started)
+    assert "got hello" in text_of(typed)
+    assert refused.isError
+    assert "NOT run" in text_of(refused)
+    assert not interrupted.isError
+    assert ended.structuredContent is not None
+    assert ended.structuredContent["state"] in ("done", "idle")
+
+
+@pytest.mark.slow
+async def test_cells_remember(client: ClientSession) -> None:
+    await call(client, "run_python", code="x = 20")
+    seen = await call(client, "run_python", code="x + 1")
+
+    assert "21" in text_of(seen)
+
+
+async def test_a_path_outside_the_roots_is_refused(client: ClientSession) -> None:
+    for tool, more in (("read_file", {}), ("write_file", {"content": "x"})):
+        assert code_of(await call(client, tool, path="/etc/passwd", **more)) == "path.outside_roots"
+
+
+async def test_what_is_not_there_is_an_answer(client: ClientSession) -> None:
+    assert code_of(await call(client, "read_file", path="nowhere")) == "path.not_found"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "complaint"),
+    [
+        ("run_command", {}, "'command' is a required property"),
+        ("run_command", {"command": "ls", "timeout": 3}, "'timeout' was unexpected"),
+        ("run_command", {"command": 3}, "command: 3 is not of type 'string'"),
+        ("read_file", {"path": "x", "first_line": 0}, "first_line: 0 is less than the minimum"),
+        ("fly", {}, "There is no tool 'fly'"),
+        ("ask_user", {"question": "?"}, "ask_user cannot be done here"),
+    ],
+)
+async def test_what_was_asked_wrongly_is_said(
+    client: ClientSession, tool: str, arguments: dict[str, object], complaint: str
+) -> None:
+    result = await client.call_tool(tool, arguments)
+
+    assert result.isError
+    assert complaint in text_of(result)
+
+
+@pytest.mark.slow
+async def test_ten_megabytes_are_cut_and_can_be_read_to_the_end(client: ClientSession) -> None:
+    command = (
+        "for i in $(seq 1 10); do head -c 1000000 /dev/zero | tr '\\0' x; echo; done; echo end"
+    )
+    result = await call(client, "run_command", command=command)
+    text = text_of(result)
+
+    assert len(text) < PAGE + 1000
+    assert "end" in text[-100:]
+    assert "exit status 0" in text
+    head = text.partition("\n[…")[0]
+    whole = head + "".join(await read_all(client, text))
+    assert whole == ("x" * 1_000_000 + "\n") * 10 + "end\n"
+
+
+async def read_all(client: ClientSession, text: str) -> list[str]:
+    """What `read_more` gives, page after page, without the notes."""
+    pages = []
+    while where := re.search(r"read_more with answer '(\w+)' and offset (\d+)", text):
+        more = await call(client, "read_more", answer=where[1], offset=int(where[2]))
+        text = text_of(more)
+        pages.append(text.partition("\n[…")[0])
+    return pages
+
+
+async def test_a_long_file_ends_with_how_to_read_on(client: ClientSession) -> None:
+    await call(client, "write_file", path="long", content="line\n" * 20_000)
+
+    text = text_of(await call(client, "read_file", path="long"))
+
+    assert "read_more" in text[-200:]
+    assert len((await read_all(client, text))[-1]) > 0
+
+
+async def test_an_answer_that_is_not_kept_is_said_to_be_gone(client: ClientSession) -> None:
+    assert code_of(await call(client, "read_more", answer="a9", offset=0)) == "usage"
+
+
+async def test_progress_is_told_while_a_command_runs(client: ClientSession) -> None:
+    told: list[str] = []
+    said = asyncio.Event()
+
+    async def listen(progress: float, total: float | None, message: str | None) -> None:
+        told.append(message or "")
+        said.set()
+
+    running = asyncio.ensure_future(
+        client.call_tool(
+            "run_command", {"command": "echo one; read; echo two"}, progress_callback=listen
+        )
+    )
+    await asyncio.wait_for(said.wait(), 20)
+    await call(client, "type_input", text="")
+    result = await running
+
+    assert told[0].startswith("one")
+    assert "one" in text_of(result)

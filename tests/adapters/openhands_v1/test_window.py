@@ -1,0 +1,163 @@
+"""The same agent in a VS Code window: on a real hub, with a window that has no editor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bascule.adapters.openhands_v1 import use_bascule
+from bascule.core.actions import CmdRun, OpenFile, ShowDiff
+from bascule.core.errors import AmbiguousWindow, HubUnreachable, NoWindow
+from tests.adapters.place import WindowPlace, window_on
+
+from .talk import call, conversation, converse, told
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The window's; what OpenHands holds for the workspace is elsewhere, on its own machine."""
+    folder = tmp_path / "window"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def place(folder: Path) -> Iterator[WindowPlace]:
+    with window_on(folder) as place:
+        yield place
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    return tmp_path / "openhands"
+
+
+def test_an_agent_mends_a_failing_test_in_the_window(
+    place: WindowPlace, folder: Path, workspace: Path
+) -> None:
+    (folder / "sums.py").write_text("print(2 - 2 == 4)\n")
+
+    failing, found, listed, _, passing = converse(
+        workspace,
+        use_bascule("window", hub=place.url, token=place.token),
+        call("terminal", command="python3 sums.py"),
+        call("grep", pattern="print"),
+        call("glob", pattern="*.py"),
+        call(
+            "file_editor", command="str_replace", path="sums.py", old_str="2 - 2", new_str="2 + 2"
+        ),
+        call("terminal", command="python3 sums.py; pwd"),
+    )
+
+    assert told(failing).startswith("False\n")
+    assert told(found) == f"{folder}/sums.py:1:print(2 - 2 == 4)"
+    assert told(listed) == f"{folder}/sums.py"
+    assert told(passing).startswith(f"True\n{folder}\n")
+    assert place.window.agents == {"agent"}
+
+
+def test_hub_token_and_window_come_from_the_environment(
+    place: WindowPlace, folder: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASCULE_HUB", place.url)
+    monkeypatch.setenv("BASCULE_TOKEN", place.token)
+    monkeypatch.setenv("BASCULE_WINDOW", str(folder))
+
+    (seen,) = converse(workspace, use_bascule(), call("terminal", command="pwd"))
+
+    assert told(seen).startswith(f"{folder}\n")
+
+
+def test_the_editor_shows_asks_and_tells(place: WindowPlace, folder: Path, workspace: Path) -> None:
+    wrong, opened, diff, answer = converse(
+        workspace,
+        use_bascule("window", hub=place.url, token=place.token),
+        call("vscode_diagnostics", path="a.py"),
+        call("vscode_open", path="a.py", line=3),
+        call("vscode_diff", path="a.py", content="new\n"),
+        call("vscode_ask", question="Which colour?", options=["red", "blue"]),
+    )
+
+    assert told(wrong) == f"{folder}/a.py:1: error: undefined name"
+    assert told(opened) == "Done"
+    assert told(diff) == f"The diff of {folder}/a.py is shown"
+    assert told(answer) == "blue"
+    shown = [(each.path, type(each)) for each in place.window.desk.shown if hasattr(each, "path")]
+    assert (f"{folder}/a.py", OpenFile) in shown
+    assert (f"{folder}/a.py", ShowDiff) in shown
+
+
+def test_a_question_nobody_answers_is_taken_back_with_an_interrupt(
+    place: WindowPlace, workspace: Path
+) -> None:
+    place.window.desk.answer = None
+    tools = use_bascule("window", hub=place.url, token=place.token)
+    with conversation(workspace, tools) as talk, ThreadPoolExecutor() as threads:
+        talk.send_message("Please.")
+        ask = talk.agent.tools_map["vscode_ask"]
+        seen = threads.submit(ask, ask.action_from_arguments({"question": "Why?"}), talk)
+        place.window.desk.was_asked.wait()
+        ask.executor.interrupt()
+
+        assert seen.result().is_error
+
+
+def test_conversations_at_the_same_time_have_a_shell_each(
+    place: WindowPlace, workspace: Path
+) -> None:
+    tools = use_bascule("window", hub=place.url, token=place.token)
+    script = call("terminal", command="echo $COLOUR; COLOUR=blue")
+    with (
+        conversation(workspace, tools, script) as one,
+        conversation(workspace, tools, script) as other,
+    ):
+        for talk in (one, other):
+            talk.send_message("Please.")
+            talk.run()
+    commands = [each for each in place.window.desk.shown if isinstance(each, CmdRun)]
+
+    assert [each.shell for each in commands if "COLOUR" in each.command] == ["", "openhands-2"]
+
+
+def test_the_next_conversation_finds_a_clean_shell(place: WindowPlace, workspace: Path) -> None:
+    tools = use_bascule("window", hub=place.url, token=place.token)
+    script = call("terminal", command="echo [$COLOUR]; export COLOUR=blue")
+    (_,) = converse(workspace, tools, script)
+    (seen,) = converse(workspace, tools, script)
+
+    assert told(seen).startswith("[]\n")
+
+
+def test_a_window_that_is_lost_is_told_to_the_agent(place: WindowPlace, workspace: Path) -> None:
+    tools = use_bascule("window", hub=place.url, token=place.token)
+    with conversation(workspace, tools) as talk:
+        talk.send_message("Please.")
+        terminal = talk.agent.tools_map["terminal"]
+        talk.agent.tools_map["file_editor"].executor._place.runtime._runtime._patience = 0.1
+        place.wait(place.window.aclose())
+        seen = terminal(terminal.action_from_arguments({"command": "true"}), talk)
+
+    assert seen.is_error
+
+
+def test_without_a_window_a_conversation_does_not_start(
+    place: WindowPlace, workspace: Path
+) -> None:
+    tools = use_bascule("window", hub=place.url, token=place.token, window="another")
+    with (
+        pytest.raises(NoWindow, match="another"),
+        conversation(workspace, tools) as talk,
+    ):
+        talk.send_message("Please.")
+
+
+def test_without_a_hub_a_conversation_does_not_start(workspace: Path) -> None:
+    tools = use_bascule("window", hub="http://127.0.0.1:9", token="t")
+    with (
+        pytest.raises((HubUnreachable, AmbiguousWindow)),
+        conversation(workspace, tools) as talk,
+    ):
+        talk.send_message("Please.")

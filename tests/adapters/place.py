@@ -1,0 +1,117 @@
+"""A hub with a window, in a thread: conversations of OpenHands block the one they run in."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bascule.core.actions import Action, AskUser, Diagnostics, OpenFile, ShowDiff
+from bascule.core.contracts import OnProgress
+from bascule.core.observations import (
+    Diagnosed,
+    DiffShown,
+    FileOpened,
+    Observation,
+    UserAnswered,
+)
+from bascule.sandbox.executor import Sandbox
+from bascule.sandbox.settings import SandboxSettings
+from bascule.sandbox.shell.settings import ShellSettings
+from bascule.testing.window import FakeWindow
+from tests.hub.serving import Place
+
+T = TypeVar("T")
+
+
+class Desk(Sandbox):
+    """A sandbox with somebody before it, who sees what is shown and answers what is asked."""
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        super().__init__(settings)
+        self.shown: list[Action] = []
+        self.answer: str | None = "blue"
+        self.was_asked = threading.Event()
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        shows = (AskUser, Diagnostics, OpenFile, ShowDiff)
+        return super().capabilities | {kind.kind for kind in shows}
+
+    async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
+        self.shown.append(action)
+        match action:
+            case AskUser():
+                self.was_asked.set()
+                if self.answer is None:
+                    await asyncio.Event().wait()
+                return UserAnswered(
+                    content=self.answer or "", question=action.question, cause=action.id
+                )
+            case Diagnostics():
+                text = f"{action.path}:1: error: undefined name"
+                return Diagnosed(content=text, cause=action.id)
+            case OpenFile():
+                return FileOpened(path=action.path, cause=action.id)
+            case ShowDiff():
+                return DiffShown(path=action.path, cause=action.id)
+        return await super().act(action, on_progress=on_progress)
+
+
+class DeskWindow(FakeWindow):
+    desk: Desk
+
+    async def connect(self) -> None:
+        self._sandbox = self.desk = await asyncio.to_thread(Desk, self._settings)
+        await self._socket.connect()
+
+
+class WindowPlace:
+    """The hub's address and a token, for use_bascule; and the window itself."""
+
+    def __init__(self, folder: Path) -> None:
+        self._runner = asyncio.Runner()
+        self._loop = self._runner.get_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._hub = Place()
+        self._folder = folder
+        self.window: DeskWindow
+        self.url = self._hub.url
+        self.token = ""
+
+    def open(self) -> None:
+        self._thread.start()
+        self.wait(self._open())
+
+    def close(self) -> None:
+        self.wait(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._runner.close()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    async def _open(self) -> None:
+        await self._hub.__aenter__()
+        self.token = self._hub.agent
+        settings = SandboxSettings(shells=ShellSettings(working_dir=self._folder))
+        self.window = DeskWindow(self.url, self._hub.window, settings, name="desk")
+        await self.window.connect()
+
+    async def _close(self) -> None:
+        await self.window.aclose()
+        await self._hub.hub.aclose()
+
+
+@contextmanager
+def window_on(folder: Path) -> Iterator[WindowPlace]:
+    place = WindowPlace(folder)
+    place.open()
+    try:
+        yield place
+    finally:
+        place.close()

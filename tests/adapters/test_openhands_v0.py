@@ -1,0 +1,30 @@
+"""OpenHands V0, in the environment that scripts/openhands made for it.
+
+Its pins are older than what our hub needs, so hub and window run here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .environment import openhands_python, run_suite
+from .place import window_on
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_everything_holds_with_openhands_v0(project: Path, tmp_path: Path) -> None:
+    python = openhands_python(project, "v0")
+    folder, home = tmp_path / "window", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    with window_on(folder) as place:
+        env = {
+            "BASCULE_HUB": place.url,
+            "BASCULE_TOKEN": place.token,
+            "BASCULE_WINDOW": str(folder),
+            "HOME": str(home),
+        }
+        run_suite(python, "openhands_v0", project, tmp_path, **env)
