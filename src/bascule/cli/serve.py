@@ -54,7 +54,7 @@ def serve(
     """
     import uvloop
 
-    from bascule.adapters.mcp import McpMount
+    from bascule.adapters.mcp.mount import McpMount
     from bascule.hub import serve as serve_hub
     from bascule.hub.tokens import admin_token
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
-from bascule.adapters.mcp import McpMount
+from bascule.adapters.mcp.mount import McpMount
 from bascule.core.contracts import Closable
 from bascule.core.errors import InvalidSetting, MissingTool, SandboxStartFailed
 from bascule.hub import Hub

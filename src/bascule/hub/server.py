@@ -14,6 +14,8 @@ from typing import Self
 from bascule.core import errors
 from bascule.core.contracts import Closable, Spawner, WindowLink
 from bascule.core.errors import BasculeError, InvalidSetting, StorageFailed
+from bascule.core.sessions import SessionId
+from bascule.runtime.verbs import Verbs
 from bascule.sandbox.server.listener import Listener, bound_socket
 
 from .api import Api, identity_of, may
@@ -28,6 +30,7 @@ from .proxy.front import Front
 from .proxy.seals import Seals, secret_of
 from .registry import Registry
 from .replies import App, Receive, Scope, Send
+from .sessions.acting import SessionRuntime
 from .sessions.api import SessionsApi
 from .sessions.doors import door
 from .sessions.routes import SessionRoutes
@@ -143,6 +146,10 @@ class Hub(Closable):
     def windows(self, identity: Identity) -> WindowLink:
         """The hub's windows for whoever is in this process and acts as `identity`."""
         return HubWindows(self._sockets, self._registry, identity)
+
+    def session(self, identity: Identity, session_id: str) -> Verbs:
+        """One of the hub's sessions, in the same way."""
+        return SessionRuntime(self.sessions, identity, SessionId(session_id))
 
     async def start(self) -> None:
         """Listen. Raises `InvalidSetting` when the port or the directory cannot be had."""

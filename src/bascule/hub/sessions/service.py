@@ -6,12 +6,18 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
 from bascule.core.actions import Action
-from bascule.core.contracts import Closable, Spawner
-from bascule.core.errors import InvalidRequest, NotSupported
+from bascule.core.contracts import Closable, OnProgress, Spawner
+from bascule.core.errors import (
+    HubUnreachable,
+    InvalidRequest,
+    NotSupported,
+    SandboxStartFailed,
+)
 from bascule.core.observations import Observation
 from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, new_session_id
 from bascule.hub.identity import Identity
@@ -77,6 +83,11 @@ class Sessions(Closable):
             )
             self._all = keeper
             self._looking = Looking(settings, store, book=self._book, keeper=keeper, clock=clock)
+
+    @property
+    def are_offered(self) -> bool:
+        """Whether this hub can have any."""
+        return self._all is not None
 
     async def open(self) -> None:
         """Find what runs, go on with what was under way, and look again every minute."""
@@ -177,7 +188,14 @@ class Sessions(Closable):
         await self._book.change(session_id, is_doomed=True)
         await self._keeper.remove(session_id)
 
-    async def act(self, who: Identity, session_id: SessionId, action: Action) -> Observation:
+    async def act(
+        self,
+        who: Identity,
+        session_id: SessionId,
+        action: Action,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> Observation:
         """Do one action in the session; a paused one is resumed for it."""
         self._book.visible(who, session_id)
         line, _ = await self.enter(session_id)
@@ -185,7 +203,7 @@ class Sessions(Closable):
         event = encode_action(action)
         kind, what = event["action"], self._described(session_id, event["args"])
         await self._book.note(who, row, "act", action=kind, args=what)
-        observation = await line.runtime.act(action)
+        observation = await line.runtime.act(action, on_progress=on_progress)
         told = {"id": str(action.id), "action": kind, "who": who.name, "args": what}
         outcome = type(observation).__name__
         await self._book.tell(session_id, "action", {**told, "observation": outcome})
@@ -217,6 +235,22 @@ class Sessions(Closable):
                     yield news
         finally:
             self._news.leave(session_id, listening)
+
+    async def until_ready(self, session_id: SessionId) -> SessionRow:
+        """Wait for the end of a start. Raises `SandboxStartFailed` with what it failed of."""
+        async with aclosing(self.events(session_id)) as events:
+            async for _ in events:
+                row = self._book.get(session_id)
+                if row.state == "failed":
+                    raise SandboxStartFailed(row.cause, session_id=session_id)
+                if row.state != "starting":
+                    return row
+        self._book.get(session_id)
+        raise HubUnreachable("The hub stops, and the session was still starting")
+
+    def hidden(self, session_id: SessionId, text: str) -> str:
+        """`text` with the values of the session's secrets masked."""
+        return self._book.mask(session_id).text(text)
 
     # For the proxy --------------------------------------------------------------------------
 
