@@ -54,12 +54,12 @@ def serve(
     """
     import uvloop
 
-    from bascule.adapters.mcp.mount import McpMount
     from bascule.hub import serve as serve_hub
     from bascule.hub.tokens import admin_token
 
     from .hub_settings import load
     from .jsonlogs import use_json
+    from .mounts import adapter_mounts
     from .spawners import make_spawners
 
     flags = {
@@ -85,7 +85,10 @@ def serve(
         if settings.allow_unisolated:
             print(_UNISOLATED, file=sys.stderr)  # noqa: T201
         hub = serve_hub(
-            settings.settings(token), on_started=on_started, spawners=spawners, mounts=(McpMount,)
+            settings.settings(token),
+            on_started=on_started,
+            spawners=spawners,
+            mounts=adapter_mounts(),
         )
         uvloop.run(hub)
     return 0

@@ -28,6 +28,14 @@ class Mount(Closable):
     @abstractmethod
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
+    def is_open(self, path: str) -> bool:  # noqa: ARG002
+        """Whether a path is answered without a token; what is said there tells of nobody."""
+        return False
+
+    def takes_files(self, path: str) -> bool:  # noqa: ARG002
+        """Whether bodies there are forms with a file, which may be as large as `max_upload`."""
+        return False
+
 
 MakeMount = Callable[["Hub"], Mount]
 """Makes a mount for a hub that is still being made: it is there to be kept, not yet to be used."""
@@ -37,6 +45,18 @@ def identity_of(scope: Scope) -> Identity:
     """Who asks."""
     identity: Identity = scope[IDENTITY]
     return identity
+
+
+def said_by(
+    mounts: tuple[Mount, ...], asked: Callable[[Mount], Callable[[str], bool]]
+) -> Callable[[str], bool]:
+    """What the mount at a path says of it; no where there is none."""
+
+    def said(path: str) -> bool:
+        mount = _at(mounts, path)
+        return mount is not None and asked(mount)(path)
+
+    return said
 
 
 def mounted(app: App, mounts: tuple[Mount, ...]) -> App:

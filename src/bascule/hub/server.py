@@ -23,7 +23,7 @@ from .guard import Guard, by_token
 from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
-from .mounts import MakeMount, mounted
+from .mounts import MakeMount, mounted, said_by
 from .proxy import Addresses, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
 from .proxy.front import Front
@@ -115,7 +115,13 @@ class Hub(Closable):
             routes=routes or SessionRoutes(self.sessions),
         )
         self._mounts = tuple(make(self) for make in mounts)
-        guarded = Guard(mounted(joined, self._mounts), settings, by_token(self.tokens))
+        guarded = Guard(
+            mounted(joined, self._mounts),
+            settings,
+            by_token(self.tokens),
+            is_open=said_by(self._mounts, lambda mount: mount.is_open),
+            takes_files=said_by(self._mounts, lambda mount: mount.takes_files),
+        )
         open_to_all: dict[str, App] = dict.fromkeys(
             PATHS, SignInPages(settings, self.proxy, doorman)
         )

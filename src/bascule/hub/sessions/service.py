@@ -37,7 +37,7 @@ from .places import Directories, ensure_folder
 from .quotas import claims_of, running_claims
 from .rows import EventRow, SessionRow
 from .specs import spec_to_json
-from .states import AT_REST, refused
+from .states import AT_REST, RUNNING, refused
 from .vault import Secrets
 from .wanted import Wanted, ensure_allowed
 
@@ -248,7 +248,7 @@ class Sessions(Closable):
         self._book.get(session_id)
         raise HubUnreachable("The hub stops, and the session was still starting")
 
-    def hidden(self, session_id: SessionId, text: str) -> str:
+    def masked(self, session_id: SessionId, text: str) -> str:
         """`text` with the values of the session's secrets masked."""
         return self._book.mask(session_id).text(text)
 
@@ -257,6 +257,11 @@ class Sessions(Closable):
     def owner_of(self, session_id: SessionId) -> str | None:
         row = self._book.find(session_id)
         return None if row is None or row.is_doomed else row.owner
+
+    def is_ready(self, session_id: SessionId) -> bool:
+        """Whether its sandbox answers, or will as soon as somebody comes."""
+        row = self._book.find(session_id)
+        return row is not None and row.state in RUNNING and not row.is_doomed
 
     async def enter(self, session_id: SessionId) -> tuple[Inside, RunningSandbox]:
         """The line into a session that somebody comes to, which counts as a sign of life."""
