@@ -324,6 +324,7 @@ class Keeper:
             await self._watches.cancel(session_id)
         await self._drop_line(session_id)
         await self._doors.close(session_id)
+        await asyncio.to_thread(self.places.close_door, session_id)
         self.running.pop(session_id, None)
 
     async def _drop_line(self, session_id: SessionId) -> None:

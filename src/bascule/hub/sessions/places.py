@@ -86,6 +86,10 @@ class Directories:
     def socket(self, session_id: SessionId, name: str = "sandbox") -> Path:
         return self.run / session_id / f"{name}.sock"
 
+    def close_door(self, session_id: SessionId) -> None:
+        """Leave no socket there, not of a hub that was killed either."""
+        self.door(session_id).unlink(missing_ok=True)
+
     def remove(self, session_id: SessionId) -> None:
         """All of a session's own; a folder of the host that was its workspace is not in there."""
         self.remove_run(session_id)
