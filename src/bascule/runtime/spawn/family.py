@@ -25,6 +25,8 @@ MARK: Final = "BASCULE_SANDBOX"
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_STOPPED: Final = "Tt"
+"""By a signal, or by a debugger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,20 @@ def family(mark: str) -> dict[int, Member]:
     return {pid: everybody[pid] for pid in found}
 
 
-def freeze(mark: str) -> Collection[Member]:
-    """Stop all of them where they are; returns once no one is left who could start another."""
-    stopped: dict[int, Member] = {}
-    while fresh := [each for each in family(mark).values() if each.pid not in stopped]:
-        for member in fresh:
-            _signal(member.pid, signal.SIGSTOP)
-            stopped[member.pid] = member
-    return stopped.values()
+def freeze(mark: str, *, within: float = 10.0) -> Collection[Member]:
+    """Stop all of them where they are; returns once none of them moves, and so none is added.
+
+    The kernel tells nobody but a parent when a process has stopped, so they are looked at again.
+    """
+    deadline = monotonic() + within
+    while True:
+        members = family(mark).values()
+        moving = [each.pid for each in members if each.state not in _STOPPED]
+        if not moving or monotonic() > deadline:
+            return members
+        for pid in moving:
+            _signal(pid, signal.SIGSTOP)
+        os.sched_yield()
 
 
 def thaw(mark: str) -> None:
