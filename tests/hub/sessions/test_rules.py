@@ -13,6 +13,7 @@ from bascule.hub.sessions.masking import Mask
 from bascule.hub.sessions.repairs import Needed, repairs
 from bascule.hub.sessions.rows import SessionRow
 from bascule.hub.sessions.states import BEFORE
+from bascule.hub.sessions.telling import Activity
 from bascule.hub.settings import HubSettings
 from tests.contracts.store import row
 
@@ -88,7 +89,8 @@ def test_what_is_being_worked_on_is_left_alone() -> None:
 
 def active(activity: dict[str, float | None], used: float, session: SessionRow) -> float:
     before, now = Sample(940.0, 10.0), Sample(1000.0, 10.0 + used)
-    return last_active(session, activity, before, now, busy_from=0.02)
+    told = Activity(cpu_seconds=now.cpu_seconds, **activity)
+    return last_active(session, told, before, now, busy_from=0.02)
 
 
 def test_an_open_tab_and_a_server_that_waits_are_no_use() -> None:

@@ -7,6 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from bascule.core.contracts import Spawner
 from bascule.core.errors import BasculeError, NotSupported, SandboxStartFailed
@@ -19,6 +20,7 @@ from .archives import Archives
 from .book import Book
 from .doors import Doors
 from .inside import Inside
+from .pace import Pace
 from .places import Directories
 from .quotas import RUNNING as HELD_WHILE_RUNNING
 from .rows import SessionRow
@@ -28,6 +30,10 @@ from .tasks import Tasks
 from .vault import Secrets, Vault
 
 logger = logging.getLogger(__name__)
+
+_BURST: Final = 1000
+_PER_SECOND: Final = 20.0
+"""Events that are taken from a sandbox at once, and after that; each is kept, so it waits."""
 
 
 class Keeper:
@@ -123,7 +129,14 @@ class Keeper:
     async def line(self, session_id: SessionId) -> Inside:
         if session_id not in self._lines:
             key = (await self.secrets(session_id)).key
-            self._lines.setdefault(session_id, Inside(self.places.socket(session_id), key))
+            running = self.running.get(session_id)
+            line = Inside(
+                self.places.socket(session_id),
+                key,
+                uid=None if running is None else running.uid,
+                max_reply=self._settings.message_bytes,
+            )
+            self._lines.setdefault(session_id, line)
         return self._lines[session_id]
 
     async def secrets(self, session_id: SessionId) -> Secrets:
@@ -174,7 +187,7 @@ class Keeper:
         if source.kind in ("git", "archive"):
             stages.say("filling the workspace")
             async with within(self._settings.fill_timeout, "fill_timeout"):
-                if (await line.workspace())["state"] == "ready":
+                if (await line.workspace()).state == "ready":
                     pass
                 elif source.kind == "git":
                     time = self._settings.fill_timeout
@@ -217,10 +230,11 @@ class Keeper:
                 await self.fail(row, f"its sandbox ended: {how}")
 
     async def _pass_on(self, session_id: SessionId, line: Inside) -> None:
+        pace = Pace(burst=_BURST, per_second=_PER_SECOND)
         try:
             async for name, data in line.events():
-                if name != "state":
-                    await self._book.tell(session_id, name, data)
+                await pace.turn()
+                await self._book.tell(session_id, name, data)
         except BasculeError as error:
             logger.debug("session %s tells nothing more: %s", session_id, error.message)
 

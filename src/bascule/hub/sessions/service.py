@@ -28,10 +28,11 @@ from .looking import Looking
 from .masking import Mask
 from .news import News
 from .places import Directories, ensure_folder
-from .quotas import claims_of, running_claims
+from .quotas import claims_of, ensure_modest, running_claims
 from .rows import EventRow, SessionRow
 from .specs import spec_to_json
 from .states import AT_REST, refused
+from .telling import Port
 from .vault import Secrets
 from .wanted import Wanted, ensure_allowed
 
@@ -191,7 +192,7 @@ class Sessions(Closable):
         await self._book.tell(session_id, "action", {**told, "observation": outcome})
         return observation
 
-    async def ports(self, who: Identity, session_id: SessionId) -> Sequence[Mapping[str, Any]]:
+    async def ports(self, who: Identity, session_id: SessionId) -> Sequence[Port]:
         row = self._book.visible(who, session_id)
         if row.state != "ready":
             return []
@@ -274,6 +275,7 @@ class Sessions(Closable):
 
     async def _checked(self, who: Identity, spec: SessionSpec) -> SessionSpec:
         ensure_allowed(who, spec)
+        ensure_modest(spec, self._settings)
         self._keeper.spawner(spec.spawner)
         source = spec.workspace
         if source.kind == "folder":
