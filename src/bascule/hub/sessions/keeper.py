@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from bascule.core.contracts import Spawner
-from bascule.core.errors import BasculeError, NotSupported, SandboxStartFailed
+from bascule.core.errors import BasculeError, NoSuchSandbox, NotSupported, SandboxStartFailed
 from bascule.core.sessions import RunningSandbox, SessionId
 from bascule.hub.identity import Identity
 from bascule.hub.settings import HubSettings
@@ -23,6 +24,7 @@ from .inside import Inside
 from .pace import Pace
 from .places import Directories
 from .quotas import RUNNING as HELD_WHILE_RUNNING
+from .reserve import Reserve
 from .rows import SessionRow
 from .stages import Stages, within
 from .states import AT_REST, RUNNING, refused
@@ -63,6 +65,7 @@ class Keeper:
         self._lines: dict[SessionId, Inside] = {}
         self.places = places
         self.vault = Vault(places.secrets)
+        self.reserve = Reserve(places.reserve)
         self.archives = Archives(
             places.archives, max_bytes=settings.max_archive, lifetime=settings.archive_lifetime
         )
@@ -288,6 +291,13 @@ class Keeper:
 
     async def remove(self, session_id: SessionId) -> SessionRow:
         return await self._to_its_end(self._remove(session_id))
+
+    async def make_room(self, session_id: SessionId) -> bool:
+        """On a full disk, so that the session can be removed. It cannot fill that again."""
+        row = self._book.get(session_id)
+        with suppress(NoSuchSandbox):
+            await self.spawner(row.spec.spawner).pause(session_id)
+        return await asyncio.to_thread(self.reserve.give_up)
 
     async def end_stray(self, session_id: SessionId) -> None:
         """End a sandbox that no session has a use for."""

@@ -59,6 +59,7 @@ class Looking:
         self._samples = {key: each for key, each in self._samples.items() if key in self._book}
         in_use = {row.spec.workspace.archive for row in self._book.all() if not row.is_filled}
         await asyncio.to_thread(self._keeper.archives.sweep, in_use)
+        await asyncio.to_thread(self._keeper.reserve.restore)
         await self._store.forget(
             audit_before=self._clock() - self._settings.audit_days * _DAY,
             events_kept=self._settings.events_kept,

@@ -30,6 +30,8 @@ class Directories:
     """`{id}/` with the sockets of each."""
     secrets: Path
     archives: Path
+    reserve: Path
+    """A file that holds room on the disk."""
 
     @classmethod
     def of(cls, settings: HubSettings) -> Directories | None:
@@ -38,7 +40,13 @@ class Directories:
         if state is None:
             return None
         run = settings.run_dir or state / "run"
-        return cls(state / "sessions", run, state / "secrets", state / "archives")
+        return cls(
+            sessions=state / "sessions",
+            run=run,
+            secrets=state / "secrets",
+            archives=state / "archives",
+            reserve=state / "reserve",
+        )
 
     def open(self) -> None:
         longest = self.door(SessionId("x" * 25))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from bascule.core.actions import Action
 from bascule.core.contracts import Closable, Spawner
-from bascule.core.errors import InvalidRequest, NotSupported
+from bascule.core.errors import InvalidRequest, NotSupported, StorageFailed
 from bascule.core.observations import Observation
 from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, new_session_id
 from bascule.hub.identity import Identity
@@ -35,6 +36,8 @@ from .states import AT_REST, refused
 from .telling import Port
 from .vault import Secrets
 from .wanted import Wanted, ensure_allowed
+
+logger = logging.getLogger(__name__)
 
 _HEARTBEAT: Final = 15.0
 _TOUCH: Final = 10.0
@@ -130,7 +133,7 @@ class Sessions(Closable):
         )
         key = secrets.token_urlsafe(32)
         own = Secrets(key=key, values=dict(spec.secrets), credential=wanted.credential)
-        await asyncio.to_thread(self._keeper.vault.put, row.id, own)
+        await _kept(self._keeper.vault.put, row.id, own)
         self._book.hide(row.id, _mask(own))
         is_new = False
         try:
@@ -173,9 +176,13 @@ class Sessions(Closable):
 
     async def remove(self, who: Identity, session_id: SessionId) -> None:
         """End it and remove all that is its own."""
-        row = self._book.visible(who, session_id)
-        await self._book.note(who, row, "remove")
-        await self._book.change(session_id, is_doomed=True)
+        self._book.visible(who, session_id)
+        try:
+            await self._doom(who, session_id)
+        except StorageFailed:
+            if not await self._keeper.make_room(session_id):
+                raise
+            await self._doom(who, session_id)
         await self._keeper.remove(session_id)
 
     async def act(self, who: Identity, session_id: SessionId, action: Action) -> Observation:
@@ -189,7 +196,10 @@ class Sessions(Closable):
         observation = await line.runtime.act(action)
         told = {"id": str(action.id), "action": kind, "who": who.name, "args": what}
         outcome = type(observation).__name__
-        await self._book.tell(session_id, "action", {**told, "observation": outcome})
+        try:
+            await self._book.tell(session_id, "action", {**told, "observation": outcome})
+        except StorageFailed as error:  # it was done, and who asked has to learn of that
+            logger.warning("session %s: an action is not among its events: %s", session_id, error)
         return observation
 
     async def ports(self, who: Identity, session_id: SessionId) -> Sequence[Port]:
@@ -260,6 +270,11 @@ class Sessions(Closable):
             raise NotSupported("This hub has no sessions: it was given no spawner, or no state_dir")
         return self._all
 
+    async def _doom(self, who: Identity, session_id: SessionId) -> None:
+        """From here on its removal is gone on with, whatever comes between."""
+        await self._book.note(who, self._book.get(session_id), "remove")
+        await self._book.change(session_id, is_doomed=True)
+
     def _known(self, who: Identity, wanted: Wanted) -> SessionRow | None:
         if wanted.request_key is None:
             return None
@@ -300,6 +315,13 @@ def _ensure_same(row: SessionRow, wanted: Wanted) -> SessionRow:
             f"The idempotency key {wanted.request_key!r} was used for another request"
         )
     return row
+
+
+async def _kept(put: Callable[[SessionId, Secrets], None], key: SessionId, own: Secrets) -> None:
+    try:
+        await asyncio.to_thread(put, key, own)
+    except OSError as error:
+        raise StorageFailed(f"The session's secrets cannot be kept: {error.strerror}") from error
 
 
 def _mask(own: Secrets) -> Mask:
