@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Final
 
 from bascule.core.sessions import Usage
@@ -23,10 +23,12 @@ from bascule.core.sessions import Usage
 MARK: Final = "BASCULE_SANDBOX"
 """The variable that holds a family's mark."""
 
+_STOPPING: Final = 5.0
+"""Seconds that processes have to stop."""
+_GLANCE: Final = 0.001
+
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_STOPPED: Final = "Tt"
-"""By a signal, or by a debugger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +54,23 @@ def family(mark: str) -> dict[int, Member]:
     return {pid: everybody[pid] for pid in found}
 
 
-def freeze(mark: str, *, within: float = 10.0) -> Collection[Member]:
-    """Stop all of them where they are; returns once none of them moves, and so none is added.
+def freeze(mark: str) -> Collection[Member]:
+    """Stop all of them where they are; returns once no one is left who could start another.
 
-    The kernel tells nobody but a parent when a process has stopped, so they are looked at again.
+    Those in the middle of a system call that cannot be broken off are waited for no longer than
+    `_STOPPING`: they stop when it is done.
     """
-    deadline = monotonic() + within
+    signalled: set[int] = set()
+    deadline = monotonic() + _STOPPING
     while True:
         members = family(mark).values()
-        moving = [each.pid for each in members if each.state not in _STOPPED]
-        if not moving or monotonic() > deadline:
-            return members
-        for pid in moving:
+        running = {each.pid for each in members if each.state not in "Tt"}
+        for pid in running - signalled:
             _signal(pid, signal.SIGSTOP)
-        os.sched_yield()
+        if not running or (running <= signalled and monotonic() > deadline):
+            return members
+        signalled |= running
+        sleep(_GLANCE)  # the kernel tells nobody but parents when one stops
 
 
 def thaw(mark: str) -> None:
