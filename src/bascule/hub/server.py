@@ -22,7 +22,7 @@ from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
 from .mounts import MakeMount, mounted
-from .proxy import Addresses, Proxy, Routes, authorize
+from .proxy import Addresses, Place, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
 from .proxy.front import Front
 from .proxy.seals import Seals, secret_of
@@ -103,6 +103,7 @@ class Hub(Closable):
             spawners or {},
             door=partial(door, joined, settings),
             windows=SessionWindows(self._sockets, self._registry),
+            base_path=lambda session_id, n: self.addresses.base_path(Place("apps", session_id, n)),
             on_end=lambda session_id: self.proxy.end_session(session_id),
         )
         self._sockets.wake = self.sessions.wake

@@ -14,6 +14,7 @@ from bascule.core.sessions import RunningSandbox, SessionId
 from bascule.hub.identity import Identity
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
+from bascule.sandbox.session.ports import DECLARED
 
 from .archives import Archives
 from .book import Book
@@ -47,9 +48,10 @@ class Keeper:
         spawners: Mapping[str, Spawner],
         doors: Doors,
         windows: SessionWindows,
+        base_path: Callable[[SessionId, int], str],
         on_end: Callable[[SessionId], None],
     ) -> None:
-        """`on_end` is told of a session when nothing of it is to be reached any more."""
+        self._base_path = base_path
         self._doors = doors
         self._windows = windows
         self._on_end = on_end
@@ -163,6 +165,7 @@ class Keeper:
         stages.say("preparing")
         own = await self.secrets(row.id)
         plan = await asyncio.to_thread(self.places.plan, row, own)
+        plan = replace(plan, environment={**self._base_paths(row.id), **plan.environment})
         await self._doors.open(row.id, row.owner, self.places.door(row.id))
         stages.say("starting the sandbox")
         async with within(settings.start_timeout, "start_timeout"):
@@ -177,6 +180,13 @@ class Keeper:
         await stages.told()
         await self._book.move(row.id, "ready")
         await self.watch(row)
+
+    def _base_paths(self, session_id: SessionId) -> Mapping[str, str]:
+        """For programs that have to know theirs before they start."""
+        return {
+            f"APP_BASE_PATH_{place}": f"{self._base_path(session_id, n)}/"
+            for place, n in enumerate(DECLARED, start=1)
+        }
 
     async def _fill(self, row: SessionRow, own: Secrets, stages: Stages) -> None:
         """Asked again after a hub was killed, the sandbox says that it has been done."""

@@ -18,6 +18,7 @@ from bascule.core.windows import Window
 from bascule.hub.identity import Identity
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
+from bascule.sandbox.session.ports import DECLARED
 from bascule.wire import encode_action
 
 from .archives import Archives
@@ -59,10 +60,12 @@ class Sessions(Closable):
         *,
         door: MakeDoor,
         windows: SessionWindows,
+        base_path: Callable[[SessionId, int], str] = lambda _session_id, _n: "",
         on_end: Callable[[SessionId], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`on_end` is told of a session when nothing of it is to be reached any more."""
+        """`base_path`: below which path a session's app is; empty: it has an origin of its own.
+        `on_end` is told of a session when nothing of it is to be reached any more."""
         self.windows = windows
         self._settings = settings
         self._store = store
@@ -81,6 +84,7 @@ class Sessions(Closable):
                 spawners=spawners,
                 doors=Doors(door, settings),
                 windows=windows,
+                base_path=base_path,
                 on_end=on_end,
             )
             self._all = keeper
@@ -258,6 +262,11 @@ class Sessions(Closable):
             await self._book.change(session_id, last_active=self._clock())
         line = await self._keeper.line(session_id)
         return line, self._keeper.running.get(session_id, RunningSandbox(session_id=session_id))
+
+    def keeps_prefix(self, session_id: SessionId, n: int) -> bool:
+        """Whether the n-th app is asked by its whole path."""
+        apps = dict(zip(DECLARED, self._book.get(session_id).spec.apps, strict=False))
+        return n in apps and apps[n].keeps_prefix
 
     async def key_of(self, session_id: SessionId) -> str:
         return (await self._keeper.secrets(session_id)).key
