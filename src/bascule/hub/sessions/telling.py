@@ -73,7 +73,18 @@ class _Started(_Telling):
     pid: Number
 
 
+class _VSCode(_Telling):
+    running: bool
+
+
+class _State(_Telling):
+    """How things stand when one begins to listen; for the hub alone."""
+
+    vscode: _VSCode
+
+
 _EVENTS: Final[Mapping[str, type[_Telling]]] = {
+    "state": _State,
     "port.opened": Port,
     "port.closed": _PortClosed,
     "workspace.progress": _Progress,
@@ -82,7 +93,7 @@ _EVENTS: Final[Mapping[str, type[_Telling]]] = {
     "vscode.started": _Started,
     "vscode.stopped": _Telling,
 }
-"""The events of a sandbox that are passed on; the hub's own have other names."""
+"""The events of a sandbox that are heard; the hub's own have other names."""
 
 
 def told(kind: type[_Told], said: object) -> _Told:
