@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bascule.core.errors import InvalidSetting
+from bascule.core.errors import InvalidSetting, MissingTool
 
 if TYPE_CHECKING:
     from bascule.core.contracts import Spawner
     from bascule.runtime.spawn.local import LocalSettings
+    from bascule.runtime.spawn.vscode import VSCodePlace
 
     from .account import Warden
     from .hub_settings import HubFile
 
+logger = logging.getLogger(__name__)
 
 _WARDEN_DIR: Final = Path("/var/lib/bascule-warden")
 """For what root's warden knows, where no hub of another user can plant anything."""
@@ -40,6 +43,7 @@ def local_settings(settings: HubFile, *, hub_uid: int | None = None) -> LocalSet
         workspace_roots=tuple(settings.workspace_roots),
         allow_unisolated=settings.allow_unisolated,
         allow_root=settings.allow_root,
+        vscode=_vscode(),
         hub_uid=hub_uid,
     )
 
@@ -54,7 +58,9 @@ def _make(name: str, settings: HubFile, warden: Warden | None) -> Spawner:
         case "plain":
             from bascule.runtime.spawn.plain import PlainSpawner
 
-            return PlainSpawner(settings.run(), allow_unisolated=settings.allow_unisolated)
+            return PlainSpawner(
+                settings.run(), allow_unisolated=settings.allow_unisolated, vscode=_vscode()
+            )
         case "local":
             from bascule.runtime.spawn.local import LocalSpawner
 
@@ -76,3 +82,16 @@ def _make(name: str, settings: HubFile, warden: Warden | None) -> Spawner:
             raise InvalidSetting(
                 f"spawners: there is no spawner {name!r}; there are: local, docker, plain"
             )
+
+
+def _vscode() -> VSCodePlace | None:
+    """Sessions go without one where none is installed, which is said once."""
+    from bascule.runtime.spawn.vscode import VSCodePlace
+
+    from . import editor
+
+    try:
+        return VSCodePlace(*editor.shared())
+    except MissingTool as error:
+        logger.warning("sessions have no VS Code: %s", error.message)
+        return None

@@ -32,6 +32,7 @@ from .sessions.api import SessionsApi
 from .sessions.doors import door
 from .sessions.routes import SessionRoutes
 from .sessions.service import Sessions
+from .sessions.windows import SessionWindows
 from .settings import HubSettings
 from .sign_in import PATHS, SignInPages
 from .sockets import Sockets
@@ -101,7 +102,10 @@ class Hub(Closable):
             self._store,
             spawners or {},
             door=partial(door, joined, settings),
+            windows=SessionWindows(self._sockets, self._registry),
+            on_end=lambda session_id: self.proxy.end_session(session_id),
         )
+        self._sockets.wake = self.sessions.wake
         SessionsApi(self.sessions, self._store, self.addresses, who=identity_of).add_routes(
             self._api.app, may
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from bascule.core.contracts import Spawner
@@ -26,6 +26,7 @@ from .stages import Stages, within
 from .states import AT_REST, RUNNING, refused
 from .tasks import Tasks
 from .vault import Secrets, Vault
+from .windows import SessionWindows
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +46,13 @@ class Keeper:
         places: Directories,
         spawners: Mapping[str, Spawner],
         doors: Doors,
+        windows: SessionWindows,
+        on_end: Callable[[SessionId], None],
     ) -> None:
+        """`on_end` is told of a session when nothing of it is to be reached any more."""
         self._doors = doors
+        self._windows = windows
+        self._on_end = on_end
         self._settings = settings
         self._store = store
         self._book = book
@@ -164,6 +170,10 @@ class Keeper:
         await self._drop_line(row.id)
         if not row.is_filled:
             await self._fill(row, own, stages)
+        if row.spec.runtime == "vscode":
+            stages.say("opening its window")
+            await self._windows.open(row.id, await self.line(row.id), kept=True)
+            await self._windows.present(row.id, timeout=settings.start_timeout)
         await stages.told()
         await self._book.move(row.id, "ready")
         await self.watch(row)
@@ -219,10 +229,14 @@ class Keeper:
     async def _pass_on(self, session_id: SessionId, line: Inside) -> None:
         try:
             async for name, data in line.events():
+                if name == "vscode.stopped" or (name == "state" and not data["vscode"]["running"]):
+                    self._windows.ended(session_id)
                 if name != "state":
                     await self._book.tell(session_id, name, data)
         except BasculeError as error:
             logger.debug("session %s tells nothing more: %s", session_id, error.message)
+        finally:
+            self._windows.ended(session_id)
 
     # Pausing --------------------------------------------------------------------------------
 
@@ -324,6 +338,7 @@ class Keeper:
             await self._watches.cancel(session_id)
         await self._drop_line(session_id)
         await self._doors.close(session_id)
+        self._on_end(session_id)
         self.running.pop(session_id, None)
 
     async def _drop_line(self, session_id: SessionId) -> None:

@@ -12,6 +12,8 @@ STATE_DIR: Final = "/var/lib/bascule"
 HUB_DIR: Final = "/run/hub"
 """Where the directory with the hub's socket for this session appears."""
 EGRESS_DIR: Final = "/run/egress"
+VSCODE: Final = "/run/vscode"
+"""Where a session that is shown the host's VS Code sees it, its extensions included."""
 USER: Final = "bascule"
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
