@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .hub_place import announced
+from .hub_place import alone, announced
 from .logs import configure_logging
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def serve(
             _introduce(hub)
             warn_of_root()
 
+        stack.enter_context(alone(settings.state()))
         spawners = make_spawners(settings, warden)
         hub = serve_hub(
             settings.settings(token), on_started=on_started, spawners=spawners, mounts=(McpMount,)
