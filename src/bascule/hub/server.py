@@ -22,6 +22,7 @@ from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
 from .mounts import MakeMount, mounted
+from .once import SignInCodes
 from .proxy import Addresses, Place, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
 from .proxy.front import Front
@@ -80,6 +81,7 @@ class Hub(Closable):
             under_way=lambda: len(self._switchboard),
             codes=_codes(),
         )
+        sign_in_codes = SignInCodes(settings.sign_in_lifetime)
         self._api = Api(
             settings,
             store=self._store,
@@ -87,6 +89,7 @@ class Hub(Closable):
             registry=self._registry,
             sockets=self._sockets,
             metrics=self._metrics,
+            sign_in_codes=sign_in_codes,
             url=lambda: self.url,
         )
         self.addresses = Addresses(
@@ -119,7 +122,7 @@ class Hub(Closable):
         self._mounts = tuple(make(self) for make in mounts)
         guarded = Guard(mounted(joined, self._mounts), settings, by_token(self.tokens))
         open_to_all: dict[str, App] = dict.fromkeys(
-            PATHS, SignInPages(settings, self.proxy, doorman)
+            PATHS, SignInPages(settings, self.proxy, doorman, sign_in_codes)
         )
         open_to_all[authorize.PATH] = authorize.Authorize(self.proxy.gate, settings.run_dir)
         self._listener = Listener(
