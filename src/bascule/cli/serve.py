@@ -55,6 +55,7 @@ def serve(
     import uvloop
 
     from bascule.adapters.mcp import McpMount
+    from bascule.adapters.openhands_hub import OpenHandsV0Mount
     from bascule.hub import serve as serve_hub
     from bascule.hub.tokens import admin_token
 
@@ -85,7 +86,10 @@ def serve(
         if settings.allow_unisolated:
             print(_UNISOLATED, file=sys.stderr)  # noqa: T201
         hub = serve_hub(
-            settings.settings(token), on_started=on_started, spawners=spawners, mounts=(McpMount,)
+            settings.settings(token),
+            on_started=on_started,
+            spawners=spawners,
+            mounts=(McpMount, OpenHandsV0Mount),
         )
         uvloop.run(hub)
     return 0

@@ -50,6 +50,11 @@ class Inside(Closable):
         answer = await self._ask("GET", "/session/ports")
         return list(answer["ports"])
 
+    async def declared_ports(self) -> Mapping[int, int]:
+        """Ports that have an address before anybody listens there, by the number in that."""
+        answer = await self._ask("GET", "/session/ports")
+        return {each["n"]: each["port"] for each in answer["declared"]}
+
     async def activity(self) -> Mapping[str, Any]:
         return dict(await self._ask("GET", "/session/activity"))
 

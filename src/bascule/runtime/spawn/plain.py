@@ -248,6 +248,7 @@ def _spawn(plan: SandboxPlan, workspace: Path, lock: int) -> _Record:
         state_dir=str(plan.directory / "state"),
         environment=environment,
         shells=plan.shells,
+        browser=plan.browser,
         hub_socket=str(plan.hub_socket or ""),
         session_id=plan.session_id,
     )
