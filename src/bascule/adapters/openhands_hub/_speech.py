@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -65,7 +66,7 @@ async def _strictly(
     sessions: Sessions, who: Identity, session_id: SessionId, action: CmdRun
 ) -> Observation:
     """One command at a time, and of its output what its terminal would have kept."""
-    found = [] if action.is_input else await commands_in(action.command)
+    found = [] if action.is_input else await asyncio.to_thread(commands_in, action.command)
     if len(found) > 1:
         listed = "\n".join(f"({n}) {each}" for n, each in enumerate(found, 1))
         raise InvalidAction(
