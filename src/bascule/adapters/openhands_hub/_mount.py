@@ -13,7 +13,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from bascule.core.errors import AccessDenied, BasculeError, InternalError, InvalidRequest
+from bascule.core.errors import (
+    AccessDenied,
+    BasculeError,
+    InternalError,
+    InvalidRequest,
+    SandboxStartFailed,
+)
 from bascule.core.sessions import SessionId
 from bascule.hub import Hub, Identity
 from bascule.hub.mounts import Mount, identity_of
@@ -133,6 +139,10 @@ class OpenHandsV0Mount(Mount):
         body = await _body(receive)
         if not isinstance(body, dict) or not isinstance(body.get("action"), dict):
             raise InvalidRequest('The body has to be {"action": {…}}')
+        try:
+            await self._runtimes.wake(who, session_id)
+        except SandboxStartFailed as error:
+            raise Refused(502, error) from error
         return await speak(self._hub.sessions, who, session_id, body["action"])
 
 

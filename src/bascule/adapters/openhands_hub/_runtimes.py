@@ -81,6 +81,19 @@ class Runtimes:
         row = await self._sessions.resume(who, session_of(runtime_id))
         return self._standing(await self._up(who, row.id))
 
+    async def wake(self, who: Identity, session_id: SessionId) -> None:
+        """Have a session that rests, or that is just starting, do actions. Raises
+        `SandboxStartFailed`.
+
+        Its client could be told to resume it instead, but then waits for itself for ever: it sets
+        its variables anew while it still holds the turn of the action that it was asked for.
+        """
+        row = self._sessions.get(who, session_id)
+        if row.state in AT_REST:
+            row = await self._sessions.resume(who, session_id)
+        if row.state == "starting":
+            await self._up(who, session_id)
+
     async def stop(self, who: Identity, runtime_id: str) -> dict[str, Any]:
         """As the client means it: the runtime is over and its files are gone. One that is to be
         found again is paused, or left."""

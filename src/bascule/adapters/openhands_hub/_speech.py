@@ -51,9 +51,7 @@ async def speak(
             seen = await sessions.act(who, session_id, action)
     except (NoSuchSession, AccessDenied) as error:
         raise Refused(404, error) from error
-    except InvalidState as error:
-        raise Refused(503, error) from error  # its client resumes then, if it was told to
-    except (LinkError, SandboxDied) as error:
+    except (InvalidState, LinkError, SandboxDied) as error:
         raise Refused(502, error) from error
     except BasculeError as error:
         seen = error_observation(error, None)
