@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from pathlib import Path
+from typing import Final
 
-from bascule.core.errors import SandboxStartFailed
+from bascule.core.errors import LinkError, SandboxStartFailed
 from bascule.runtime.remote import RemoteRuntime
 from bascule.sandbox.session.__main__ import SOCKET
+
+_DYING: Final = 2.0
+"""Seconds for a server that broke a connection to be gone, so that its end tells the cause."""
 
 
 async def answering(run_dir: Path, key: str, *, ended: Awaitable[str], within: float) -> None:
@@ -23,6 +27,8 @@ async def answering(run_dir: Path, key: str, *, ended: Awaitable[str], within: f
     try:
         async with asyncio.timeout(within):
             await asyncio.wait({connecting, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if connecting.done() and isinstance(connecting.exception(), LinkError):
+                await asyncio.wait({ending}, timeout=_DYING)  # connections break before it is gone
             if ending.done():
                 how = ending.result()
                 raise SandboxStartFailed(f"The sandbox ended before it answered: {how}")
