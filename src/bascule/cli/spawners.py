@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bascule.core.errors import InvalidSetting
+from bascule.core.errors import InvalidSetting, MissingTool
 
 if TYPE_CHECKING:
     from bascule.core.contracts import Spawner
+    from bascule.runtime.spawn.vscode import VSCodePlace
 
     from .hub_settings import HubFile
+
+logger = logging.getLogger(__name__)
 
 
 def make_spawners(settings: HubFile) -> Mapping[str, Spawner]:
@@ -25,7 +29,9 @@ def _make(name: str, settings: HubFile) -> Spawner:
         case "plain":
             from bascule.runtime.spawn.plain import PlainSpawner
 
-            return PlainSpawner(settings.run(), allow_unisolated=settings.allow_unisolated)
+            return PlainSpawner(
+                settings.run(), allow_unisolated=settings.allow_unisolated, vscode=_vscode()
+            )
         case "local":
             from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
 
@@ -36,6 +42,7 @@ def _make(name: str, settings: HubFile) -> Spawner:
                 state_dir=state / "warden",
                 workspace_roots=tuple(settings.workspace_roots),
                 allow_unisolated=settings.allow_unisolated,
+                vscode=_vscode(),
             )
             return LocalSpawner(given)
         case "docker":
@@ -55,3 +62,16 @@ def _make(name: str, settings: HubFile) -> Spawner:
             raise InvalidSetting(
                 f"spawners: there is no spawner {name!r}; there are: local, docker, plain"
             )
+
+
+def _vscode() -> VSCodePlace | None:
+    """Sessions go without one where none is installed, which is said once."""
+    from bascule.runtime.spawn.vscode import VSCodePlace
+
+    from . import editor
+
+    try:
+        return VSCodePlace(*editor.shared())
+    except MissingTool as error:
+        logger.warning("sessions have no VS Code: %s", error.message)
+        return None

@@ -69,6 +69,15 @@ class Egress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AppSpec:
+    """What is said beforehand of an app."""
+
+    keeps_prefix: bool = False
+    """It puts its base path before all its paths and wants to be asked by them; others are asked
+    as if they were at the root."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSpec:
     """What was asked for when a session was made."""
 
@@ -91,6 +100,8 @@ class SessionSpec:
     browser: bool = True
     """Whether its actions may browse."""
     likeness: Likeness = ""
+    apps: Sequence[AppSpec] = ()
+    """Of those that listen on `APP_PORT_1` and `APP_PORT_2`, in that order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
 from .mounts import MakeMount, carried_by, mounted
-from .proxy import Addresses, Proxy, Routes, authorize
+from .proxy import Addresses, Place, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
 from .proxy.front import Front
 from .proxy.seals import Seals, secret_of
@@ -32,6 +32,7 @@ from .sessions.api import SessionsApi
 from .sessions.doors import door
 from .sessions.routes import SessionRoutes
 from .sessions.service import Sessions
+from .sessions.windows import SessionWindows
 from .settings import HubSettings
 from .sign_in import PATHS, SignInPages
 from .sockets import Sockets
@@ -101,7 +102,11 @@ class Hub(Closable):
             self._store,
             spawners or {},
             door=partial(door, joined, settings),
+            windows=SessionWindows(self._sockets, self._registry),
+            base_path=lambda session_id, n: self.addresses.base_path(Place("apps", session_id, n)),
+            on_end=lambda session_id: self.proxy.end_session(session_id),
         )
+        self._sockets.wake = self.sessions.wake
         SessionsApi(self.sessions, self._store, self.addresses, who=identity_of).add_routes(
             self._api.app, may
         )

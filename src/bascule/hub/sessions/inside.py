@@ -58,8 +58,10 @@ class Inside(Closable):
     async def activity(self) -> Mapping[str, Any]:
         return dict(await self._ask("GET", "/session/activity"))
 
-    async def start_vscode(self, *, timeout: float) -> None:
-        await self._ask("POST", "/session/vscode", timeout=timeout)
+    async def start_vscode(self, *, window: bool, timeout: float) -> None:
+        """`window`: with one that nobody has to look at."""
+        asked = to_json({"window": window})
+        await self._ask("POST", "/session/vscode", asked, _JSON, timeout=timeout)
 
     async def events(self) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
         """What the sandbox tells, until it ends."""

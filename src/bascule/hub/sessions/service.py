@@ -14,9 +14,11 @@ from bascule.core.contracts import Closable, Spawner
 from bascule.core.errors import InvalidRequest, NotSupported
 from bascule.core.observations import Observation
 from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, new_session_id
+from bascule.core.windows import Window
 from bascule.hub.identity import Identity
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
+from bascule.sandbox.session.ports import DECLARED
 from bascule.wire import encode_action
 
 from .archives import Archives
@@ -34,6 +36,7 @@ from .specs import spec_to_json
 from .states import AT_REST, refused
 from .vault import Secrets
 from .wanted import Wanted, ensure_allowed
+from .windows import SessionWindows
 
 _HEARTBEAT: Final = 15.0
 _TOUCH: Final = 10.0
@@ -56,8 +59,14 @@ class Sessions(Closable):
         spawners: Mapping[str, Spawner],
         *,
         door: MakeDoor,
+        windows: SessionWindows,
+        base_path: Callable[[SessionId, int], str] = lambda _session_id, _n: "",
+        on_end: Callable[[SessionId], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`base_path`: below which path a session's app is; empty: it has an origin of its own.
+        `on_end` is told of a session when nothing of it is to be reached any more."""
+        self.windows = windows
         self._settings = settings
         self._store = store
         self._clock = clock
@@ -74,6 +83,9 @@ class Sessions(Closable):
                 places=places,
                 spawners=spawners,
                 doors=Doors(door, settings),
+                windows=windows,
+                base_path=base_path,
+                on_end=on_end,
             )
             self._all = keeper
             self._looking = Looking(settings, store, book=self._book, keeper=keeper, clock=clock)
@@ -179,17 +191,32 @@ class Sessions(Closable):
 
     async def act(self, who: Identity, session_id: SessionId, action: Action) -> Observation:
         """Do one action in the session; a paused one is resumed for it."""
-        self._book.visible(who, session_id)
+        row = self._book.visible(who, session_id)
         line, _ = await self.enter(session_id)
-        row = self._book.get(session_id)
         event = encode_action(action)
         kind, what = event["action"], self._described(session_id, event["args"])
         await self._book.note(who, row, "act", action=kind, args=what)
-        observation = await line.runtime.act(action)
+        if row.spec.runtime == "vscode":
+            observation = await self.windows.act(who, await self.window(who, session_id), action)
+        else:
+            observation = await line.runtime.act(action)
         told = {"id": str(action.id), "action": kind, "who": who.name, "args": what}
         outcome = type(observation).__name__
         await self._book.tell(session_id, "action", {**told, "observation": outcome})
         return observation
+
+    async def window(self, who: Identity, session_id: SessionId) -> Window:
+        """The session's window, once it takes actions; from now on there always is one, whether
+        somebody looks or not."""
+        self._book.visible(who, session_id)
+        line, _ = await self.enter(session_id)
+        await self.windows.open(session_id, line, kept=True)
+        return await self.windows.present(session_id, timeout=self._settings.start_timeout)
+
+    async def wake(self, session_id: SessionId) -> None:
+        """Its window is about to get an action."""
+        if session_id in self._book:
+            await self.enter(session_id)
 
     async def ports(self, who: Identity, session_id: SessionId) -> Sequence[Mapping[str, Any]]:
         row = self._book.visible(who, session_id)
@@ -241,6 +268,11 @@ class Sessions(Closable):
             await self._book.change(session_id, last_active=self._clock())
         line = await self._keeper.line(session_id)
         return line, self._keeper.running.get(session_id, RunningSandbox(session_id=session_id))
+
+    def keeps_prefix(self, session_id: SessionId, n: int) -> bool:
+        """Whether the n-th app is asked by its whole path."""
+        apps = dict(zip(DECLARED, self._book.get(session_id).spec.apps, strict=False))
+        return n in apps and apps[n].keeps_prefix
 
     async def key_of(self, session_id: SessionId) -> str:
         return (await self._keeper.secrets(session_id)).key

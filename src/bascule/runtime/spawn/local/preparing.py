@@ -160,6 +160,7 @@ class Preparing:
         egress = egress_dir(self.settings.run_dir, plan.session_id)
         hub = plan.hub_socket
         inside_hub = f"{inside.HUB_DIR}/{hub.name}" if isolated and hub else str(hub or "")
+        vscode, extensions = self._vscode(isolated=isolated)
         return Launch(
             key=plan.key,
             working_dir=inside.WORKSPACE
@@ -177,10 +178,18 @@ class Preparing:
             hub_socket=inside_hub,
             session_id=plan.session_id,
             is_isolated=isolated,
+            vscode=vscode,
+            vscode_extensions=extensions,
             egress_socket=""
             if not proxied
             else str(Path(inside.EGRESS_DIR if isolated else egress, EGRESS_SOCKET)),
         )
+
+    def _vscode(self, *, isolated: bool) -> tuple[str, str]:
+        shown = self.settings.vscode
+        if shown is None:
+            return "", ""
+        return shown.seen_at(inside.VSCODE if isolated else str(shown.home))
 
     def _environment(self, plan: SandboxPlan) -> dict[str, str]:
         user = plan.user or inside.USER
@@ -230,6 +239,8 @@ class Preparing:
             return f"@dir:{name}" if by_number else str(path)
 
         read_only = {str(path): str(path) for path in self.readable}
+        if self.settings.vscode is not None:
+            read_only[inside.VSCODE] = str(self.settings.vscode.home)
         if plan.egress.mode == "proxy":
             read_only[inside.EGRESS_DIR] = str(egress_dir(self.settings.run_dir, plan.session_id))
         if plan.hub_socket is not None:
