@@ -52,6 +52,7 @@ def serve(
     import uvloop
 
     from bascule.adapters.mcp import McpMount
+    from bascule.adapters.openhands_hub import OpenHandsV0Mount
     from bascule.hub import serve as serve_hub
     from bascule.hub.tokens import admin_token
 
@@ -84,7 +85,10 @@ def serve(
         stack.enter_context(alone(settings.state()))
         spawners = make_spawners(settings, warden)
         hub = serve_hub(
-            settings.settings(token), on_started=on_started, spawners=spawners, mounts=(McpMount,)
+            settings.settings(token),
+            on_started=on_started,
+            spawners=spawners,
+            mounts=(McpMount, OpenHandsV0Mount),
         )
         uvloop.run(hub)
     return 0

@@ -34,18 +34,29 @@ Identify = Callable[[dict[bytes, bytes]], Awaitable[Identity]]
 """Tells by a request's headers whom it comes from, or raises `Refused`."""
 
 
+_OTHER_HEADERS: Final = (b"x-api-key", b"x-session-api-key")
+"""Where clients of OpenHands bring a token, the one that may do more first."""
+
+
 def by_token(tokens: Tokens) -> Identify:
     async def identify(headers: dict[bytes, bytes]) -> Identity:
-        kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        identity = None
-        if kind.lower() == "bearer" and token:
-            identity = await tokens.identify(token.strip())
+        token = _token_in(headers)
+        identity = await tokens.identify(token) if token else None
         if identity is None:
             said = "is unknown or has expired" if token else "is missing"
             raise Refused(401, AccessDenied(f"The token in `Authorization: Bearer` {said}"))
         return identity
 
     return identify
+
+
+def _token_in(headers: dict[bytes, bytes]) -> str:
+    """A page of another origin can send none of these headers without our leave."""
+    kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if kind.lower() == "bearer" and token:
+        return token.strip()
+    found = (headers[name] for name in _OTHER_HEADERS if headers.get(name))
+    return next(found, b"").decode("latin-1").strip()
 
 
 class Guard:

@@ -21,7 +21,7 @@ from .guard import Guard, by_token
 from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
-from .mounts import MakeMount, mounted
+from .mounts import MakeMount, carried_by, mounted
 from .once import SignInCodes
 from .proxy import Addresses, Place, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
@@ -113,13 +113,14 @@ class Hub(Closable):
         SessionsApi(self.sessions, self._store, self.addresses, who=identity_of).add_routes(
             self._api.app, may
         )
+        self._mounts = tuple(make(self) for make in mounts)
         self.proxy = Proxy(
             settings,
             self.addresses,
             doorman=doorman,
             routes=routes or SessionRoutes(self.sessions),
+            carried=carried_by(self._mounts),
         )
-        self._mounts = tuple(make(self) for make in mounts)
         guarded = Guard(mounted(joined, self._mounts), settings, by_token(self.tokens))
         open_to_all: dict[str, App] = dict.fromkeys(
             PATHS, SignInPages(settings, self.proxy, doorman, sign_in_codes)

@@ -63,6 +63,11 @@ class Inside(Closable):
     async def ports(self) -> Sequence[Port]:
         return told(Ports, await self._ask("GET", "/session/ports")).ports
 
+    async def declared_ports(self) -> Mapping[int, int]:
+        """Ports that have an address before anybody listens there, by the number in that."""
+        answer = told(Ports, await self._ask("GET", "/session/ports"))
+        return {each.n: each.port for each in answer.declared}
+
     async def activity(self) -> Activity:
         return told(Activity, await self._ask("GET", "/session/activity"))
 

@@ -235,6 +235,12 @@ class Sessions(Closable):
             return []
         return await (await self._keeper.line(session_id)).ports()
 
+    async def declared_ports(self, who: Identity, session_id: SessionId) -> Mapping[int, int]:
+        """Ports whose addresses are known beforehand, by their number; the session has to run."""
+        self._book.visible(who, session_id)
+        line, _ = await self.enter(session_id)
+        return await line.declared_ports()
+
     async def last_words(self, who: Identity, session_id: SessionId, *, lines: int) -> str:
         """What the session's action server said last, secrets masked."""
         row = self._book.visible(who, session_id)

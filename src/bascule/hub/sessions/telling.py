@@ -47,8 +47,16 @@ class Port(_Telling):
     command: Short = ""
 
 
+class DeclaredPort(_Telling):
+    """One that has an address before anybody listens there."""
+
+    n: Annotated[int, Field(ge=0, lt=100)]
+    port: Annotated[int, Field(ge=1, lt=1 << 16)]
+
+
 class Ports(_Telling):
     ports: Annotated[list[Port], Field(max_length=1000)]
+    declared: Annotated[list[DeclaredPort], Field(max_length=100)] = []
 
 
 class _PortClosed(_Telling):
