@@ -51,14 +51,13 @@ def serve(
     """
     import uvloop
 
-    from bascule.adapters.mcp import McpMount
-    from bascule.adapters.openhands_hub import OpenHandsV0Mount
     from bascule.hub import serve as serve_hub
     from bascule.hub.tokens import admin_token
 
     from .account import settle_rights, warn_of_root
     from .hub_settings import load
     from .jsonlogs import use_json
+    from .mounts import adapter_mounts
     from .spawners import make_spawners
 
     flags = {
@@ -88,7 +87,7 @@ def serve(
             settings.settings(token),
             on_started=on_started,
             spawners=spawners,
-            mounts=(McpMount, OpenHandsV0Mount),
+            mounts=adapter_mounts(),
         )
         uvloop.run(hub)
     return 0

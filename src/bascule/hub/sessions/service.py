@@ -7,12 +7,19 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
 from bascule.core.actions import Action
-from bascule.core.contracts import Closable, Spawner
-from bascule.core.errors import InvalidRequest, NotSupported, StorageFailed
+from bascule.core.contracts import Closable, OnProgress, Spawner
+from bascule.core.errors import (
+    HubUnreachable,
+    InvalidRequest,
+    NotSupported,
+    SandboxStartFailed,
+    StorageFailed,
+)
 from bascule.core.observations import Observation
 from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, new_session_id
 from bascule.core.windows import Window
@@ -34,7 +41,7 @@ from .places import Directories, ensure_folder
 from .quotas import claims_of, ensure_modest, running_claims
 from .rows import EventRow, SessionRow
 from .specs import spec_to_json
-from .states import AT_REST, refused
+from .states import AT_REST, RUNNING, refused
 from .telling import Port
 from .vault import Secrets
 from .wanted import Wanted, ensure_allowed
@@ -93,6 +100,11 @@ class Sessions(Closable):
             )
             self._all = keeper
             self._looking = Looking(settings, store, book=self._book, keeper=keeper, clock=clock)
+
+    @property
+    def are_offered(self) -> bool:
+        """Whether this hub can have any."""
+        return self._all is not None
 
     async def open(self) -> None:
         """Find what runs, go on with what was under way, and look again every minute."""
@@ -197,7 +209,14 @@ class Sessions(Closable):
             await self._doom(who, session_id)
         await self._keeper.remove(session_id)
 
-    async def act(self, who: Identity, session_id: SessionId, action: Action) -> Observation:
+    async def act(
+        self,
+        who: Identity,
+        session_id: SessionId,
+        action: Action,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> Observation:
         """Do one action in the session; a paused one is resumed for it."""
         row = self._book.visible(who, session_id)
         line, _ = await self.enter(session_id)
@@ -205,9 +224,10 @@ class Sessions(Closable):
         kind, what = event["action"], self._described(session_id, event["args"])
         await self._book.note(who, row, "act", action=kind, args=what)
         if row.spec.runtime == "vscode":
-            observation = await self.windows.act(who, await self.window(who, session_id), action)
+            window = await self.window(who, session_id)
+            observation = await self.windows.act(who, window, action, on_progress=on_progress)
         else:
-            observation = await line.runtime.act(action)
+            observation = await line.runtime.act(action, on_progress=on_progress)
         told = {"id": str(action.id), "action": kind, "who": who.name, "args": what}
         outcome = type(observation).__name__
         try:
@@ -262,11 +282,32 @@ class Sessions(Closable):
         finally:
             self._news.leave(session_id, listening)
 
+    async def until_ready(self, session_id: SessionId) -> SessionRow:
+        """Wait for the end of a start. Raises `SandboxStartFailed` with what it failed of."""
+        async with aclosing(self.events(session_id)) as events:
+            async for _ in events:
+                row = self._book.get(session_id)
+                if row.state == "failed":
+                    raise SandboxStartFailed(row.cause, session_id=session_id)
+                if row.state != "starting":
+                    return row
+        self._book.get(session_id)
+        raise HubUnreachable("The hub stops, and the session was still starting")
+
+    def masked(self, session_id: SessionId, text: str) -> str:
+        """`text` with the values of the session's secrets masked."""
+        return self._book.mask(session_id).text(text)
+
     # For the proxy --------------------------------------------------------------------------
 
     def owner_of(self, session_id: SessionId) -> str | None:
         row = self._book.find(session_id)
         return None if row is None or row.is_doomed else row.owner
+
+    def is_ready(self, session_id: SessionId) -> bool:
+        """Whether its sandbox answers, or will as soon as somebody comes."""
+        row = self._book.find(session_id)
+        return row is not None and row.state in RUNNING and not row.is_doomed
 
     async def enter(self, session_id: SessionId) -> tuple[Inside, RunningSandbox]:
         """The line into a session that somebody comes to, which counts as a sign of life."""
