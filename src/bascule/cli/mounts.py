@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 def adapter_mounts() -> tuple[MakeMount, ...]:
     from bascule.adapters.mcp.mount import McpMount
+    from bascule.adapters.openhands_hub import OpenHandsV0Mount
     from bascule.adapters.openhands_workspace import WorkspaceMount
 
-    return (McpMount, WorkspaceMount)
+    return (McpMount, OpenHandsV0Mount, WorkspaceMount)

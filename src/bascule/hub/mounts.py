@@ -10,6 +10,7 @@ from bascule.core.contracts import Closable
 
 from .guard import IDENTITY
 from .identity import Identity
+from .proxy.places import Asked, Carried
 from .replies import App, Receive, Scope, Send
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ class Mount(Closable):
     @abstractmethod
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
+    def carried(self, target: bytes) -> Asked | str | None:
+        """What of a session a request below `prefix` is to be carried to, past the application and
+        with the proxy's own rules about who gets in; or the path of the hub that a browser is sent
+        to instead. None: the application answers. Asked with the raw path and query."""
+        del target
+        return None
+
     def is_open(self, path: str) -> bool:  # noqa: ARG002
         """Whether a path is answered without a token; what is said there tells of nobody."""
         return False
@@ -45,6 +53,18 @@ def identity_of(scope: Scope) -> Identity:
     """Who asks."""
     identity: Identity = scope[IDENTITY]
     return identity
+
+
+def carried_by(mounts: tuple[Mount, ...]) -> Carried:
+    """What all of them say of a target."""
+
+    def carried(target: bytes) -> Asked | str | None:
+        for mount in mounts:
+            if target.startswith(mount.prefix.encode() + b"/"):
+                return mount.carried(target)
+        return None
+
+    return carried
 
 
 def said_by(

@@ -23,8 +23,9 @@ from .guard import Guard, by_token
 from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
-from .mounts import MakeMount, mounted, said_by
-from .proxy import Addresses, Proxy, Routes, authorize
+from .mounts import MakeMount, carried_by, mounted, said_by
+from .once import SignInCodes
+from .proxy import Addresses, Place, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
 from .proxy.front import Front
 from .proxy.seals import Seals, secret_of
@@ -35,6 +36,7 @@ from .sessions.api import SessionsApi
 from .sessions.doors import door
 from .sessions.routes import SessionRoutes
 from .sessions.service import Sessions
+from .sessions.windows import SessionWindows
 from .settings import HubSettings
 from .sign_in import PATHS, SignInPages
 from .sockets import Sockets
@@ -82,6 +84,7 @@ class Hub(Closable):
             under_way=lambda: len(self._switchboard),
             codes=_codes(),
         )
+        sign_in_codes = SignInCodes(settings.sign_in_lifetime)
         self._api = Api(
             settings,
             store=self._store,
@@ -89,6 +92,7 @@ class Hub(Closable):
             registry=self._registry,
             sockets=self._sockets,
             metrics=self._metrics,
+            sign_in_codes=sign_in_codes,
             url=lambda: self.url,
         )
         self.addresses = Addresses(
@@ -104,17 +108,22 @@ class Hub(Closable):
             self._store,
             spawners or {},
             door=partial(door, joined, settings),
+            windows=SessionWindows(self._sockets, self._registry),
+            base_path=lambda session_id, n: self.addresses.base_path(Place("apps", session_id, n)),
+            on_end=lambda session_id: self.proxy.end_session(session_id),
         )
+        self._sockets.wake = self.sessions.wake
         SessionsApi(self.sessions, self._store, self.addresses, who=identity_of).add_routes(
             self._api.app, may
         )
+        self._mounts = tuple(make(self) for make in mounts)
         self.proxy = Proxy(
             settings,
             self.addresses,
             doorman=doorman,
             routes=routes or SessionRoutes(self.sessions),
+            carried=carried_by(self._mounts),
         )
-        self._mounts = tuple(make(self) for make in mounts)
         guarded = Guard(
             mounted(joined, self._mounts),
             settings,
@@ -123,7 +132,7 @@ class Hub(Closable):
             takes_files=said_by(self._mounts, lambda mount: mount.takes_files),
         )
         open_to_all: dict[str, App] = dict.fromkeys(
-            PATHS, SignInPages(settings, self.proxy, doorman)
+            PATHS, SignInPages(settings, self.proxy, doorman, sign_in_codes)
         )
         open_to_all[authorize.PATH] = authorize.Authorize(self.proxy.gate, settings.run_dir)
         self._listener = Listener(
