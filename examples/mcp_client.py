@@ -8,7 +8,7 @@ from typing import Any
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-SOURCE = "def add(a, b):\n    return a - b\n"
+SOURCE = "def add(a, b):\n    return a\n"
 TEST = "from sums import add\n\nassert add(2, 2) == 4\n"
 
 
@@ -25,7 +25,7 @@ async def main(workspace: str) -> None:
         await call("write_file", path="sums.py", content=SOURCE)
         await call("write_file", path="test_sums.py", content=TEST)
         before = await call("run_command", command="python3 test_sums.py")
-        await call("edit_file", path="sums.py", old="a - b", new="a + b")
+        await call("edit_file", path="sums.py", old="return a", new="return a + b")
         after = await call("run_command", command="python3 test_sums.py")
         print("exit status", before["exit_code"], "and then", after["exit_code"])
 

@@ -6,7 +6,7 @@ import tempfile
 
 from bascule.runtime import LocalRuntime, VSCodeRuntime
 
-SOURCE = "def add(a, b):\n    return a - b\n"
+SOURCE = "def add(a, b):\n    return a\n"
 TEST = "from sums import add\n\nassert add(2, 2) == 4, 'it fails'\nprint('it passes')\n"
 
 
@@ -19,7 +19,7 @@ async def main(runtime: LocalRuntime | VSCodeRuntime) -> None:
 
         found = await runtime.grep("return", include="sums.py")
         print(f"line {found.matches[0].line}: {found.matches[0].text.strip()}")
-        await runtime.edit("sums.py", "str_replace", old_str="a - b", new_str="a + b")
+        await runtime.edit("sums.py", "str_replace", old_str="return a", new_str="return a + b")
 
         after = await runtime.run("python3 test_sums.py")
         print("exit status", after.exit_code, after.content.splitlines()[-1])
@@ -30,5 +30,5 @@ with tempfile.TemporaryDirectory() as workspace:
     asyncio.run(main(VSCodeRuntime() if in_vscode else LocalRuntime(workspace)))
 
 # > exit status 1 AssertionError: it fails
-# > line 2: return a - b
+# > line 2: return a
 # > exit status 0 it passes

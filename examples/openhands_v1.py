@@ -10,7 +10,7 @@ from openhands.sdk.testing import TestLLM
 
 from bascule.adapters.openhands_v1 import use_bascule
 
-SOURCE = "def add(a, b):\n    return a - b\n"
+SOURCE = "def add(a, b):\n    return a\n"
 TEST = "from sums import add\n\nassert add(2, 2) == 4\n"
 
 
@@ -24,7 +24,7 @@ SCRIPT = [
     call("file_editor", command="create", path="sums.py", file_text=SOURCE),
     call("file_editor", command="create", path="test_sums.py", file_text=TEST),
     call("terminal", command="python3 test_sums.py"),
-    call("file_editor", command="str_replace", path="sums.py", old_str="a - b", new_str="a + b"),
+    call("file_editor", command="str_replace", path="sums.py", old_str="a\n", new_str="a + b\n"),
     call("terminal", command="python3 test_sums.py"),
     call("finish", message="The test passes."),
 ]
