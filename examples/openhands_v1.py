@@ -34,6 +34,6 @@ with tempfile.TemporaryDirectory() as workspace:
     conversation.send_message("Make the test pass.")
     conversation.run()
     seen = [each.observation for each in conversation.state.events if hasattr(each, "observation")]
-    print([each.exit_code for each in seen if hasattr(each, "exit_code")])
+    print([it.text if it.is_error else it.exit_code for it in seen if hasattr(it, "exit_code")])
     conversation.close()
 # > [1, 0]
