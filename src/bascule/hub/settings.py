@@ -38,6 +38,8 @@ class HubSettings:
     """Time after which a host that is unhealthy or gone is forgotten."""
     nonce_lifetime: float = 30.0
     pairing_lifetime: float = 600.0
+    sign_in_lifetime: float = 600.0
+    """Time an address that signs in is good for, once."""
     action_grace: float = 150.0
     """Time an answer over HTTP may take past the action's own time-out; a consent takes 120."""
     max_under_way: int = 10_000

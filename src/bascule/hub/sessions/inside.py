@@ -63,11 +63,18 @@ class Inside(Closable):
     async def ports(self) -> Sequence[Port]:
         return told(Ports, await self._ask("GET", "/session/ports")).ports
 
+    async def declared_ports(self) -> Mapping[int, int]:
+        """Ports that have an address before anybody listens there, by the number in that."""
+        answer = told(Ports, await self._ask("GET", "/session/ports"))
+        return {each.n: each.port for each in answer.declared}
+
     async def activity(self) -> Activity:
         return told(Activity, await self._ask("GET", "/session/activity"))
 
-    async def start_vscode(self, *, timeout: float) -> None:
-        await self._ask("POST", "/session/vscode", timeout=timeout)
+    async def start_vscode(self, *, window: bool, timeout: float) -> None:
+        """`window`: with one that nobody has to look at."""
+        asked = to_json({"window": window})
+        await self._ask("POST", "/session/vscode", asked, _JSON, timeout=timeout)
 
     async def events(self) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
         """What the sandbox tells and we know, until it ends."""

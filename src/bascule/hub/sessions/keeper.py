@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -16,6 +16,7 @@ from bascule.core.sessions import RunningSandbox, SessionId
 from bascule.hub.identity import Identity
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
+from bascule.sandbox.session.ports import DECLARED
 
 from .archives import Archives
 from .book import Book
@@ -30,6 +31,7 @@ from .stages import Stages, within
 from .states import AT_REST, RUNNING, refused
 from .tasks import Tasks
 from .vault import Secrets, Vault
+from .windows import SessionWindows
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +55,14 @@ class Keeper:
         places: Directories,
         spawners: Mapping[str, Spawner],
         doors: Doors,
+        windows: SessionWindows,
+        base_path: Callable[[SessionId, int], str],
+        on_end: Callable[[SessionId], None],
     ) -> None:
+        self._base_path = base_path
         self._doors = doors
+        self._windows = windows
+        self._on_end = on_end
         self._settings = settings
         self._store = store
         self._book = book
@@ -173,6 +181,7 @@ class Keeper:
         stages.say("preparing")
         own = await self.secrets(row.id)
         plan = await asyncio.to_thread(self.places.plan, row, own)
+        plan = replace(plan, environment={**self._base_paths(row.id), **plan.environment})
         await self._doors.open(row.id, row.owner, self.places.door(row.id))
         stages.say("starting the sandbox")
         async with within(settings.start_timeout, "start_timeout"):
@@ -180,9 +189,20 @@ class Keeper:
         await self._drop_line(row.id)
         if not row.is_filled:
             await self._fill(row, own, stages)
+        if row.spec.runtime == "vscode":
+            stages.say("opening its window")
+            await self._windows.open(row.id, await self.line(row.id), kept=True)
+            await self._windows.present(row.id, timeout=settings.start_timeout)
         await stages.told()
         await self._book.move(row.id, "ready")
         await self.watch(row)
+
+    def _base_paths(self, session_id: SessionId) -> Mapping[str, str]:
+        """For programs that have to know theirs before they start."""
+        return {
+            f"APP_BASE_PATH_{place}": f"{self._base_path(session_id, n)}/"
+            for place, n in enumerate(DECLARED, start=1)
+        }
 
     async def _fill(self, row: SessionRow, own: Secrets, stages: Stages) -> None:
         """Asked again after a hub was killed, the sandbox says that it has been done."""
@@ -237,9 +257,14 @@ class Keeper:
         try:
             async for name, data in line.events():
                 await pace.turn()
-                await self._book.tell(session_id, name, data)
+                if name == "vscode.stopped" or (name == "state" and not data["vscode"]["running"]):
+                    self._windows.ended(session_id)
+                if name != "state":
+                    await self._book.tell(session_id, name, data)
         except BasculeError as error:
             logger.debug("session %s tells nothing more: %s", session_id, error.message)
+        finally:
+            self._windows.ended(session_id)
 
     # Pausing --------------------------------------------------------------------------------
 
@@ -349,6 +374,7 @@ class Keeper:
         await self._drop_line(session_id)
         await self._doors.close(session_id)
         await asyncio.to_thread(self.places.close_door, session_id)
+        self._on_end(session_id)
         self.running.pop(session_id, None)
 
     async def _drop_line(self, session_id: SessionId) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from bascule.core.sessions import (
+    AppSpec,
     Egress,
     EgressMode,
     Limits,
@@ -19,6 +20,7 @@ from bascule.core.sessions import (
     WorkspaceSource,
 )
 from bascule.hub.proxy import Addresses
+from bascule.sandbox.session.ports import DECLARED
 
 from .rows import AuditRow, SessionRow
 
@@ -82,6 +84,10 @@ class EgressBody(_Body):
     domains: Annotated[list[Text], Field(max_length=1000)] = []
 
 
+class AppBody(_Body):
+    keeps_prefix: bool = False
+
+
 class SessionBody(_Body):
     """What a session is asked for with."""
 
@@ -96,6 +102,7 @@ class SessionBody(_Body):
     limits: LimitsBody = LimitsBody()
     egress: EgressBody = EgressBody()
     image: Text = ""
+    apps: Annotated[list[AppBody], Field(max_length=len(DECLARED))] = []
 
     def spec(self, default_spawner: str) -> SessionSpec:
         return SessionSpec(
@@ -109,6 +116,7 @@ class SessionBody(_Body):
             limits=Limits(**self.limits.model_dump()),
             egress=Egress(mode=self.egress.mode, domains=tuple(self.egress.domains)),
             image=self.image,
+            apps=tuple(AppSpec(**each.model_dump()) for each in self.apps),
         )
 
     def credential(self) -> dict[str, str] | None:
@@ -138,6 +146,7 @@ class SessionAnswer(BaseModel):
     limits: dict[str, Any]
     egress: dict[str, Any]
     image: str
+    apps: list[dict[str, Any]]
     vscode_url: str
     sandbox_url: str
 

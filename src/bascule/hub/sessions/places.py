@@ -80,6 +80,9 @@ class Directories:
             limits=spec.limits,
             egress=spec.egress,
             image=spec.image,
+            user=spec.user,
+            browser=spec.browser,
+            likeness=spec.likeness,
             hub_socket=self.door(row.id),
         )
 

@@ -47,8 +47,16 @@ class Port(_Telling):
     command: Short = ""
 
 
+class DeclaredPort(_Telling):
+    """One that has an address before anybody listens there."""
+
+    n: Annotated[int, Field(ge=0, lt=100)]
+    port: Annotated[int, Field(ge=1, lt=1 << 16)]
+
+
 class Ports(_Telling):
     ports: Annotated[list[Port], Field(max_length=1000)]
+    declared: Annotated[list[DeclaredPort], Field(max_length=100)] = []
 
 
 class _PortClosed(_Telling):
@@ -73,7 +81,18 @@ class _Started(_Telling):
     pid: Number
 
 
+class _VSCode(_Telling):
+    running: bool
+
+
+class _State(_Telling):
+    """How things stand when one begins to listen; for the hub alone."""
+
+    vscode: _VSCode
+
+
 _EVENTS: Final[Mapping[str, type[_Telling]]] = {
+    "state": _State,
     "port.opened": Port,
     "port.closed": _PortClosed,
     "workspace.progress": _Progress,
@@ -82,7 +101,7 @@ _EVENTS: Final[Mapping[str, type[_Telling]]] = {
     "vscode.started": _Started,
     "vscode.stopped": _Telling,
 }
-"""The events of a sandbox that are passed on; the hub's own have other names."""
+"""The events of a sandbox that are heard; the hub's own have other names."""
 
 
 def told(kind: type[_Told], said: object) -> _Told:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from bascule.core.errors import AccessDenied, InvalidRequest, NotSupported
+from bascule.core.errors import AccessDenied, InvalidRequest
 from bascule.core.sessions import SessionSpec
 from bascule.hub.identity import Identity
 
@@ -48,8 +48,6 @@ def ensure_allowed(who: Identity, spec: SessionSpec) -> None:
         raise InvalidRequest(f"{source.url!r} cannot be cloned; it has to be an https or ssh URL")
     if source.ref.startswith("-") or source.ref != source.ref.strip():
         raise InvalidRequest(f"{source.ref!r} names no branch, tag or commit")
-    if spec.runtime == "vscode":
-        raise NotSupported("Sessions that act in their own VS Code are not there yet")
     for name in (*spec.environment, *spec.secrets):
         if not _VARIABLE.fullmatch(name):
             raise InvalidRequest(f"{name!r} cannot be the name of a variable")
