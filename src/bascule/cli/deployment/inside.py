@@ -13,7 +13,7 @@ from bascule.link.sessions import HubSession, SessionCalls
 from bascule.runtime.cloud import CloudRuntime
 
 from .checks import Trouble
-from .web import Front
+from .web import Front, origin_of
 
 FILE: Final = "found-by-the-doctor.txt"
 _PORT_TIME: Final = 30.0
@@ -75,7 +75,7 @@ class Pair:
             if (await two.run(known, timeout=_LOOK_TIME)).content.strip():
                 raise _apart("a session sees the processes of another")
             reached = f"(exec 3<>/dev/tcp/127.0.0.1/{self._port}) 2>/dev/null && echo reached"
-            if (await two.run(reached, timeout=_LOOK_TIME)).content.strip():
+            if self._port and (await two.run(reached, timeout=_LOOK_TIME)).content.strip():
                 raise _apart("a session reaches the ports of another on loopback")
         return "neither files, processes nor ports of another session are within reach"
 
@@ -99,7 +99,8 @@ class Pair:
         from websockets.exceptions import InvalidStatus, WebSocketException
 
         address = self._app.replace("http", "ws", 1)
-        tls = ssl.create_default_context() if address.startswith("wss:") else None
+        is_secure = address.startswith("wss:")
+        tls = await asyncio.to_thread(ssl.create_default_context) if is_secure else None
         try:
             async with (
                 asyncio.timeout(_LOOK_TIME),
@@ -148,12 +149,15 @@ class Pair:
             "head -n 1 .doctor_says; }",
             timeout=_LOOK_TIME,
         )
-        said = started.content.split()
-        if not said or not said[-1].isdigit():
+        *_, port = ["", *started.content.split()]  # the shell has told of its job before
+        if not port.isdigit():
             raise Trouble(f"an app does not start in a session: {started.content.strip()[-300:]}")
-        self._port = int(said[-1])
+        self._port = int(port)
         async with SessionCalls(self._front.url, self._token) as calls:
-            self._app = await _address(calls, self.first.id, self._port)
+            said = await _address(calls, self.first.id, self._port)
+        # Whatever the hub thinks its name is, it is looked at where people come.
+        own = origin_of(said) == origin_of(self.first.vscode_url)
+        self._app = self._front.url + urlsplit(said).path if own else said
 
     def _inside(self, session: HubSession) -> CloudRuntime:
         return CloudRuntime(self._front.url, self._token, session_id=session.id)
