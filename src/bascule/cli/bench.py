@@ -100,14 +100,17 @@ def _ours(settings: HubFile, folder: Path, allow_unisolated: bool) -> HubFile:
 @contextlib.contextmanager
 def _own_hub(settings: HubFile, token: str, loop: LoopThread) -> Iterator[Hub]:
     """On the port of the settings; if that is only the usual one and taken, on any."""
-    from bascule.adapters.mcp import McpMount
-
+    from .mounts import adapter_mounts
     from .spawners import make_spawners
 
     given = settings.settings(token)
 
     def made(port: int) -> Hub:
-        return Hub(replace(given, port=port), spawners=make_spawners(settings), mounts=(McpMount,))
+        return Hub(
+            replace(given, port=port),
+            spawners=make_spawners(settings),
+            mounts=adapter_mounts(),
+        )
 
     with contextlib.ExitStack() as stack:
         try:

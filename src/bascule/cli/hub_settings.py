@@ -63,6 +63,9 @@ class HubFile(BaseModel):
     max_running: Count = 200
     max_running_per_owner: Count = None
     max_memory: Bytes | None = None
+    max_session_memory: Bytes | None = 32 << 30
+    max_session_cpus: Annotated[float | None, Field(gt=0)] = None
+    max_session_processes: Count = 8192
     spawners: Names = ("local",)
     allow_unisolated: bool = False
     allow_root: bool = False

@@ -51,13 +51,13 @@ def serve(
     """
     import uvloop
 
-    from bascule.adapters.mcp import McpMount
     from bascule.hub import serve as serve_hub
     from bascule.hub.tokens import admin_token
 
     from .account import settle_rights, warn_of_root
     from .hub_settings import load
     from .jsonlogs import use_json
+    from .mounts import adapter_mounts
     from .spawners import make_spawners
 
     flags = {
@@ -84,7 +84,10 @@ def serve(
         stack.enter_context(alone(settings.state()))
         spawners = make_spawners(settings, warden)
         hub = serve_hub(
-            settings.settings(token), on_started=on_started, spawners=spawners, mounts=(McpMount,)
+            settings.settings(token),
+            on_started=on_started,
+            spawners=spawners,
+            mounts=adapter_mounts(),
         )
         uvloop.run(hub)
     return 0

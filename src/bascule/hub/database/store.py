@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bascule.core.errors import InvalidRequest, StorageFailed
@@ -330,8 +330,15 @@ class SqlStore(Store):
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:
-        async with self._open.begin() as connection:
-            yield connection
+        try:
+            async with self._open.begin() as connection:
+                yield connection
+        except OperationalError as error:
+            if "disk" in _cause(error):  # both say so: `disk is full`, `disk I/O error`, `on disk`
+                raise StorageFailed(
+                    f"The hub's database cannot be written: {_cause(error)}"
+                ) from error
+            raise
 
     @asynccontextmanager
     async def _reserving(self) -> AsyncIterator[AsyncConnection]:

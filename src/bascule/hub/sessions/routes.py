@@ -33,4 +33,5 @@ class SessionRoutes(Routes):
         elif place.kind == "sandbox":
             key = await self._sessions.key_of(session_id)
             headers = ((b"x-session-api-key", key.encode()),)
-        return Target(socket=path, uid=running.uid, headers=headers)
+        keeps = place.kind == "apps" and self._sessions.keeps_prefix(session_id, place.n)
+        return Target(socket=path, uid=running.uid, headers=headers, keeps_prefix=keeps)

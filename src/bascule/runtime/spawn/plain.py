@@ -252,6 +252,7 @@ def _launch(plan: SandboxPlan, workspace: Path, vscode: VSCodePlace | None) -> L
         state_dir=str(plan.directory / "state"),
         environment=_environment(plan, mark=secrets.token_hex(16)),
         shells=plan.shells,
+        browser=plan.browser,
         hub_socket=str(plan.hub_socket or ""),
         session_id=plan.session_id,
         vscode=home,
