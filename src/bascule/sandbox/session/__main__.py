@@ -16,6 +16,7 @@ from pathlib import Path
 import uvloop
 
 from bascule.sandbox.browser.settings import BrowserSettings
+from bascule.sandbox.ipython.settings import IPythonSettings
 from bascule.sandbox.server.serve import serve
 from bascule.sandbox.server.server import SandboxServer
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
@@ -24,6 +25,7 @@ from bascule.sandbox.shell.settings import ShellSettings
 from .annex import SessionAnnex
 from .egress import proxy_environment, way_out
 from .launch import Launch
+from .likeness import environment_of, python_of, soft_timeout
 from .ports import unix_listener
 
 SOCKET = "sandbox.sock"
@@ -42,12 +44,17 @@ async def _serve(launch: Launch, on_started: OnStarted | None) -> None:
     proxies = proxy_environment() if launch.egress_socket else {}
     shells = ShellSettings(
         working_dir=Path(launch.working_dir),
-        env={**annex.prepare(), **proxies, **launch.environment},
+        env={**annex.prepare(), **proxies, **environment_of(launch.likeness, launch.environment)},
         kind=launch.shells,
         state_dir=Path(launch.state_dir, "shells") if launch.shells == "tmux" else None,
+        soft_timeout=soft_timeout(launch.environment, ShellSettings().soft_timeout),
     )
     server = ServerSettings(key=launch.key)
-    sandbox = SandboxSettings(shells=shells, browser=BrowserSettings(refused=annex.refused))
+    sandbox = SandboxSettings(
+        shells=shells,
+        browser=BrowserSettings(enabled=launch.browser, refused=annex.refused),
+        ipython=IPythonSettings(python=python_of(launch.likeness)),
+    )
     async with contextlib.AsyncExitStack() as beside:
         if launch.egress_socket:
             await beside.enter_async_context(way_out(launch.egress_socket))
