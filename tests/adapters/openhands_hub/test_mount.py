@@ -213,7 +213,7 @@ async def test_strictly_it_takes_one_command_and_keeps_what_a_terminal_would(
 async def test_what_to_do_about_a_program_that_runs_on_is_said_in_words_of_choice(
     client: Openhands,
 ) -> None:
-    advised = {**START, "environment": {"BASCULE_OPENHANDS_ADVICE": "Have patience."}}
+    advised = {**START, "environment": {"BASCULE_OPENHANDS_ADVICE": "Have%20patience."}}
     where = f"{inside(await client.must('POST', '/start', advised))}/execute_action"
     action = {**run("sleep 60")["action"], "timeout": 0.2}
     seen = await client.must("POST", where, {"action": action})

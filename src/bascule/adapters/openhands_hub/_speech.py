@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
+from urllib.parse import unquote
 
 from bascule.core.actions import CmdRun
 from bascule.core.errors import (
@@ -56,7 +57,7 @@ async def speak(
     except BasculeError as error:
         seen = error_observation(error, None)
     if isinstance(seen, CmdOutput) and seen.metadata.timed_out and asked.get(ADVICE):
-        seen = _advised(seen, asked[ADVICE])
+        seen = _advised(seen, unquote(asked[ADVICE]))
     if isinstance(seen, Error) and _is_hidden(event):
         seen = _hidden(seen, event)
     return reply_envelope(event, seen)
