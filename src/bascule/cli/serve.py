@@ -60,6 +60,7 @@ def serve(
 
     from .hub_settings import load
     from .jsonlogs import use_json
+    from .machine import checks
     from .spawners import make_spawners
 
     flags = {
@@ -85,7 +86,11 @@ def serve(
         if settings.allow_unisolated:
             print(_UNISOLATED, file=sys.stderr)  # noqa: T201
         hub = serve_hub(
-            settings.settings(token), on_started=on_started, spawners=spawners, mounts=(McpMount,)
+            settings.settings(token),
+            on_started=on_started,
+            spawners=spawners,
+            mounts=(McpMount,),
+            checks=checks,
         )
         uvloop.run(hub)
     return 0

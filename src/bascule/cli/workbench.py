@@ -22,6 +22,7 @@ from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
 from .editor import extension, find
 from .hub_place import announced
 from .hub_settings import HubFile
+from .machine import checks
 
 _MONTH: Final = 30 * 86400.0
 _SECRETS: Final = ("BASCULE_TOKEN", "SESSION_API_KEY")
@@ -81,11 +82,13 @@ class Workbench(Closable):
         """On the port of the settings; if that is only the usual one and taken, on any."""
         settings = self._settings.settings(self._token)
         try:
-            return await self._stack.enter_async_context(Hub(settings, mounts=(McpMount,)))
+            return await self._stack.enter_async_context(
+                Hub(settings, mounts=(McpMount,), checks=checks)
+            )
         except InvalidSetting:
             if "port" in self._settings.model_fields_set:
                 raise
-        elsewhere = Hub(replace(settings, port=0), mounts=(McpMount,))
+        elsewhere = Hub(replace(settings, port=0), mounts=(McpMount,), checks=checks)
         return await self._stack.enter_async_context(elsewhere)
 
     async def _open_vscode(self, hub: Hub, state: Path) -> None:

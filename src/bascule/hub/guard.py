@@ -30,12 +30,12 @@ _BYTES: Final = frozenset({b"application/octet-stream"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared with, never bound
 
 
-Identify = Callable[[dict[bytes, bytes]], Awaitable[Identity]]
-"""Tells by a request's headers whom it comes from, or raises `Refused`."""
+Identify = Callable[[str, dict[bytes, bytes]], Awaitable[Identity]]
+"""Tells by a request's path and headers whom it comes from, or raises `Refused`."""
 
 
 def by_token(tokens: Tokens) -> Identify:
-    async def identify(headers: dict[bytes, bytes]) -> Identity:
+    async def identify(_path: str, headers: dict[bytes, bytes]) -> Identity:
         kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         identity = None
         if kind.lower() == "bearer" and token:
@@ -71,7 +71,7 @@ class Guard:
             self._names.ensure_welcome(headers)
             path: str = scope["path"]
             if path not in OPEN_PATHS and not path.startswith(PAIRING):
-                scope[IDENTITY] = await self._identify(headers)
+                scope[IDENTITY] = await self._identify(path, headers)
             receive = self._bounded(path, headers, receive)
             await self._app(scope, receive, send)
         except Refused as refused:

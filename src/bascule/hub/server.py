@@ -17,7 +17,8 @@ from bascule.core.errors import BasculeError, InvalidSetting, StorageFailed
 from bascule.sandbox.server.listener import Listener, bound_socket
 
 from .api import Api, identity_of, may
-from .guard import Guard, by_token
+from .changes import Changes
+from .guard import Guard
 from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
@@ -38,6 +39,10 @@ from .sockets import Sockets
 from .store import Store
 from .switchboard import Switchboard
 from .tokens import Tokens
+from .web.access import PageKeys, by_token_or_page
+from .web.api import MakeChecks, WebApi
+from .web.feed import Feed
+from .web.page import WebPage, beside
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +66,9 @@ class Hub(Closable):
         routes: Routes | None = None,
         spawners: Mapping[str, Spawner] | None = None,
         mounts: Sequence[MakeMount] = (),
+        checks: MakeChecks = tuple,
     ) -> None:
+        """`checks` looks at this machine for the page's sake, as `bascule doctor` does."""
         _ensure_token(settings.admin_token)
         self._settings = settings
         self._socket = sock
@@ -70,8 +77,13 @@ class Hub(Closable):
         self.tokens = Tokens(self._store, settings.admin_token)
         self._registry = Registry()
         self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._count)
+        changes = Changes()
         self._sockets = Sockets(
-            settings, self._store, registry=self._registry, switchboard=self._switchboard
+            settings,
+            self._store,
+            registry=self._registry,
+            switchboard=self._switchboard,
+            changes=changes,
         )
         self._metrics = Metrics(
             windows=lambda: {str(k): v for k, v in self._registry.status_counts().items()},
@@ -101,24 +113,35 @@ class Hub(Closable):
             self._store,
             spawners or {},
             door=partial(door, joined, settings),
+            changes=changes,
         )
-        SessionsApi(self.sessions, self._store, self.addresses, who=identity_of).add_routes(
-            self._api.app, may
-        )
+        sessions_api = SessionsApi(self.sessions, self._store, self.addresses, who=identity_of)
+        sessions_api.add_routes(self._api.app, may)
+        WebApi(self.sessions, checks).add_routes(self._api.app, may)
         self.proxy = Proxy(
             settings,
             self.addresses,
             doorman=doorman,
             routes=routes or SessionRoutes(self.sessions),
         )
-        self._mounts = tuple(make(self) for make in mounts)
-        guarded = Guard(mounted(joined, self._mounts), settings, by_token(self.tokens))
-        open_to_all: dict[str, App] = dict.fromkeys(
-            PATHS, SignInPages(settings, self.proxy, doorman)
+        keys = PageKeys(secret_of(settings.admin_token, "page"))
+        self._feed = Feed(
+            self._sockets,
+            doorman=doorman,
+            keys=keys,
+            sessions=self.sessions,
+            registry=self._registry,
+            changes=changes,
+            describe=sessions_api.describe,
         )
+        self._mounts = tuple(make(self) for make in mounts)
+        identify = by_token_or_page(self.tokens, doorman, keys)
+        guarded = Guard(mounted(joined, self._mounts), settings, identify)
+        sign_in = SignInPages(settings, self.proxy, doorman, on_sign_out=self._feed.end_sign_in)
+        open_to_all: dict[str, App] = dict.fromkeys(PATHS, sign_in)
         open_to_all[authorize.PATH] = authorize.Authorize(self.proxy.gate, settings.run_dir)
         self._listener = Listener(
-            _before(guarded, open_to_all),
+            _before(beside(guarded, WebPage(settings, self.proxy, doorman, keys)), open_to_all),
             settings,
             connection=partial(Front, proxy=self.proxy),
             max_frame=settings.message_bytes + _OVERHEAD,
@@ -159,6 +182,7 @@ class Hub(Closable):
         if self._closed:
             return
         self._closed = True
+        await self._feed.aclose()
         await self._sockets.aclose()
         self.sessions.finish_streams()
         for mount in self._mounts:
@@ -200,6 +224,7 @@ async def serve(
     on_started: Callable[[Hub], None] | None = None,
     spawners: Mapping[str, Spawner] | None = None,
     mounts: Sequence[MakeMount] = (),
+    checks: MakeChecks = tuple,
 ) -> None:
     """Run a hub until SIGTERM or SIGINT; then stop in good order."""
     stopped = asyncio.Event()
@@ -208,7 +233,7 @@ async def serve(
     for number in signals:
         loop.add_signal_handler(number, stopped.set)
     try:
-        async with Hub(settings, spawners=spawners, mounts=mounts) as hub:
+        async with Hub(settings, spawners=spawners, mounts=mounts, checks=checks) as hub:
             if on_started is not None:
                 on_started(hub)
             await stopped.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from html import escape
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
@@ -18,6 +19,7 @@ from .proxy.request import Header, Request
 from .replies import Receive, Refused, Scope, Send
 from .settings import HubSettings
 
+_HOME: Final = "/"
 PATHS: Final = frozenset({"/sign-in", "/sign-out"})
 
 _UNFRAMED: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'")
@@ -33,7 +35,15 @@ required size="48"></label> <button>Sign in</button></p>
 class SignInPages:
     """The ASGI app for `PATHS`. No guard stands before it: it looks at names and origins."""
 
-    def __init__(self, settings: HubSettings, proxy: Proxy, doorman: TokenDoorman) -> None:
+    def __init__(
+        self,
+        settings: HubSettings,
+        proxy: Proxy,
+        doorman: TokenDoorman,
+        *,
+        on_sign_out: Callable[[bytes], Awaitable[None]],
+    ) -> None:
+        self._on_sign_out = on_sign_out
         self._names = Names(settings)
         self._proxy = proxy
         self._doorman = doorman
@@ -63,14 +73,14 @@ class SignInPages:
 
     async def _show(self, request: Request) -> Reply:
         asked = parse_qs(urlsplit(request.target.decode("latin-1")).query)
-        onward = _local(asked.get("next", ["/docs"])[0])
+        onward = _local(asked.get("next", [_HOME])[0])
         if await self._doorman.signed_in(request) is not None:
             return redirect(onward)
         return _sign_in_page(200, onward)
 
     async def _sign_in(self, form: dict[str, list[str]]) -> Reply:
         token = form.get("token", [""])[0].strip()
-        onward = _local(form.get("next", ["/docs"])[0])
+        onward = _local(form.get("next", [_HOME])[0])
         identity = await self._doorman.token(token)
         if identity is None:
             return _sign_in_page(401, onward, "This token is unknown or has expired.")
@@ -87,6 +97,7 @@ class SignInPages:
         if visitor is not None and visitor.sign_in is not None:
             self._doorman.sign_out(visitor.sign_in)
             self._proxy.end_sign_in(visitor.sign_in.id)
+            await self._on_sign_out(visitor.sign_in.id)
         return page(200, "Signed out", "", _UNFRAMED, _cookie(b"", 0))
 
 
@@ -128,8 +139,8 @@ def _local(onward: str) -> str:
     try:
         ensure_plain(onward.encode("ascii"))
     except (UnicodeEncodeError, InvalidRequest):
-        return "/docs"
-    return "/docs" if onward.startswith(("//", "/\\")) else onward
+        return _HOME
+    return _HOME if onward.startswith(("//", "/\\")) else onward
 
 
 async def _form(receive: Receive) -> dict[str, list[str]]:

@@ -6,14 +6,16 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
 from bascule.core.actions import Action
 from bascule.core.contracts import Closable, Spawner
-from bascule.core.errors import InvalidRequest, NotSupported
+from bascule.core.errors import InvalidRequest, NoSuchSandbox, NotSupported
 from bascule.core.observations import Observation
-from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, new_session_id
+from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, Usage, new_session_id
+from bascule.hub.changes import Changes
 from bascule.hub.identity import Identity
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
@@ -31,7 +33,7 @@ from .places import Directories, ensure_folder
 from .quotas import claims_of, running_claims
 from .rows import EventRow, SessionRow
 from .specs import spec_to_json
-from .states import AT_REST, refused
+from .states import AT_REST, RUNNING, refused
 from .vault import Secrets
 from .wanted import Wanted, ensure_allowed
 
@@ -56,13 +58,14 @@ class Sessions(Closable):
         spawners: Mapping[str, Spawner],
         *,
         door: MakeDoor,
+        changes: Changes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
         self._store = store
         self._clock = clock
         self._news = News()
-        self._book = Book(store, self._news, clock)
+        self._book = Book(store, self._news, clock, changes or Changes())
         self._all: Keeper | None = None
         self._looking: Looking | None = None
         places = Directories.of(settings)
@@ -217,6 +220,46 @@ class Sessions(Closable):
                     yield news
         finally:
             self._news.leave(session_id, listening)
+
+    # What people look at ----------------------------------------------------------------------
+
+    async def usage(self, who: Identity, session_id: SessionId) -> Usage | None:
+        """None while it has no sandbox."""
+        row = self._book.visible(who, session_id)
+        if row.state not in RUNNING:
+            return None
+        try:
+            return await self._keeper.spawner(row.spec.spawner).usage(session_id)
+        except NoSuchSandbox:
+            return None
+
+    async def inside(self, who: Identity, session_id: SessionId) -> Inside:
+        """The line to a session that somebody does something in; a paused one is resumed."""
+        self._book.visible(who, session_id)
+        return (await self.enter(session_id))[0]
+
+    async def timeline(
+        self, who: Identity, session_id: SessionId, *, after: int, epoch: str
+    ) -> AsyncGenerator[tuple[str, Sequence[Mapping[str, Any]]], None]:
+        """What is done in a session that runs, with the epoch it is of; secrets are masked.
+
+        Looking is no use of it: a paused one stays so, and tells when it goes on.
+        """
+        row = self._book.visible(who, session_id)
+        if row.state != "ready":
+            return
+        line, mask = await self._keeper.line(session_id), self._book.mask(session_id)
+        async with aclosing(line.timeline(after=after, epoch=epoch)) as told:
+            async for now, entries in told:
+                yield now, [mask.value(each) for each in entries]
+
+    @property
+    def spawners(self) -> Sequence[str]:
+        """The kinds that can be used, the default first."""
+        if self._all is None:
+            return []
+        first = self._all.default_spawner
+        return [first, *(kind for kind in self._all.usable if kind != first)]
 
     # For the proxy --------------------------------------------------------------------------
 
