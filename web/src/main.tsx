@@ -9,6 +9,6 @@ if (place) render(<App />, place);
 document.addEventListener("click", onLink);
 if (key) connection.open();
 else {
-    standing.value = "refused";
-    why.value = "This copy of the page has no key.";
+  standing.value = "refused";
+  why.value = "This copy of the page has no key.";
 }
