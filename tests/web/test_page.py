@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from bascule.core.windows import WindowId
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
@@ -213,10 +214,14 @@ async def test_twenty_thousand_actions_are_few_rows_and_easily_found(
             for number in range(start, start + 1000):
                 cause = f"id-{number}"
                 args = {"command": f"echo {number}"}
-                timelines.began(window.id, {"id": cause, "action": "run", "args": args}, "agent")
+                timelines.began(
+                    WindowId(window.id), {"id": cause, "action": "run", "args": args}, "agent"
+                )
                 seen = {"id": f"{cause}-seen", "cause": cause, "observation": "run"}
                 extras = {"command": args["command"], "metadata": {"exit_code": 0}}
-                timelines.ended(window.id, {**seen, "content": f"{number}\n", "extras": extras})
+                timelines.ended(
+                    WindowId(window.id), {**seen, "content": f"{number}\n", "extras": extras}
+                )
             await expect(page.locator(".tally")).to_have_text(f"{start + 1000} actions")
         assert await page.locator(".rows *").count() < 1000
         assert await page.locator(".row").count() < 100

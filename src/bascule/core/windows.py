@@ -41,6 +41,8 @@ class Window:
     app: str = ""
     remote: Remote = "local"
     owner: str = ""
+    session_id: str = ""
+    """The session whose own window it is; empty: it is nobody's but its user's."""
     registered_at: str = ""
     last_heartbeat: str = ""
     """When it last showed a sign of life."""

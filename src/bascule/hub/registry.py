@@ -154,6 +154,14 @@ class Registry:
         """Raises `NoSuchWindow`."""
         return self._entry(window_id).window.owner
 
+    def session_of(self, window_id: WindowId) -> str:
+        """Empty: it is no session's own. Raises `NoSuchWindow`."""
+        return self._entry(window_id).window.session_id
+
+    def has_several(self, window_id: WindowId) -> bool:
+        """Whether more than one host may be at work for the window."""
+        return len(self._entry(window_id).hosts) > 1
+
     def windows(self) -> Sequence[Window]:
         """All of them, the one registered first at the head."""
         return [self.window(window_id) for window_id in self._entries]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
@@ -27,6 +27,7 @@ from bascule.core.errors import (
     WindowUnhealthy,
 )
 from bascule.core.identity import EventId
+from bascule.core.sessions import SessionId
 from bascule.core.windows import Window, WindowId
 from bascule.link.socketio import PROTOCOL, TextPacket, ensure_protocol
 from bascule.wire import decode_action, error_to_wire
@@ -130,19 +131,21 @@ class Sockets(Closable):
         *,
         registry: Registry,
         switchboard: Switchboard,
-        changes: Changes,
+        changes: Changes | None = None,
     ) -> None:
         self._settings = settings
         self._store = store
         self._registry = registry
         self._switchboard = switchboard
-        self._changes = changes
-        self.approvals = Approvals(changes)
+        self._changes = changes or Changes()
+        self.approvals = Approvals(self._changes)
         self.timelines = WindowTimelines()
         self._nonces = Nonces(settings.nonce_lifetime)
         self._windows: dict[str, Identity] = {}
         self._runtimes: dict[str, RuntimeSocket] = {}
         self._news: asyncio.Future[None] | None = None
+        self.wake: Callable[[SessionId], Awaitable[None]] | None = None
+        """Awaited before a session's window is given an action: it may be paused."""
         self._server = socketio.AsyncServer(
             async_mode="asgi",
             namespaces=[WINDOW, RUNTIME, PAGE],
@@ -198,7 +201,9 @@ class Sockets(Closable):
         """
         action_id = ensure_action(event)
         self._ensure_visible(identity, window_id)
-        host = self._registry.speaker(window_id)
+        if (session_id := self._registry.session_of(window_id)) and self.wake is not None:
+            await self.wake(SessionId(session_id))
+        host = self._speaker(window_id, asker)
         wants_progress = bool(event.get("progress"))
         ask = Ask(action_id, str(event["action"]), window_id, host, asker, wants_progress)
         self._switchboard.begin(ask)
@@ -208,6 +213,14 @@ class Sockets(Closable):
             stamped["progress"] = True
         # Nobody asks whether it arrived: what is not answered is sent again.
         await self._server.emit("oh_event", stamped, to=host.sid, namespace=WINDOW)
+
+    def _speaker(self, window_id: WindowId, asker: Asker) -> Host:
+        """The newest host, but while another one is at work for this agent, that one: a program
+        is typed into, or interrupted, where it runs."""
+        newest = self._registry.speaker(window_id)
+        if self._registry.has_several(window_id):
+            return self._switchboard.host_of(window_id, asker.agent) or newest
+        return newest
 
     async def cancel(self, asker: Asker, action_id: EventId) -> bool:
         """Have the window end an action of this asker; returns once it has. False: no such."""
@@ -253,7 +266,7 @@ class Sockets(Closable):
         sid = self._nonces.redeem(asked.nonce)
         if self._windows.get(sid) != identity:
             raise InvalidNonce("This nonce was given to somebody else")
-        window = replace(asked.window, owner=identity.owner)
+        window = replace(asked.window, owner=identity.owner, session_id=identity.session_id or "")
         key_hash = hash_of(asked.window_key)
         if not await self._store.bind_window(window.id, key_hash, identity.owner):
             raise WindowTaken(
@@ -531,7 +544,8 @@ def _addressed(data: object, event: object) -> tuple[WindowId, Mapping[str, Any]
 def _identity_in(environ: Mapping[str, Any]) -> Identity:
     scope = environ["asgi.scope"]
     identity: Identity = scope[IDENTITY]
-    if identity.scope != "session" and b"authorization" not in dict(scope["headers"]):
+    headers = dict(scope["headers"])
+    if b"cookie" in headers and b"authorization" not in headers:
         error = AccessDenied("A browser's cookie is good on /page alone; a program brings a token")
         raise socketio.exceptions.ConnectionRefusedError(error.message, error_to_wire(error))
     return identity

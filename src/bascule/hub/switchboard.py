@@ -63,6 +63,15 @@ class Switchboard:
     def __len__(self) -> int:
         return len(self._asks)
 
+    def host_of(self, window_id: WindowId, agent: str) -> Host | None:
+        """The healthy host of the window that is at work for this agent, the latest of them."""
+        found = [
+            ask.host
+            for ask in self._asks.values()
+            if ask.window_id == window_id and ask.asker.agent == agent and ask.host.is_healthy
+        ]
+        return found[-1] if found else None
+
     def begin(self, ask: Ask) -> None:
         """Wait for the answer to `ask`, from now on in place of whoever asked before.
 

@@ -9,14 +9,16 @@ from typing import Any, Self
 from bascule.core.contracts import OnStage
 from bascule.core.errors import HubUnreachable, SandboxStartFailed
 from bascule.core.sessions import SessionId, SessionState
+from bascule.core.windows import Window
 from bascule.wire import from_json
+from bascule.wire.windows import decode_window
 
 from .http import target
 from .hub_calls import HubCalls, value_of
 from .sse import EventReader
 
 _SLOW = 120.0
-"""Seconds for what waits for processes to end."""
+"""Seconds for what waits for processes to start or to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,11 @@ class SessionCalls(HubCalls):
 
     async def remove(self, session_id: str) -> None:
         await self._ask("DELETE", _one(session_id), timeout=_SLOW)
+
+    async def window(self, session_id: str) -> Window:
+        """The session's own window, which is opened for it."""
+        asked = self._ask("POST", _one(session_id, "window"), timeout=_SLOW)
+        return decode_window(await asked)
 
     async def ports(self, session_id: str) -> Sequence[Mapping[str, Any]]:
         return list(await self._ask("GET", _one(session_id, "ports")))

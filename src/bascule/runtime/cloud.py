@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,14 @@ from bascule.link.sessions import HubSession, SessionCalls
 
 from .remote import RemoteRuntime
 from .verbs import Verbs
+from .vscode import VSCodeRuntime
 
 
 class CloudRuntime(Verbs):
     """Does actions in a session of the hub at `url`: a new one, or the one of `session_id`.
+
+    In its sandbox, or where the session's `runtime` is `vscode` in its own VS Code window; then
+    files still go in and out by way of the sandbox, and there are no logs to read.
 
     `connect` waits until the session is ready; one that rests is resumed. Closing leaves it as it
     is, to be attached to again, unless `remove` says that a new one is to go.
@@ -46,6 +51,7 @@ class CloudRuntime(Verbs):
         self.default_timeout = default_timeout
         self._session: HubSession | None = None
         self._inner: RemoteRuntime | None = None
+        self._window: VSCodeRuntime | None = None
 
     @property
     def session_id(self) -> str:
@@ -68,7 +74,7 @@ class CloudRuntime(Verbs):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        return self._connected[1].capabilities
+        return self._place.capabilities
 
     async def connect(self) -> None:
         if self._inner is not None:
@@ -76,15 +82,23 @@ class CloudRuntime(Verbs):
         session = await self._begun()
         session = await self._calls.until_ready(session.id, on_stage=self._on_stage)
         url = f"{self._calls.url}/sandbox/{session.id}"
-        inner = RemoteRuntime(url, self._token, default_timeout=self.default_timeout)
-        try:
-            await inner.connect()
-        except BaseException:
-            await inner.aclose()
-            raise
+        async with AsyncExitStack() as opened:
+            inner = RemoteRuntime(url, self._token, default_timeout=self.default_timeout)
+            await opened.enter_async_context(inner)
+            if session.metadata.get("runtime") == "vscode":
+                self._window = await opened.enter_async_context(await self._own_window(session.id))
+            opened.pop_all()
         self._session, self._inner = session, inner
 
+    async def _own_window(self, session_id: str) -> VSCodeRuntime:
+        window = await self._calls.window(session_id)
+        return VSCodeRuntime(
+            self._calls.url, self._token, window=window.id, default_timeout=self.default_timeout
+        )
+
     async def aclose(self) -> None:
+        if self._window is not None:
+            await self._window.aclose()
         if self._inner is not None:
             await self._inner.aclose()
         if self._removes and self._wanted:
@@ -93,7 +107,7 @@ class CloudRuntime(Verbs):
         await self._calls.aclose()
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
-        return await self._connected[1].act(action, on_progress=on_progress)
+        return await self._place.act(action, on_progress=on_progress)
 
     async def upload(self, source: Path, destination: str) -> None:
         await self._connected[1].upload(source, destination)
@@ -102,12 +116,12 @@ class CloudRuntime(Verbs):
         return await self._connected[1].download(path, destination)
 
     async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
-        return await self._connected[1].read_log(shell, start=start, end=end)
+        return await self._place.read_log(shell, start=start, end=end)
 
     async def search_log(
         self, pattern: str, shell: str = "", *, start: int = 0, limit: int = 100
     ) -> Sequence[LogMatch]:
-        return await self._connected[1].search_log(pattern, shell, start=start, limit=limit)
+        return await self._place.search_log(pattern, shell, start=start, limit=limit)
 
     async def _begun(self) -> HubSession:
         if not self._wanted:
@@ -115,6 +129,10 @@ class CloudRuntime(Verbs):
             self._wanted = session.id
             return session
         return await self._calls.resume(self._wanted)
+
+    @property
+    def _place(self) -> RemoteRuntime | VSCodeRuntime:
+        return self._window or self._connected[1]
 
     @property
     def _connected(self) -> tuple[HubSession, RemoteRuntime]:

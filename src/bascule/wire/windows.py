@@ -28,6 +28,7 @@ def encode_window(window: Window) -> dict[str, Any]:
         "platform": window.platform,
         "app": window.app,
         "owner": window.owner,
+        "session_id": window.session_id,
         "hosts": window.hosts,
     }
 
@@ -52,6 +53,7 @@ def decode_window(data: Mapping[str, Any]) -> Window:
         app=str(data.get("app", "")),
         remote=cast(Remote, remote) if remote in get_args(Remote) else "local",
         owner=str(data.get("owner", "")),
+        session_id=str(data.get("session_id", "")),
         registered_at=str(data.get("registered_at", "")),
         last_heartbeat=str(data.get("last_heartbeat", "")),
         hosts=int(data.get("hosts", 1)),

@@ -16,9 +16,13 @@ from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, Sessio
 from bascule.hub import HubSettings, Identity
 from bascule.hub.database.address import sqlite_address
 from bascule.hub.database.store import SqlStore
+from bascule.hub.registry import Registry
 from bascule.hub.replies import App, Receive, Scope, Send
 from bascule.hub.sessions.service import Sessions
 from bascule.hub.sessions.wanted import Wanted
+from bascule.hub.sessions.windows import SessionWindows
+from bascule.hub.sockets import Sockets
+from bascule.hub.switchboard import Switchboard
 from bascule.runtime.spawn.plain import PlainSpawner
 
 pytestmark = pytest.mark.slow
@@ -61,8 +65,16 @@ class Rig:
         settings = HubSettings(
             admin_token="t", state_dir=directory, idle_pause=100.0, idle_stop=1000.0
         )
+        registry = Registry()
+        switchboard = Switchboard(limit=1, on_end=lambda *_: None)
+        sockets = Sockets(settings, self.store, registry=registry, switchboard=switchboard)
         self.sessions = Sessions(
-            settings, self.store, {"plain": self.spawner}, door=_nobody, clock=self.clock
+            settings,
+            self.store,
+            {"plain": self.spawner},
+            door=_nobody,
+            windows=SessionWindows(sockets, registry),
+            clock=self.clock,
         )
 
     async def ready(self) -> SessionId:

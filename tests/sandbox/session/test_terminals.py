@@ -87,7 +87,8 @@ async def test_closing_a_terminal_ends_what_it_started(tmp_path: Path) -> None:
 async def test_nonsense_is_refused(tmp_path: Path) -> None:
     one = "/session/terminals/mine"
     async with running(launch_in(tmp_path)) as session:
-        for wrong in ({"columns": 0}, {"rows": 5000}, {"columns": "80"}, []):
+        nonsense: tuple[object, ...] = ({"columns": 0}, {"rows": 5000}, {"columns": "80"}, [])
+        for wrong in nonsense:
             assert (await session.post(one, wrong))[0] == 400
         await session.post(one, {})
         assert (await session.post(f"{one}/keys", {"data": "no base64"}))[0] == 400

@@ -21,7 +21,7 @@ from .addresses import Addresses
 from .cookies import app_cookie, session_cookie, values_of
 from .doorman import LIFETIME, Doorman, Visitor
 from .pages import Reply, page, redirect
-from .places import Asked, Place, ensure_plain, read_target
+from .places import Asked, Carried, Place, ensure_plain, read_target
 from .request import Header, Request, ensure_framed
 from .response import Manners
 from .routes import Routes, Target
@@ -55,8 +55,15 @@ class Gate:
     """Asks who it is (`Doorman`) and whose the place is (`Routes`)."""
 
     def __init__(
-        self, settings: HubSettings, addresses: Addresses, *, doorman: Doorman, routes: Routes
+        self,
+        settings: HubSettings,
+        addresses: Addresses,
+        *,
+        doorman: Doorman,
+        routes: Routes,
+        carried: Carried = lambda _: None,
     ) -> None:
+        self._carried = carried
         self._names = Names(settings)
         self._addresses = addresses
         self._doorman = doorman
@@ -79,7 +86,10 @@ class Gate:
         self._ensure_size(request)
         if self._addresses.is_apps_host(request.host):
             return await self._on_apps_origin(request)
-        asked = read_target(request.target)
+        asked = self._carried(request.target) or read_target(request.target)
+        if isinstance(asked, str):
+            self._ensure_welcome(request, is_keyed=False)
+            return redirect(asked)
         is_keyed = asked is not None and asked.key != ""
         self._ensure_welcome(request, is_keyed=is_keyed)
         if asked is None:

@@ -16,6 +16,7 @@ from bascule.hub.messages import MessageAnswer
 from bascule.hub.proxy import Addresses
 from bascule.hub.store import Store
 from bascule.wire import decode_action, reply_envelope, to_json
+from bascule.wire.windows import encode_window
 
 from .messages import ArchiveAnswer, AuditAnswer, LogAnswer, PortAnswer, SessionAnswer, SessionBody
 from .rows import EventRow, SessionRow
@@ -48,6 +49,7 @@ class SessionsApi:
         add(one, self.remove, methods=["DELETE"], dependencies=own)
         for verb in (self.pause, self.resume, self.stop):
             add(f"{one}/{verb.__name__}", verb, methods=["POST"], dependencies=own)
+        add(f"{one}/window", self.window, methods=["POST"], dependencies=inside)
         add(f"{one}/ports", self.ports, dependencies=inside)
         add(f"{one}/events", self.events, dependencies=inside, response_model=None)
         add(f"{one}/logs", self.logs, dependencies=inside)
@@ -93,15 +95,20 @@ class SessionsApi:
         row = await self._sessions.stop(self._who(request), SessionId(session_id))
         return self._answer(row)
 
+    async def window(self, session_id: str, request: Request) -> dict[str, Any]:
+        """The session's own VS Code window, opened unless it is; it stays though nobody looks."""
+        who = self._who(request)
+        return encode_window(await self._sessions.window(who, SessionId(session_id)))
+
     async def ports(self, session_id: str, request: Request) -> list[PortAnswer]:
         """The apps that listen in a session, and their addresses."""
         found = await self._sessions.ports(self._who(request), SessionId(session_id))
         return [
             PortAnswer(
-                n=each["n"],
-                port=each["port"],
-                command=each.get("command") or "",
-                url=self._addresses.app(session_id, each["n"]),
+                n=each.n,
+                port=each.port,
+                command=each.command,
+                url=self._addresses.app(session_id, each.n),
             )
             for each in found
         ]

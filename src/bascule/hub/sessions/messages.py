@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from bascule.core.sessions import (
+    AppSpec,
     Egress,
     EgressMode,
     Limits,
@@ -18,11 +20,33 @@ from bascule.core.sessions import (
     WorkspaceSource,
 )
 from bascule.hub.proxy import Addresses
+from bascule.sandbox.session.ports import DECLARED
 
 from .rows import AuditRow, SessionRow
 
-Text = Annotated[str, Field(max_length=4096)]
-Secret = Annotated[str, Field(max_length=65536)]
+_DECEIVING: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+"""Characters that have others shown elsewhere than they are."""
+
+
+def _whole(text: str) -> str:
+    """What a process can be given: no program sees what comes after a zero byte."""
+    if "\0" in text:
+        raise ValueError("there is a zero byte in it")
+    return text
+
+
+def _plain(text: str) -> str:
+    """What can be shown to somebody else, at a terminal too."""
+    for each in text:
+        kind, way = unicodedata.category(each), unicodedata.bidirectional(each)
+        if kind in ("Cc", "Zl", "Zp") or way in _DECEIVING:
+            raise ValueError(f"a name has no control characters such as {each!r}")
+    return text
+
+
+Text = Annotated[str, Field(max_length=4096), AfterValidator(_whole)]
+Secret = Annotated[str, Field(max_length=65536), AfterValidator(_whole)]
+Name = Annotated[str, Field(max_length=200), AfterValidator(_plain)]
 
 
 class _Body(BaseModel):
@@ -50,9 +74,9 @@ class WorkspaceBody(_Body):
 class LimitsBody(_Body):
     """None: as much as there is."""
 
-    memory: Annotated[int | None, Field(ge=64 << 20)] = Limits().memory
-    cpus: Annotated[float | None, Field(gt=0)] = Limits().cpus
-    processes: Annotated[int | None, Field(ge=16)] = Limits().processes
+    memory: Annotated[int | None, Field(ge=64 << 20, lt=1 << 63)] = Limits().memory
+    cpus: Annotated[float | None, Field(ge=0.01, lt=1 << 16)] = Limits().cpus
+    processes: Annotated[int | None, Field(ge=16, lt=1 << 31)] = Limits().processes
 
 
 class EgressBody(_Body):
@@ -60,10 +84,14 @@ class EgressBody(_Body):
     domains: Annotated[list[Text], Field(max_length=1000)] = []
 
 
+class AppBody(_Body):
+    keeps_prefix: bool = False
+
+
 class SessionBody(_Body):
     """What a session is asked for with."""
 
-    name: Annotated[str, Field(max_length=200)] = ""
+    name: Name = ""
     spawner: Text = ""
     """Empty: the hub's first."""
     runtime: RuntimeKind = "sandbox"
@@ -74,6 +102,7 @@ class SessionBody(_Body):
     limits: LimitsBody = LimitsBody()
     egress: EgressBody = EgressBody()
     image: Text = ""
+    apps: Annotated[list[AppBody], Field(max_length=len(DECLARED))] = []
 
     def spec(self, default_spawner: str) -> SessionSpec:
         return SessionSpec(
@@ -87,6 +116,7 @@ class SessionBody(_Body):
             limits=Limits(**self.limits.model_dump()),
             egress=Egress(mode=self.egress.mode, domains=tuple(self.egress.domains)),
             image=self.image,
+            apps=tuple(AppSpec(**each.model_dump()) for each in self.apps),
         )
 
     def credential(self) -> dict[str, str] | None:
@@ -116,6 +146,7 @@ class SessionAnswer(BaseModel):
     limits: dict[str, Any]
     egress: dict[str, Any]
     image: str
+    apps: list[dict[str, Any]]
     vscode_url: str
     sandbox_url: str
 

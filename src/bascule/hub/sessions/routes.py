@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from bascule.core.errors import BasculeError, TargetUnreachable
 from bascule.core.sessions import SessionId
 from bascule.hub.proxy.places import Place
 from bascule.hub.proxy.routes import Routes, Target, socket_path
 
 from .service import Sessions
-
-_VSCODE: Final = 60.0
-"""Seconds VS Code has to come up."""
 
 
 class SessionRoutes(Routes):
@@ -31,11 +26,12 @@ class SessionRoutes(Routes):
         headers: tuple[tuple[bytes, bytes], ...] = ()
         if place.kind == "vscode":
             try:
-                await line.start_vscode(timeout=_VSCODE)
+                await self._sessions.windows.open(session_id, line)
             except BasculeError as error:
                 what = f"VS Code did not start in this session: {error.message}"
                 raise TargetUnreachable(what) from error
         elif place.kind == "sandbox":
             key = await self._sessions.key_of(session_id)
             headers = ((b"x-session-api-key", key.encode()),)
-        return Target(socket=path, uid=running.uid, headers=headers)
+        keeps = place.kind == "apps" and self._sessions.keeps_prefix(session_id, place.n)
+        return Target(socket=path, uid=running.uid, headers=headers, keeps_prefix=keeps)

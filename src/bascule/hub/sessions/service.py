@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -11,14 +12,23 @@ from dataclasses import replace
 from typing import Any, Final
 
 from bascule.core.actions import Action
-from bascule.core.contracts import Closable, Spawner
-from bascule.core.errors import InvalidRequest, NoSuchSandbox, NotSupported
+from bascule.core.contracts import Closable, OnProgress, Spawner
+from bascule.core.errors import (
+    HubUnreachable,
+    InvalidRequest,
+    NoSuchSandbox,
+    NotSupported,
+    SandboxStartFailed,
+    StorageFailed,
+)
 from bascule.core.observations import Observation
 from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, Usage, new_session_id
+from bascule.core.windows import Window
 from bascule.hub.changes import Changes
 from bascule.hub.identity import Identity
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
+from bascule.sandbox.session.ports import DECLARED
 from bascule.wire import encode_action
 
 from .archives import Archives
@@ -30,12 +40,16 @@ from .looking import Looking
 from .masking import Mask
 from .news import News
 from .places import Directories, ensure_folder
-from .quotas import claims_of, running_claims
+from .quotas import claims_of, ensure_modest, running_claims
 from .rows import EventRow, SessionRow
 from .specs import spec_to_json
 from .states import AT_REST, RUNNING, refused
+from .telling import Port
 from .vault import Secrets
 from .wanted import Wanted, ensure_allowed
+from .windows import SessionWindows
+
+logger = logging.getLogger(__name__)
 
 _HEARTBEAT: Final = 15.0
 _TOUCH: Final = 10.0
@@ -58,9 +72,15 @@ class Sessions(Closable):
         spawners: Mapping[str, Spawner],
         *,
         door: MakeDoor,
+        windows: SessionWindows,
         changes: Changes | None = None,
+        base_path: Callable[[SessionId, int], str] = lambda _session_id, _n: "",
+        on_end: Callable[[SessionId], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`base_path`: below which path a session's app is; empty: it has an origin of its own.
+        `on_end` is told of a session when nothing of it is to be reached any more."""
+        self.windows = windows
         self._settings = settings
         self._store = store
         self._clock = clock
@@ -77,9 +97,17 @@ class Sessions(Closable):
                 places=places,
                 spawners=spawners,
                 doors=Doors(door, settings),
+                windows=windows,
+                base_path=base_path,
+                on_end=on_end,
             )
             self._all = keeper
             self._looking = Looking(settings, store, book=self._book, keeper=keeper, clock=clock)
+
+    @property
+    def are_offered(self) -> bool:
+        """Whether this hub can have any."""
+        return self._all is not None
 
     async def open(self) -> None:
         """Find what runs, go on with what was under way, and look again every minute."""
@@ -132,7 +160,7 @@ class Sessions(Closable):
         )
         key = secrets.token_urlsafe(32)
         own = Secrets(key=key, values=dict(spec.secrets), credential=wanted.credential)
-        await asyncio.to_thread(self._keeper.vault.put, row.id, own)
+        await _kept(self._keeper.vault.put, row.id, own)
         self._book.hide(row.id, _mask(own))
         is_new = False
         try:
@@ -175,30 +203,66 @@ class Sessions(Closable):
 
     async def remove(self, who: Identity, session_id: SessionId) -> None:
         """End it and remove all that is its own."""
-        row = self._book.visible(who, session_id)
-        await self._book.note(who, row, "remove")
-        await self._book.change(session_id, is_doomed=True)
+        self._book.visible(who, session_id)
+        try:
+            await self._doom(who, session_id)
+        except StorageFailed:
+            if not await self._keeper.make_room(session_id):
+                raise
+            await self._doom(who, session_id)
         await self._keeper.remove(session_id)
 
-    async def act(self, who: Identity, session_id: SessionId, action: Action) -> Observation:
+    async def act(
+        self,
+        who: Identity,
+        session_id: SessionId,
+        action: Action,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> Observation:
         """Do one action in the session; a paused one is resumed for it."""
-        self._book.visible(who, session_id)
+        row = self._book.visible(who, session_id)
         line, _ = await self.enter(session_id)
-        row = self._book.get(session_id)
         event = encode_action(action)
         kind, what = event["action"], self._described(session_id, event["args"])
         await self._book.note(who, row, "act", action=kind, args=what)
-        observation = await line.runtime.act(action)
+        if row.spec.runtime == "vscode":
+            window = await self.window(who, session_id)
+            observation = await self.windows.act(who, window, action, on_progress=on_progress)
+        else:
+            observation = await line.runtime.act(action, on_progress=on_progress)
         told = {"id": str(action.id), "action": kind, "who": who.name, "args": what}
         outcome = type(observation).__name__
-        await self._book.tell(session_id, "action", {**told, "observation": outcome})
+        try:
+            await self._book.tell(session_id, "action", {**told, "observation": outcome})
+        except StorageFailed as error:  # it was done, and who asked has to learn of that
+            logger.warning("session %s: an action is not among its events: %s", session_id, error)
         return observation
 
-    async def ports(self, who: Identity, session_id: SessionId) -> Sequence[Mapping[str, Any]]:
+    async def window(self, who: Identity, session_id: SessionId) -> Window:
+        """The session's window, once it takes actions; from now on there always is one, whether
+        somebody looks or not."""
+        self._book.visible(who, session_id)
+        line, _ = await self.enter(session_id)
+        await self.windows.open(session_id, line, kept=True)
+        return await self.windows.present(session_id, timeout=self._settings.start_timeout)
+
+    async def wake(self, session_id: SessionId) -> None:
+        """Its window is about to get an action."""
+        if session_id in self._book:
+            await self.enter(session_id)
+
+    async def ports(self, who: Identity, session_id: SessionId) -> Sequence[Port]:
         row = self._book.visible(who, session_id)
         if row.state != "ready":
             return []
         return await (await self._keeper.line(session_id)).ports()
+
+    async def declared_ports(self, who: Identity, session_id: SessionId) -> Mapping[int, int]:
+        """Ports whose addresses are known beforehand, by their number; the session has to run."""
+        self._book.visible(who, session_id)
+        line, _ = await self.enter(session_id)
+        return await line.declared_ports()
 
     async def last_words(self, who: Identity, session_id: SessionId, *, lines: int) -> str:
         """What the session's action server said last, secrets masked."""
@@ -220,6 +284,22 @@ class Sessions(Closable):
                     yield news
         finally:
             self._news.leave(session_id, listening)
+
+    async def until_ready(self, session_id: SessionId) -> SessionRow:
+        """Wait for the end of a start. Raises `SandboxStartFailed` with what it failed of."""
+        async with aclosing(self.events(session_id)) as events:
+            async for _ in events:
+                row = self._book.get(session_id)
+                if row.state == "failed":
+                    raise SandboxStartFailed(row.cause, session_id=session_id)
+                if row.state != "starting":
+                    return row
+        self._book.get(session_id)
+        raise HubUnreachable("The hub stops, and the session was still starting")
+
+    def masked(self, session_id: SessionId, text: str) -> str:
+        """`text` with the values of the session's secrets masked."""
+        return self._book.mask(session_id).text(text)
 
     # What people look at ----------------------------------------------------------------------
 
@@ -267,6 +347,11 @@ class Sessions(Closable):
         row = self._book.find(session_id)
         return None if row is None or row.is_doomed else row.owner
 
+    def is_ready(self, session_id: SessionId) -> bool:
+        """Whether its sandbox answers, or will as soon as somebody comes."""
+        row = self._book.find(session_id)
+        return row is not None and row.state in RUNNING and not row.is_doomed
+
     async def enter(self, session_id: SessionId) -> tuple[Inside, RunningSandbox]:
         """The line into a session that somebody comes to, which counts as a sign of life."""
         row = self._book.get(session_id)
@@ -278,6 +363,11 @@ class Sessions(Closable):
             await self._book.change(session_id, last_active=self._clock())
         line = await self._keeper.line(session_id)
         return line, self._keeper.running.get(session_id, RunningSandbox(session_id=session_id))
+
+    def keeps_prefix(self, session_id: SessionId, n: int) -> bool:
+        """Whether the n-th app is asked by its whole path."""
+        apps = dict(zip(DECLARED, self._book.get(session_id).spec.apps, strict=False))
+        return n in apps and apps[n].keeps_prefix
 
     async def key_of(self, session_id: SessionId) -> str:
         return (await self._keeper.secrets(session_id)).key
@@ -302,6 +392,11 @@ class Sessions(Closable):
             raise NotSupported("This hub has no sessions: it was given no spawner, or no state_dir")
         return self._all
 
+    async def _doom(self, who: Identity, session_id: SessionId) -> None:
+        """From here on its removal is gone on with, whatever comes between."""
+        await self._book.note(who, self._book.get(session_id), "remove")
+        await self._book.change(session_id, is_doomed=True)
+
     def _known(self, who: Identity, wanted: Wanted) -> SessionRow | None:
         if wanted.request_key is None:
             return None
@@ -317,6 +412,7 @@ class Sessions(Closable):
 
     async def _checked(self, who: Identity, spec: SessionSpec) -> SessionSpec:
         ensure_allowed(who, spec)
+        ensure_modest(spec, self._settings)
         self._keeper.spawner(spec.spawner)
         source = spec.workspace
         if source.kind == "folder":
@@ -341,6 +437,13 @@ def _ensure_same(row: SessionRow, wanted: Wanted) -> SessionRow:
             f"The idempotency key {wanted.request_key!r} was used for another request"
         )
     return row
+
+
+async def _kept(put: Callable[[SessionId, Secrets], None], key: SessionId, own: Secrets) -> None:
+    try:
+        await asyncio.to_thread(put, key, own)
+    except OSError as error:
+        raise StorageFailed(f"The session's secrets cannot be kept: {error.strerror}") from error
 
 
 def _mask(own: Secrets) -> Mask:

@@ -16,12 +16,14 @@ def spec_to_json(spec: SessionSpec) -> dict[str, Any]:
     value = asdict(spec)
     value["secrets"] = dict.fromkeys(spec.secrets, "")
     value["egress"]["domains"] = list(spec.egress.domains)
+    value["apps"] = list(value["apps"])
     return value
 
 
 def spec_from_json(value: object) -> SessionSpec:
     spec = _adapter().validate_python(value)
-    return replace(spec, egress=replace(spec.egress, domains=tuple(spec.egress.domains)))
+    egress = replace(spec.egress, domains=tuple(spec.egress.domains))
+    return replace(spec, egress=egress, apps=tuple(spec.apps))
 
 
 @cache

@@ -25,6 +25,8 @@ from bascule.hub.replies import Refused
 from bascule.hub.tokens import Tokens
 
 KEY_HEADER: Final = b"x-bascule-page"
+_PROGRAMS: Final = frozenset({b"authorization", b"x-api-key", b"x-session-api-key"})
+"""Where programs bring a token; who does is no page."""
 _API: Final = "/api/"
 _SOCKETS: Final = "/socket.io"
 
@@ -56,7 +58,7 @@ def by_token_or_page(tokens: Tokens, doorman: TokenDoorman, keys: PageKeys) -> I
     with_token = by_token(tokens)
 
     async def identify(path: str, headers: dict[bytes, bytes]) -> Identity:
-        is_page = b"authorization" not in headers and b"cookie" in headers
+        is_page = b"cookie" in headers and not _PROGRAMS & headers.keys()
         if not is_page or not path.startswith((_API, _SOCKETS)):
             return await with_token(path, headers)
         visitor = await signed_in(doorman, headers)

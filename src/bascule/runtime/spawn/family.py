@@ -15,13 +15,17 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Final
 
 from bascule.core.sessions import Usage
 
 MARK: Final = "BASCULE_SANDBOX"
 """The variable that holds a family's mark."""
+
+_STOPPING: Final = 5.0
+"""Seconds that processes have to stop."""
+_GLANCE: Final = 0.001
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -51,13 +55,22 @@ def family(mark: str) -> dict[int, Member]:
 
 
 def freeze(mark: str) -> Collection[Member]:
-    """Stop all of them where they are; returns once no one is left who could start another."""
-    stopped: dict[int, Member] = {}
-    while fresh := [each for each in family(mark).values() if each.pid not in stopped]:
-        for member in fresh:
-            _signal(member.pid, signal.SIGSTOP)
-            stopped[member.pid] = member
-    return stopped.values()
+    """Stop all of them where they are; returns once no one is left who could start another.
+
+    Those in the middle of a system call that cannot be broken off are waited for no longer than
+    `_STOPPING`: they stop when it is done.
+    """
+    signalled: set[int] = set()
+    deadline = monotonic() + _STOPPING
+    while True:
+        members = family(mark).values()
+        running = {each.pid for each in members if each.state not in "Tt"}
+        for pid in running - signalled:
+            _signal(pid, signal.SIGSTOP)
+        if not running or (running <= signalled and monotonic() > deadline):
+            return members
+        signalled |= running
+        sleep(_GLANCE)  # the kernel tells nobody but parents when one stops
 
 
 def thaw(mark: str) -> None:

@@ -24,6 +24,7 @@ from bascule.sandbox.session.launch import Launch
 from .answering import answering
 from .family import MARK, family, freeze, kill, thaw, usage
 from .held import hold, is_held
+from .vscode import VSCodePlace
 
 RECORD: Final = "sandbox.lock"
 """In a sandbox's `run_dir`: held by its first process, and says which one that is."""
@@ -53,13 +54,19 @@ class PlainSpawner(Spawner):
     kind = "plain"
 
     def __init__(
-        self, run_root: Path, *, allow_unisolated: bool = False, start_timeout: float = 60.0
+        self,
+        run_root: Path,
+        *,
+        allow_unisolated: bool = False,
+        start_timeout: float = 60.0,
+        vscode: VSCodePlace | None = None,
     ) -> None:
+        """`vscode`: what sessions have as theirs; None: they have none."""
         self._run_root = run_root
+        self._vscode = vscode
         self._is_allowed = allow_unisolated
         self._start_timeout = start_timeout
         self._turns: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
-
         self._undoing: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None:
@@ -158,7 +165,7 @@ class PlainSpawner(Spawner):
         if old is not None:
             self._clear(plan.session_id, old)
         try:
-            return _spawn_held(plan, workspace)
+            return _spawn_held(plan, workspace, self._vscode)
         except OSError as error:
             what = f"The sandbox's process did not start: {error}"
             raise SandboxStartFailed(what) from error
@@ -224,33 +231,39 @@ def _running(session_id: SessionId, record: _Record) -> RunningSandbox:
     return RunningSandbox(session_id=session_id, is_paused=is_paused, uid=os.getuid())
 
 
-def _spawn_held(plan: SandboxPlan, workspace: Path) -> _Record:
+def _spawn_held(plan: SandboxPlan, workspace: Path, vscode: VSCodePlace | None) -> _Record:
     for each in (plan.run_dir, plan.directory / "home", plan.directory / "state"):
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = hold(plan.run_dir / RECORD)
     if lock is None:
         raise SandboxStartFailed("Another hub is just starting this sandbox")
     try:
-        return _spawn(plan, workspace, lock)
+        return _spawn(_launch(plan, workspace, vscode), plan, lock)
     finally:
         os.close(lock)
 
 
-def _spawn(plan: SandboxPlan, workspace: Path, lock: int) -> _Record:
-    """In a thread. The launch goes through a pipe that has room for it or a reader."""
-    log = plan.directory / "state" / LOG
-    mark = secrets.token_hex(16)
-    environment = _environment(plan, mark)
-    launch = Launch(
+def _launch(plan: SandboxPlan, workspace: Path, vscode: VSCodePlace | None) -> Launch:
+    home, extensions = ("", "") if vscode is None else vscode.seen_at(str(vscode.home))
+    return Launch(
         key=plan.key,
         working_dir=str(workspace),
         run_dir=str(plan.run_dir),
         state_dir=str(plan.directory / "state"),
-        environment=environment,
+        environment=_environment(plan, mark=secrets.token_hex(16)),
         shells=plan.shells,
+        browser=plan.browser,
         hub_socket=str(plan.hub_socket or ""),
         session_id=plan.session_id,
+        vscode=home,
+        vscode_extensions=extensions,
     )
+
+
+def _spawn(launch: Launch, plan: SandboxPlan, lock: int) -> _Record:
+    """In a thread. The launch goes through a pipe that has room for it or a reader."""
+    log = plan.directory / "state" / LOG
+    environment = launch.environment
     read, write = os.pipe2(os.O_CLOEXEC)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -267,7 +280,7 @@ def _spawn(plan: SandboxPlan, workspace: Path, lock: int) -> _Record:
             ],
             setsid=True,
         )
-        record = _Record(pid, mark, str(log))
+        record = _Record(pid, environment[MARK], str(log))
         os.ftruncate(lock, 0)
         os.pwrite(lock, json.dumps(asdict(record)).encode(), 0)
         os.close(read)
@@ -281,7 +294,7 @@ def _spawn(plan: SandboxPlan, workspace: Path, lock: int) -> _Record:
     return record
 
 
-def _environment(plan: SandboxPlan, mark: str) -> Mapping[str, str]:
+def _environment(plan: SandboxPlan, *, mark: str) -> Mapping[str, str]:
     own = {name: os.environ[name] for name in ("PATH", "LANG", "TZ", "USER") if name in os.environ}
     home = str(plan.directory / "home")
     return {"PATH": os.defpath, **own, "HOME": home, **plan.environment, MARK: mark}

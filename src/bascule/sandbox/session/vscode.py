@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import logging
 import secrets
 import shutil
 import sys
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bascule.core.contracts import Closable
-from bascule.core.errors import NotSupported
+from bascule.core.errors import NotSupported, SandboxStartFailed
 from bascule.sandbox.browser.settings import CHROMIUMS
 from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
@@ -25,9 +27,17 @@ from .processes import Processes
 from .tab import Tab
 from .tunnel import Forwarder, Loopback, to_unix
 
+logger = logging.getLogger(__name__)
+
 SOCKET: Final = "vscode.sock"
 IDLE: Final = 1800
 """Seconds."""
+_NO_TOKEN: Final = "known-by-its-socket"  # noqa: S105
+"""What windows show a hub that gave them none: they need one to connect, and it looks at the socket
+they come through."""
+_PAUSES: Final = (0.0, 1.0, 5.0, 30.0, 120.0)
+"""Seconds before one that has to be there is started again, after how many failures; the last one
+for all that follow."""
 _USER: Final[Mapping[str, Any]] = {
     # Whoever is let into a session may run anything in it: there is nobody to ask, nothing to keep.
     "security.workspace.trust.enabled": False,
@@ -41,7 +51,8 @@ _MACHINE: Final[Mapping[str, Any]] = {
 
 
 class SessionVSCode(Closable):
-    """At most one at a time. It ends by itself when no browser has shown it for a while."""
+    """At most one at a time. It ends by itself when no browser has shown it for a while; one with a
+    window that nobody has to look at is there until `stop`, whatever happens to it."""
 
     def __init__(
         self,
@@ -67,6 +78,7 @@ class SessionVSCode(Closable):
         self._tab: Tab | None = None
         self._held = AsyncExitStack()
         self._watching: asyncio.Task[None] | None = None
+        self._order = "", IDLE
 
     @property
     def is_running(self) -> bool:
@@ -80,9 +92,10 @@ class SessionVSCode(Closable):
         """
         async with self._turn:
             if self._server is None:
-                await self._open(token, idle_timeout)
+                await self._open(token or _NO_TOKEN, idle_timeout)
             if window and self._tab is None:
                 await self._open_tab()
+            self._order = token, idle_timeout
             return await self.standing()
 
     async def stop(self) -> None:
@@ -117,7 +130,7 @@ class SessionVSCode(Closable):
         if not self._launch.vscode:
             raise NotSupported("This session has no VS Code: none is installed where it runs")
         async with AsyncExitStack() as held:
-            hub = await self._forward_hub(held) if token and self._launch.hub_socket else ""
+            hub = await self._forward_hub(held) if self._launch.hub_socket else ""
             identity = await asyncio.to_thread(_identity, Path(self._launch.state_dir))
             settings = self._settings(hub, token, idle_timeout, identity)
             server = VSCodeServer(Installation(Path(self._launch.vscode)), settings)
@@ -178,7 +191,24 @@ class SessionVSCode(Closable):
         async with self._turn:
             self._watching = None
             if self._server is server:
+                is_needed = self._tab is not None
                 await self._close()
+                if is_needed:
+                    loop = asyncio.get_running_loop()
+                    self._watching = loop.create_task(self._open_again())
+
+    async def _open_again(self) -> None:
+        """A window was wanted, and what showed it has crashed or was killed."""
+        token, idle_timeout = self._order
+        for failures in itertools.count():
+            # Not an event: to spare a machine on which it fails again and again.
+            await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
+            try:
+                await self.start(token=token, window=True, idle_timeout=idle_timeout)
+            except SandboxStartFailed as error:
+                logger.warning("VS Code does not start again: %s", error.message)
+            else:
+                return
 
     async def _close(self) -> None:
         if self._watching is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from bascule.core.errors import InvalidSetting
+from bascule.runtime.spawn.vscode import VSCodePlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,9 @@ class LocalSettings:
     workspace_roots: tuple[Path, ...] = ()
     """A folder of the host can be a workspace if it is in one of these."""
     visible: tuple[Path, ...] = ()
-    """What every sandbox may read besides the system and our own Python: a VS Code, tools."""
+    """What every sandbox may read besides the system and our own Python: tools."""
+    vscode: VSCodePlace | None = None
+    """What sessions have as their VS Code; None: they have none."""
     first_uid: int = 70_000
     uid_count: int = 20_000
     """The UIDs that sessions are lent, one each, where the warden is root. Nobody else's."""
@@ -57,6 +60,8 @@ class LocalSettings:
                     known[name] = Path(known[name])
             for name in ("workspace_roots", "visible"):
                 known[name] = tuple(map(Path, known.get(name, ())))
+            if known.get("vscode") is not None:
+                known["vscode"] = VSCodePlace.from_json(known["vscode"])
             return cls(**known)
         except (ValueError, TypeError, KeyError) as error:
             raise InvalidSetting(f"The warden was not told how to work: {error!r}") from error

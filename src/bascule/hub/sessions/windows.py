@@ -1,0 +1,80 @@
+"""The windows of sessions: VS Code started when somebody wants it, and actions done in it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bascule.core.actions import Action
+from bascule.core.contracts import OnProgress
+from bascule.core.observations import Observation
+from bascule.core.sessions import SessionId
+from bascule.core.windows import Window
+from bascule.hub.identity import Identity
+from bascule.hub.link import HubWindows
+from bascule.hub.registry import Registry
+from bascule.hub.sockets import Sockets
+from bascule.runtime.vscode import VSCodeRuntime
+
+from .inside import Inside
+from .stages import within
+
+_VSCODE: Final = 60.0
+"""Seconds VS Code has to come up."""
+
+
+class SessionWindows:
+    """One for each session, in however many browsers it is shown.
+
+    A sandbox tells when its VS Code ends, so it is asked for one only when there may be none.
+    """
+
+    def __init__(self, sockets: Sockets, registry: Registry) -> None:
+        self._sockets = sockets
+        self._registry = registry
+        self._shown: set[SessionId] = set()
+        """Those whose VS Code runs, as far as we were told."""
+        self._kept: set[SessionId] = set()
+        """Those of them that have a window though nobody looks."""
+
+    async def open(self, session_id: SessionId, line: Inside, *, kept: bool = False) -> None:
+        """Have VS Code run; `kept`: with a window, whether somebody looks or not."""
+        if session_id in (self._kept if kept else self._shown):
+            return
+        await line.start_vscode(window=kept, timeout=_VSCODE)
+        self._shown.add(session_id)
+        if kept:
+            self._kept.add(session_id)
+
+    def ended(self, session_id: SessionId) -> None:
+        """Its VS Code has ended, or we are not told any more."""
+        self._shown.discard(session_id)
+        self._kept.discard(session_id)
+
+    def find(self, session_id: SessionId) -> Window | None:
+        """The one that takes actions, if there is one."""
+        for window in self._registry.windows():
+            if window.session_id == session_id and window.status == "healthy":
+                return window
+        return None
+
+    async def present(self, session_id: SessionId, *, timeout: float) -> Window:
+        """Its window, once that takes actions."""
+        async with within(timeout, "start_timeout"):
+            while True:
+                news = self._sockets.next_news()
+                if (window := self.find(session_id)) is not None:
+                    return window
+                await news
+
+    async def act(
+        self,
+        who: Identity,
+        window: Window,
+        action: Action,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> Observation:
+        """Sent again, as any runtime does, when the window reloads meanwhile."""
+        link = HubWindows(self._sockets, self._registry, who)
+        async with VSCodeRuntime(link=link, window=window.id, default_timeout=None) as runtime:
+            return await runtime.act(action, on_progress=on_progress)

@@ -1,0 +1,26 @@
+"""The VS Code of this machine, as spawners that share the machine's files give it to sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class VSCodePlace:
+    """Read by all sessions, written by none."""
+
+    home: Path
+    """The installation."""
+    extensions: Path
+    """Those that all sessions share (`sandbox/vscode/shared.py`); a directory in `home`."""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(Path(data["home"]), Path(data["extensions"]))
+
+    def seen_at(self, place: str) -> tuple[str, str]:
+        """Both, for a session that sees `home` at another place."""
+        return place, str(Path(place, self.extensions.relative_to(self.home)))
