@@ -63,6 +63,10 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   });
   const browser = buildBrowser(key, () => session.current?.hub ?? "", log);
   const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
+  // A window that was given its identity is the same in every browser that shows it, and VS Code's
+  // storage is not: it goes by the address. What was done in one must be known in the others.
+  const given = setting("identityFile");
+  const journal = path.join(given ? path.dirname(given) : storage, "journal");
   const { kernels, notebooks } = buildKernels(context, shells, storage, log);
   const executor = buildExecutor({
     context,
@@ -79,7 +83,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     },
   });
   const courier = new Courier(
-    new Journal(path.join(storage, "journal"), identity.host_id),
+    new Journal(journal, identity.host_id),
     executor,
     {
       began: (action) => {
