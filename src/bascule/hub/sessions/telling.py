@@ -88,7 +88,7 @@ class _VSCode(_Telling):
 class _State(_Telling):
     """How things stand when one begins to listen; for the hub alone."""
 
-    vscode: _VSCode
+    vscode: _VSCode = _VSCode(running=False)
 
 
 _EVENTS: Final[Mapping[str, type[_Telling]]] = {
