@@ -11,12 +11,14 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from bascule.cli.session_view import ago
 from bascule.runtime.spawn.plain import PlainSpawner
-from tests.cli.processes import BASCULE, bascule, environment
+from tests.cli.processes import BASCULE, at_terminal, bascule, environment
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +109,10 @@ def test_what_makes_no_sense_is_said(machine: Machine) -> None:
             (("create", "--secret", "NOT_THERE"), "no such variable"),
             (("create", "--git", "https://x/y", "--folder", "/"), "one of"),
             (("create", "--folder", "/etc"), "workspace_roots"),
+            (("create", "--ref", "main"), "--ref is for --git"),
+            (("create", "--memory", "lots"), "4G, 512M or none"),
+            (("create", "--cpus", "many"), "neither a number nor none"),
+            (("create", "--egress", "off", "--domain", "a.example"), "--egress proxy"),
         ):
             done = machine.session(*arguments)
             assert (done.returncode, words in done.stderr) == (2, True), done.stderr
@@ -129,3 +135,36 @@ def test_sessions_outlive_a_hub_that_is_killed(machine: Machine) -> None:
         assert machine.must("exec", starting, "echo up") == "up"
         assert len(machine.must("rm", "--all").split()) == 2
     assert os.listdir(machine.state / "run") == [".doors"]
+
+
+def test_a_person_sees_what_there_is_and_is_asked_before_all_of_it_goes(machine: Machine) -> None:
+    with machine.hub():
+        flags = ("--memory", "1.5G", "--cpus", "none", "--egress", "open", "--name", "mine")
+        env = {**machine.env, "TERM": "xterm", "COLUMNS": "140"}
+        with at_terminal("session", "create", *flags, cwd=machine.directory, env=env) as terminal:
+            assert terminal.status() == 0
+        assert "starting the sandbox" in terminal.seen
+        assert "VS Code: http://" in terminal.seen
+        shown = machine.must("show", "mine")
+        session = machine.must("list", "--json").partition('"id": "')[2][:25]
+        assert "limits     1536 MiB of memory, 1024 processes\n" in shown
+        assert "network    open\n" in shown
+        assert "made       just now, by admin\n" in shown
+        for answer, status in (("n", 1), ("y", 0)):
+            with at_terminal("session", "rm", "--all", cwd=machine.directory, env=env) as terminal:
+                terminal.expect("End 1 session and remove the files? [y/N] ")
+                terminal.type(f"{answer}\r")
+                assert terminal.status() == status
+                assert (session in terminal.seen) == (answer == "y")
+        assert "no session" in machine.must("list")
+
+
+def test_how_long_ago_something_was_is_said_in_words() -> None:
+    now = datetime(2026, 1, 2, 12, tzinfo=UTC)
+    for before, words in (
+        (timedelta(seconds=59), "just now"),
+        (timedelta(seconds=60), "1 minute ago"),
+        (timedelta(hours=5, minutes=59), "5 hours ago"),
+        (timedelta(days=2), "2 days ago"),
+    ):
+        assert ago((now - before).isoformat(), now) == words

@@ -114,10 +114,11 @@ def make_places(settings: HubFile, account: Account) -> None:
 
 
 def _start_warden(settings: HubFile, account: Account) -> Warden | None:
-    from .spawners import local_settings
+    from .spawners import local_settings, vscode_place
 
     if "local" not in settings.spawners:
         return None
     from bascule.runtime.spawn.local import start_warden
 
-    return start_warden(local_settings(settings, hub_uid=account.uid))
+    given = local_settings(settings, hub_uid=account.uid, vscode=vscode_place())
+    return start_warden(given)

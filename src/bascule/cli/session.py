@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,11 @@ from urllib.parse import urlsplit
 
 import typer
 
-from bascule.core.errors import InvalidSetting, UsageError
+from bascule.core.errors import UsageError
 
+from . import session_wish as wish
 from .hub_place import HubPlace, HubUrl, find_hub
+from .session_view import lines_of, show_list
 from .starting import stages_shown
 
 if TYPE_CHECKING:
@@ -38,7 +41,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
 
 _FLAGS_ARE_THE_COMMANDS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 _T = TypeVar("_T")
-_COLOURS = {"ready": "green", "failed": "red", "stopped": "dim"}
 _PIECE = 1 << 20
 
 
@@ -63,19 +65,36 @@ def create(
         list[str] | None,
         typer.Option(metavar="NAME", help="A variable of ours to pass on; masked in records."),
     ] = None,
+    runtime: Annotated[
+        str, typer.Option(help="Where its actions are done: sandbox, or vscode for its window.")
+    ] = "sandbox",
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="As 4G, or none for no limit.")
+    ] = None,
+    cpus: Annotated[str | None, typer.Option(metavar="N", help="As 1.5, or none.")] = None,
+    processes: Annotated[str | None, typer.Option(metavar="N", help="Or none.")] = None,
+    egress: Annotated[
+        str | None, typer.Option(help="What it reaches: off (by default), proxy or open.")
+    ] = None,
+    domain: Annotated[
+        list[str] | None, typer.Option(help="One that it reaches by the proxy; `*.` for all below.")
+    ] = None,
     image: Annotated[str, typer.Option(help="Image to start from (docker, admin).")] = "",
     wait: Annotated[bool, typer.Option(help="Return once it is ready.")] = True,
     as_json: AsJson = False,
 ) -> int:
     """Make a session, show how it comes up, and print its id (with --json, all of it)."""
-    source = _source(git=git, ref=ref, folder=folder, archive=archive)
+    source = wish.source(git=git, ref=ref, folder=folder, archive=archive)
     body = {
         "name": name,
         "spawner": spawner,
+        "runtime": runtime,
         "shells": shells,
         "image": image,
-        "environment": dict(map(_variable, env or ())),
-        "secrets": dict(map(_own_variable, secret or ())),
+        "limits": wish.limits(memory, cpus, processes),
+        "egress": wish.egress(egress, domain or ()),
+        "environment": dict(map(wish.variable, env or ())),
+        "secrets": dict(map(wish.own_variable, secret or ())),
     }
 
     async def work(calls: SessionCalls) -> HubSession:
@@ -88,6 +107,8 @@ def create(
 
     made = _ask(find_hub(hub), work)
     typer.echo(json.dumps(made.metadata, indent=2) if as_json else made.id)
+    if sys.stdout.isatty() and not as_json:
+        typer.echo(f"VS Code: {made.vscode_url}", err=True)
     return 0
 
 
@@ -98,7 +119,7 @@ def list_(hub: HubUrl = None, as_json: AsJson = False) -> int:
     if as_json:
         typer.echo(json.dumps([each.metadata for each in found], indent=2))
     else:
-        _show(found)
+        show_list(found)
     return 0
 
 
@@ -114,24 +135,9 @@ def show(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
     if as_json:
         typer.echo(json.dumps({**found.metadata, "ports": list(ports)}, indent=2))
         return 0
-    about = found.metadata
-    lines = {
-        "id": found.id,
-        "name": found.name,
-        "state": f"{found.state}, {found.stage}" if found.stage else found.state,
-        "cause": found.cause,
-        "owner": about["owner"],
-        "made by": f"{about['created_by']}, {about['created']}",
-        "last used": about["last_active"],
-        "workspace": " ".join(filter(None, map(str, about["workspace"].values()))),
-        "runs": f"{about['spawner']}, {about['shells']} shells",
-        "VS Code": found.vscode_url,
-    }
-    for name, value in lines.items():
+    for name, value in lines_of(found, ports):
         if value:
             typer.echo(f"{name:10} {value}")
-    for port in ports:
-        typer.echo(f"{'app':10} {port['url']} (port {port['port']})")
     return 0
 
 
@@ -187,8 +193,7 @@ def logs(
         return await calls.logs((await _find(calls, which)).id, lines=lines)
 
     text = _ask(find_hub(hub), work)
-    if text:
-        typer.echo(text)
+    typer.echo(text or "It has said nothing.", err=not text)
     return 0
 
 
@@ -239,22 +244,39 @@ def rm(
     which: Annotated[list[str] | None, typer.Argument(metavar="SESSION...")] = None,
     hub: HubUrl = None,
     every: Annotated[bool, typer.Option("--all", help="Every session the token may see.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask about --all.")] = False,
 ) -> int:
-    """End sessions and remove their files. A folder of the host that was a workspace stays."""
+    """End sessions and remove their files. A folder of the host that was a workspace stays.
+
+    At a terminal --all asks first.
+    """
     if bool(which) == every:
         raise UsageError("name sessions to remove, or say --all")
 
-    async def work(calls: SessionCalls) -> Sequence[str]:
-        found = await calls.sessions()
-        chosen = found if every else [_chosen(found, each) for each in which or ()]
-        async with asyncio.TaskGroup() as tasks:
-            for each in chosen:
-                tasks.create_task(calls.remove(each.id))
-        return [each.id for each in chosen]
+    place = find_hub(hub)
+    found = _ask(place, lambda calls: calls.sessions())
+    chosen = found if every else [_chosen(found, each) for each in which or ()]
+    if every and chosen and not yes and sys.stdin.isatty():
+        what = "1 session" if len(chosen) == 1 else f"{len(chosen)} sessions"
+        if not _is_sure(f"End {what} and remove the files? [y/N] "):
+            return 1
 
-    for removed in _ask(find_hub(hub), work):
-        typer.echo(removed)
+    async def work(calls: SessionCalls) -> None:
+        with stages_shown(only_last=True) as show:
+            show(f"removing {len(chosen)}")
+            async with asyncio.TaskGroup() as tasks:
+                for each in chosen:
+                    tasks.create_task(calls.remove(each.id))
+
+    _ask(place, work)
+    for each in chosen:
+        typer.echo(each.id)
     return 0
+
+
+def _is_sure(question: str) -> bool:
+    typer.echo(question, nl=False, err=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -319,31 +341,6 @@ def _chosen(found: Sequence[HubSession], which: str) -> HubSession:
     raise UsageError(f"{which!r} fits {len(fitting)} sessions: {named}. Name one by its id")
 
 
-def _source(*, git: str, ref: str, folder: str, archive: Path | None) -> dict[str, str]:
-    if sum(map(bool, (git, folder, archive))) > 1:
-        raise UsageError("a workspace is one of --git, --folder and --archive")
-    if git:
-        return {"kind": "git", "url": git, "ref": ref}
-    if folder:
-        return {"kind": "folder", "folder": folder}
-    return {"kind": "archive" if archive else "empty"}
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator:
-        raise UsageError(f"--env {text!r} has no value; write NAME=VALUE")
-    return name, value
-
-
-def _own_variable(name: str) -> tuple[str, str]:
-    import os
-
-    if name not in os.environ:
-        raise InvalidSetting(f"--secret {name}: there is no such variable to pass on")
-    return name, os.environ[name]
-
-
 async def _pieces(archive: Path) -> AsyncIterator[bytes]:
     try:
         file = archive.open("rb")
@@ -352,24 +349,3 @@ async def _pieces(archive: Path) -> AsyncIterator[bytes]:
     with file:
         while piece := await asyncio.to_thread(file.read, _PIECE):
             yield piece
-
-
-def _show(found: Sequence[HubSession]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 1000
-    if not found:
-        console.print("There is no session. `bascule session create` makes one.")
-        return
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for title in ("ID", "STATE", "NAME", "OWNER", "VS CODE"):
-        table.add_column(title, no_wrap=title in ("ID", "STATE"), overflow="fold")
-    for each in found:
-        state = Text(each.state, style=_COLOURS.get(each.state, ""))
-        owner = str(each.metadata["owner"])
-        table.add_row(Text(each.id), state, Text(each.name), Text(owner), Text(each.vscode_url))
-    console.print(table)

@@ -30,8 +30,11 @@ def make_spawners(settings: HubFile, warden: Warden | None = None) -> Mapping[st
     return {name: _make(name, settings, warden) for name in settings.spawners}
 
 
-def local_settings(settings: HubFile, *, hub_uid: int | None = None) -> LocalSettings:
-    """For the spawner and its warden alike. `hub_uid`: the hub's, where the warden is another."""
+def local_settings(
+    settings: HubFile, *, hub_uid: int | None = None, vscode: VSCodePlace | None = None
+) -> LocalSettings:
+    """For the spawner and its warden alike. `hub_uid`: the hub's, where the warden is another.
+    `vscode` is what the warden gives to sessions."""
     from bascule.runtime.spawn.local import LocalSettings
 
     state = settings.state()
@@ -43,7 +46,7 @@ def local_settings(settings: HubFile, *, hub_uid: int | None = None) -> LocalSet
         workspace_roots=tuple(settings.workspace_roots),
         allow_unisolated=settings.allow_unisolated,
         allow_root=settings.allow_root,
-        vscode=_vscode(),
+        vscode=vscode,
         hub_uid=hub_uid,
     )
 
@@ -59,12 +62,13 @@ def _make(name: str, settings: HubFile, warden: Warden | None) -> Spawner:
             from bascule.runtime.spawn.plain import PlainSpawner
 
             return PlainSpawner(
-                settings.run(), allow_unisolated=settings.allow_unisolated, vscode=_vscode()
+                settings.run(), allow_unisolated=settings.allow_unisolated, vscode=vscode_place()
             )
         case "local":
             from bascule.runtime.spawn.local import LocalSpawner
 
-            return LocalSpawner(local_settings(settings), warden=warden)
+            vscode = vscode_place() if warden is None else None
+            return LocalSpawner(local_settings(settings, vscode=vscode), warden=warden)
         case "docker":
             from bascule.runtime.spawn.docker import DockerSettings, DockerSpawner
             from bascule.runtime.spawn.docker.settings import ENGINE, IMAGE
@@ -85,7 +89,7 @@ def _make(name: str, settings: HubFile, warden: Warden | None) -> Spawner:
             )
 
 
-def _vscode() -> VSCodePlace | None:
+def vscode_place() -> VSCodePlace | None:
     """Sessions go without one where none is installed, which is said once."""
     from bascule.runtime.spawn.vscode import VSCodePlace
 

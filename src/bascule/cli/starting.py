@@ -17,7 +17,11 @@ def stages_shown(*, only_last: bool = False) -> Iterator[Callable[[str], None]]:
     if not console.is_terminal or console.is_dumb_terminal:
         yield lambda stage: None if only_last else console.print(stage, markup=False)
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(finished_text="✓"),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as shown:
         tasks: list[TaskID] = []
 

@@ -32,7 +32,7 @@ def warden(
     from bascule.runtime.spawn.local import warden as work
 
     from .hub_settings import load
-    from .spawners import local_settings
+    from .spawners import local_settings, vscode_place
 
     settings = load(config, os.environ, {})
     if settings.warden is None or not settings.user:
@@ -48,7 +48,7 @@ def warden(
     make_places(settings, account)
     path = settings.warden.expanduser().absolute()
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    given = local_settings(settings, hub_uid=account.uid)
+    given = local_settings(settings, hub_uid=account.uid, vscode=vscode_place())
     place = work.listening(path, given)
     logger.info("the warden answers %s at %s", account.name, path)
     try:

@@ -224,7 +224,9 @@ class Api:
 
     async def sign_in(self, body: SignInBody, request: Request) -> SignInAnswer:
         """An address that signs a browser in as whoever asks, once, and shows `next`."""
-        token = request.headers["authorization"].partition(" ")[2].strip()
+        token = request.headers.get("authorization", "").partition(" ")[2].strip()
+        if not token:
+            raise AccessDenied("Such an address is for whoever brings a token; a page has none")
         code = self._sign_in_codes.issue(hash_of(token), local_path(body.next))
         return SignInAnswer(url=f"{self._url()}/sign-in?{urlencode({'code': code})}")
 

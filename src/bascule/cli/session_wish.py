@@ -1,0 +1,74 @@
+"""What is asked of a new session, from what people type."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from bascule.core.errors import InvalidSetting, UsageError
+
+_SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_NONE: Final = "none"
+
+
+def source(*, git: str, ref: str, folder: str, archive: Path | None) -> dict[str, str]:
+    """Where the workspace comes from."""
+    if sum(map(bool, (git, folder, archive))) > 1:
+        raise UsageError("a workspace is one of --git, --folder and --archive")
+    if git:
+        return {"kind": "git", "url": git, "ref": ref}
+    if ref:
+        raise UsageError("--ref is for --git")
+    if folder:
+        return {"kind": "folder", "folder": folder}
+    return {"kind": "archive" if archive else "empty"}
+
+
+def variable(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise UsageError(f"--env {text!r} has no value; write NAME=VALUE")
+    return name, value
+
+
+def own_variable(name: str) -> tuple[str, str]:
+    if name not in os.environ:
+        raise InvalidSetting(f"--secret {name}: there is no such variable to pass on")
+    return name, os.environ[name]
+
+
+def limits(memory: str | None, cpus: str | None, processes: str | None) -> dict[str, Any]:
+    """Those that are named; `none` is as much as there is."""
+    given: dict[str, Any] = {}
+    if memory is not None:
+        given["memory"] = None if memory == _NONE else _bytes(memory)
+    if cpus is not None:
+        given["cpus"] = None if cpus == _NONE else _number("--cpus", cpus)
+    if processes is not None:
+        count = None if processes == _NONE else int(_number("--processes", processes))
+        given["processes"] = count
+    return given
+
+
+def egress(mode: str | None, domains: Sequence[str]) -> dict[str, Any]:
+    """Domains alone say that it is by the proxy."""
+    if domains and mode not in (None, "proxy"):
+        raise UsageError(f"--domain is for --egress proxy, not {mode}")
+    return {"mode": mode or ("proxy" if domains else "off"), "domains": list(domains)}
+
+
+def _bytes(text: str) -> int:
+    size = text.upper().removesuffix("B").removesuffix("I")
+    unit = size[-1:] if size[-1:].isalpha() else ""
+    if unit not in _SIZES:
+        raise UsageError(f"--memory {text!r} is no size; write 4G, 512M or none")
+    return int(_number("--memory", size.removesuffix(unit)) * _SIZES[unit])
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is neither a number nor none") from None
