@@ -20,6 +20,7 @@ import pytest_asyncio
 from fastapi.routing import APIRoute
 
 from bascule.hub.guard import ARCHIVES
+from tests.cgroups import groups_named, members_of
 
 from .serving import Asker, LocalPlace, local_place
 
@@ -386,9 +387,9 @@ async def test_an_environment_reaches_the_shells_and_nothing_that_has_rights(
     session = await ground.ada.ready({"environment": given})
     try:
         assert await ground.ada.run(session, "echo $MINE") == "mine\n"
-        groups = Path("/sys/fs/cgroup").glob(f"**/{session}/cgroup.procs")
-        inside = {pid for file in groups for pid in file.read_text().split()}
-        servers = [pid for pid in inside if Path(f"/proc/{pid}/comm").read_text() != "bash\n"]
+        servers = [
+            pid for pid in members_of(session) if Path(f"/proc/{pid}/comm").read_text() != "bash\n"
+        ]
         assert servers
         for pid in servers:
             assert b"/workspace" not in Path(f"/proc/{pid}/environ").read_bytes()
@@ -486,7 +487,7 @@ async def test_whoever_removes_stops_and_resumes_at_once_leaves_nothing_half(
     assert {status for status, _ in answers} <= {200, 404, 409}
     await ground.hub.hub.sessions.look()
     assert (await ground.ada.ask("GET", one))[0] == 404
-    assert list(Path("/sys/fs/cgroup").glob(f"**/{session}")) == []
+    assert groups_named(session) == []
     assert not (ground.hub.directory / "sessions" / session).exists()
     assert not (ground.hub.directory / "secrets" / f"{session}.json").exists()
 
@@ -505,7 +506,7 @@ async def test_a_fork_bomb_and_a_memory_hog_are_their_sessions_own_trouble(groun
     async with asyncio.timeout(60):
         for session in (bomb, hog):
             await ground.ada.must("DELETE", f"/api/sessions/{session}")
-            assert list(Path("/sys/fs/cgroup").glob(f"**/{session}")) == []
+            assert groups_named(session) == []
 
 
 async def test_a_full_disk_is_survived_and_removing_who_filled_it_helps() -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cgroups import groups_named, members_of
+
 from .ordeal import Ordeal, Serving, Victims
 
 pytestmark = [
@@ -34,22 +36,13 @@ class LocalVictims(Victims):
 
     async def find(self, name: str, session_id: str, hub: Serving) -> Sequence[int]:
         if name == "sandbox":
-            return sorted(_members(session_id))
+            return sorted(members_of(session_id))
         mark = {"warden": b"spawn.local.warden", "zygote": b"_zygote_main"}[name]
-        inside = _members(session_id)
+        inside = members_of(session_id)
         return [pid for pid in _below(hub.pid) - inside if mark in _command_of(pid)]
 
     async def left(self, session_id: str) -> Sequence[object]:
-        return [*_groups(session_id), *sorted(_members(session_id))]
-
-
-def _groups(session_id: str) -> Sequence[Path]:
-    return list(Path("/sys/fs/cgroup").glob(f"**/{session_id}"))
-
-
-def _members(session_id: str) -> set[int]:
-    files = (group / "cgroup.procs" for group in _groups(session_id))
-    return {int(line) for file in files if file.exists() for line in file.read_text().split()}
+        return [*groups_named(session_id), *sorted(members_of(session_id))]
 
 
 def _command_of(pid: int) -> bytes:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from bascule.runtime.spawn.docker.engine import Engine
-from tests.dockerd import CGROUPS, Dockerd
+from tests.cgroups import members_of
+from tests.dockerd import Dockerd
 from tests.hub.sessions.ordeal import Ordeal, Serving, Victims
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -34,7 +35,7 @@ class ContainerVictims(Victims):
         self._address = address
 
     async def find(self, name: str, session_id: str, hub: Serving) -> Sequence[int]:
-        pids = [pid for each in await self._containers(session_id) for pid in _members(each)]
+        pids = [pid for each in await self._containers(session_id) for pid in members_of(each)]
         return sorted(pids)[:1] if name == "container" else sorted(pids)[1:]
 
     async def left(self, session_id: str) -> Sequence[object]:
@@ -45,12 +46,6 @@ class ContainerVictims(Victims):
             await engine.open()
             found = await engine.docker.containers.list(all="true")
         return [each.id for each in found if any(session_id in name for name in each["Names"])]
-
-
-def _members(container_id: str) -> set[int]:
-    """As this machine numbers them, and not as the engine does in its own namespace."""
-    files = CGROUPS.glob(f"**/{container_id}/cgroup.procs")
-    return {int(line) for file in files for line in file.read_text().split()}
 
 
 async def test_starts_and_stops_of_containers_with_a_kill_each_lose_no_file_and_leave_none(

@@ -145,6 +145,26 @@ async def test_sandboxes_go_on_when_the_warden_is_killed_and_are_found_by_the_ne
     await ensure_nothing_is_left(place, plan)
 
 
+async def test_whoever_asks_for_a_new_warden_and_leaves_is_in_nobodys_way(place: Path) -> None:
+    """At the moment when there is one and nobody has spoken to it yet."""
+    plan = new_plan(place)
+    async with LocalSpawner(settings_in(place)) as spawner:
+        await spawner.open()
+        await spawner.start(plan)
+        before = spawner._child
+        (warden,) = processes_of()["warden"]
+        os.kill(warden, signal.SIGKILL)
+        await gone(warden)
+        watching = asyncio.create_task(spawner.ended(plan.session_id))
+        while spawner._child is before:
+            await asyncio.sleep(0)
+        watching.cancel()
+        await asyncio.wait({watching})
+        async with asyncio.timeout(30):
+            await spawner.stop(plan.session_id)
+    await ensure_nothing_is_left(place, plan)
+
+
 async def test_sandboxes_go_on_when_the_zygote_is_killed_and_more_can_be_started(
     place: Path,
 ) -> None:

@@ -53,7 +53,7 @@ class LocalSpawner(Spawner):
         self._resolve = resolve
         self._client = WardenClient()
         self._child: asyncio.subprocess.Process | None = None
-        self._connecting = asyncio.Lock()
+        self._connecting: asyncio.Task[None] | None = None
         self._proxies: dict[SessionId, EgressProxy] = {}
         self._closed = False
 
@@ -111,6 +111,8 @@ class LocalSpawner(Spawner):
 
     async def aclose(self) -> None:
         self._closed = True
+        if self._connecting is not None:
+            await asyncio.gather(self._connecting, return_exceptions=True)
         for session_id in tuple(self._proxies):
             await self._close_proxy(session_id, for_good=False)
         await self._client.aclose()
@@ -131,10 +133,15 @@ class LocalSpawner(Spawner):
         return await (await self._connected()).ask(do, on_stage=on_stage, **given)
 
     async def _connected(self) -> WardenClient:
-        async with self._connecting:
-            if not self._client.is_open:
-                await self._connect()
-            return self._client
+        """Whoever asks may be cancelled, connecting goes on: others wait for it too, and a warden
+        that has been started and is not connected to would never be asked to end."""
+        if not self._client.is_open:
+            connecting = self._connecting
+            if connecting is None or connecting.done():
+                connecting = self._connecting = asyncio.create_task(self._connect())
+            await asyncio.wait({connecting})
+            connecting.result()
+        return self._client
 
     async def _connect(self) -> None:
         self._ensure_open()

@@ -68,6 +68,8 @@ class Zygote(Closable):
     async def warm(self) -> None:
         """Have it loaded, or about to be."""
         async with self._starting:
+            if self._start_up is not None:  # of one who was cancelled meanwhile
+                await asyncio.wait({self._start_up})
             if self._link is None:
                 # To the end, also when we are cancelled: a process without a link would be left.
                 self._start_up = asyncio.create_task(self._start())
