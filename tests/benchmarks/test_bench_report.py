@@ -15,6 +15,7 @@ from benchmarks.entrants import (
     AGENT_BASCULE,
     BASCULE,
     BASCULE_BRIDGE,
+    BASCULE_CONTAINERS,
     BASCULE_HTTP,
     BASCULE_NETS,
     BASCULE_PROXY,
@@ -210,6 +211,7 @@ def test_every_case_of_a_whole_run_has_at_least_seven_rounds_for_ours() -> None:
         "nets": BASCULE_NETS,
         "proxy": BASCULE_PROXY,
         "sessions": BASCULE_SESSIONS,
+        "containers": BASCULE_CONTAINERS,
         "agent": AGENT_BASCULE,
     }
     counts = {case.name: case.rounds(others.get(case.name, BASCULE), Effort()) for case in CASES}

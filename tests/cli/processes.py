@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BASCULE = (sys.executable, "-m", "bascule")
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds before a test gives up; never a pause."""
 
 

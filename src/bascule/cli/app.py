@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "attach": "Look into a sandbox's tmux shell and type into what runs there.",
     "session": "Make, use and remove sessions of a hub.",
     "serve": "Run the hub where VS Code windows and agents meet.",
+    "warden": "Do what needs root for the sessions of a hub without rights.",
     "mcp": "Serve a sandbox or VS Code windows to an MCP client.",
     "nginx": "Put nginx, with TLS, before the hub.",
     "sandbox": "Serve a sandbox's actions over HTTP, for programs.",

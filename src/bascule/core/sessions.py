@@ -22,6 +22,10 @@ WorkspaceKind = Literal["empty", "folder", "git", "archive"]
 EgressMode = Literal["off", "proxy", "open"]
 """off: nothing leaves. proxy: HTTP to the domains listed. open: whatever the machine reaches."""
 
+Likeness = Literal["", "openhands"]
+"""Whose paths a sandbox has besides ours. openhands: those of OpenHands' own images, which its
+agents and tests name."""
+
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -90,6 +94,12 @@ class SessionSpec:
     egress: Egress = field(default_factory=Egress)
     image: str = ""
     """For spawners that start from one; empty: ours."""
+    user: str = ""
+    """What its user is called inside, for the spawner `local`; empty: bascule. `root` has the
+    number 0 there, and outside no more rights than any other session."""
+    browser: bool = True
+    """Whether its actions may browse."""
+    likeness: Likeness = ""
     apps: Sequence[AppSpec] = ()
     """Of those that listen on `APP_PORT_1` and `APP_PORT_2`, in that order."""
 
@@ -117,6 +127,9 @@ class SandboxPlan:
     limits: Limits = field(default_factory=Limits)
     egress: Egress = field(default_factory=Egress)
     image: str = ""
+    user: str = ""
+    browser: bool = True
+    likeness: Likeness = ""
     hub_socket: Path | None = None
     """The hub's socket for this session, which the sandbox's own window connects to."""
 

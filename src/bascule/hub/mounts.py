@@ -10,6 +10,7 @@ from bascule.core.contracts import Closable
 
 from .guard import IDENTITY
 from .identity import Identity
+from .proxy.places import Asked, Carried
 from .replies import App, Receive, Scope, Send
 
 if TYPE_CHECKING:
@@ -28,6 +29,21 @@ class Mount(Closable):
     @abstractmethod
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
+    def carried(self, target: bytes) -> Asked | str | None:
+        """What of a session a request below `prefix` is to be carried to, past the application and
+        with the proxy's own rules about who gets in; or the path of the hub that a browser is sent
+        to instead. None: the application answers. Asked with the raw path and query."""
+        del target
+        return None
+
+    def is_open(self, path: str) -> bool:  # noqa: ARG002
+        """Whether a path is answered without a token; what is said there tells of nobody."""
+        return False
+
+    def takes_files(self, path: str) -> bool:  # noqa: ARG002
+        """Whether bodies there are forms with a file, which may be as large as `max_upload`."""
+        return False
+
 
 MakeMount = Callable[["Hub"], Mount]
 """Makes a mount for a hub that is still being made: it is there to be kept, not yet to be used."""
@@ -37,6 +53,30 @@ def identity_of(scope: Scope) -> Identity:
     """Who asks."""
     identity: Identity = scope[IDENTITY]
     return identity
+
+
+def carried_by(mounts: tuple[Mount, ...]) -> Carried:
+    """What all of them say of a target."""
+
+    def carried(target: bytes) -> Asked | str | None:
+        for mount in mounts:
+            if target.startswith(mount.prefix.encode() + b"/"):
+                return mount.carried(target)
+        return None
+
+    return carried
+
+
+def said_by(
+    mounts: tuple[Mount, ...], asked: Callable[[Mount], Callable[[str], bool]]
+) -> Callable[[str], bool]:
+    """What the mount at a path says of it; no where there is none."""
+
+    def said(path: str) -> bool:
+        mount = _at(mounts, path)
+        return mount is not None and asked(mount)(path)
+
+    return said
 
 
 def mounted(app: App, mounts: tuple[Mount, ...]) -> App:

@@ -14,6 +14,8 @@ from typing import Self
 from bascule.core import errors
 from bascule.core.contracts import Closable, Spawner, WindowLink
 from bascule.core.errors import BasculeError, InvalidSetting, StorageFailed
+from bascule.core.sessions import SessionId
+from bascule.runtime.verbs import Verbs
 from bascule.sandbox.server.listener import Listener, bound_socket
 
 from .api import Api, identity_of, may
@@ -21,13 +23,15 @@ from .guard import Guard, by_token
 from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
-from .mounts import MakeMount, mounted
+from .mounts import MakeMount, carried_by, mounted, said_by
+from .once import SignInCodes
 from .proxy import Addresses, Place, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
 from .proxy.front import Front
 from .proxy.seals import Seals, secret_of
 from .registry import Registry
 from .replies import App, Receive, Scope, Send
+from .sessions.acting import SessionRuntime
 from .sessions.api import SessionsApi
 from .sessions.doors import door
 from .sessions.routes import SessionRoutes
@@ -80,6 +84,7 @@ class Hub(Closable):
             under_way=lambda: len(self._switchboard),
             codes=_codes(),
         )
+        sign_in_codes = SignInCodes(settings.sign_in_lifetime)
         self._api = Api(
             settings,
             store=self._store,
@@ -87,6 +92,7 @@ class Hub(Closable):
             registry=self._registry,
             sockets=self._sockets,
             metrics=self._metrics,
+            sign_in_codes=sign_in_codes,
             url=lambda: self.url,
         )
         self.addresses = Addresses(
@@ -110,16 +116,23 @@ class Hub(Closable):
         SessionsApi(self.sessions, self._store, self.addresses, who=identity_of).add_routes(
             self._api.app, may
         )
+        self._mounts = tuple(make(self) for make in mounts)
         self.proxy = Proxy(
             settings,
             self.addresses,
             doorman=doorman,
             routes=routes or SessionRoutes(self.sessions),
+            carried=carried_by(self._mounts),
         )
-        self._mounts = tuple(make(self) for make in mounts)
-        guarded = Guard(mounted(joined, self._mounts), settings, by_token(self.tokens))
+        guarded = Guard(
+            mounted(joined, self._mounts),
+            settings,
+            by_token(self.tokens),
+            is_open=said_by(self._mounts, lambda mount: mount.is_open),
+            takes_files=said_by(self._mounts, lambda mount: mount.takes_files),
+        )
         open_to_all: dict[str, App] = dict.fromkeys(
-            PATHS, SignInPages(settings, self.proxy, doorman)
+            PATHS, SignInPages(settings, self.proxy, doorman, sign_in_codes)
         )
         open_to_all[authorize.PATH] = authorize.Authorize(self.proxy.gate, settings.run_dir)
         self._listener = Listener(
@@ -148,6 +161,10 @@ class Hub(Closable):
     def windows(self, identity: Identity) -> WindowLink:
         """The hub's windows for whoever is in this process and acts as `identity`."""
         return HubWindows(self._sockets, self._registry, identity)
+
+    def session(self, identity: Identity, session_id: str) -> Verbs:
+        """One of the hub's sessions, in the same way."""
+        return SessionRuntime(self.sessions, identity, SessionId(session_id))
 
     async def start(self) -> None:
         """Listen. Raises `InvalidSetting` when the port or the directory cannot be had."""

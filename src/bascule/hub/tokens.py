@@ -7,6 +7,7 @@ import hmac
 import os
 import secrets
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,10 @@ _ADMIN_FILE: Final = "admin-token"
 def new_token() -> str:
     """256 random bits, with a beginning by which scanners for leaked secrets know ours."""
     return f"bsc_{secrets.token_urlsafe(32)}"
+
+
+def session_token_name(session_id: str) -> str:
+    return f"session {session_id}"
 
 
 def hash_of(secret: str) -> str:
@@ -55,6 +60,7 @@ class Tokens:
     def __init__(self, store: Store, admin: str, *, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._admin = hash_of(admin)
+        self._secret = hmac.digest(admin.encode(), b"tokens of sessions", hashlib.sha256)
         self._clock = clock
 
     async def identify(self, token: str) -> Identity | None:
@@ -91,6 +97,22 @@ class Tokens:
             expires=expires,
         )
         await self._store.add_token(row)
+        return token
+
+    async def for_session(self, session_id: str, *, owner: str) -> str:
+        """A token of scope session that is the same whenever it is asked for, until it is revoked
+        by its name, `session SESSION_ID`; made from the hub's first token, so nothing is kept."""
+        made = hmac.digest(self._secret, session_id.encode(), hashlib.sha256)
+        token = f"bsc_{urlsafe_b64encode(made).decode().rstrip('=')}"
+        if await self._store.find_token(hash_of(token)) is None:
+            row = TokenRow(
+                hash=hash_of(token),
+                name=session_token_name(session_id),
+                owner=owner,
+                scope="session",
+                session_id=session_id,
+            )
+            await self._store.add_token(row)
         return token
 
     async def revoke(self, name: str) -> bool:

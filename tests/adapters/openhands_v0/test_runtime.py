@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,16 +29,20 @@ from openhands.utils.async_utils import call_async_from_sync
 
 from bascule.adapters.openhands_v0 import SandboxRuntime
 
-from .making import SANDBOX, WINDOW, configured, opened
+from .making import Kind, configured, opened, use
 
 
-@pytest.fixture(params=[SANDBOX, WINDOW], ids=["sandbox", "window"])
-def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == WINDOW and "BASCULE_HUB" not in os.environ:
-        pytest.skip("no window here; tests/adapters/test_openhands_v0.py brings one")
-    workspace = tmp_path / "workspace" if request.param == SANDBOX else None
-    with opened(configured(request.param, workspace, tmp_path / "store")) as runtime:
+@pytest.fixture(params=["sandbox", "window", "session"])
+def runtime(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
+    kind: Kind = request.param
+    use(kind, monkeypatch)
+    workspace = tmp_path / "workspace" if kind == "sandbox" else None
+    with opened(configured(kind, workspace, tmp_path / "store")) as runtime:
         yield runtime
+    if kind == "session":
+        call_async_from_sync(SandboxRuntime.delete, 60, runtime.sid)
 
 
 def run(runtime: Any, command: str, **keywords: Any) -> CmdOutputObservation:
@@ -67,8 +70,11 @@ def test_a_command_out_of_time_goes_on_and_is_typed_into(runtime: Any) -> None:
     assert (done.content, done.exit_code) == ("got forty-two\n", 0)
 
 
-def test_silence_is_answered_after_the_seconds_openhands_was_told(tmp_path: Path) -> None:
-    config = configured(SANDBOX, tmp_path, tmp_path / "store")
+def test_silence_is_answered_after_the_seconds_openhands_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use("sandbox", monkeypatch)
+    config = configured("sandbox", tmp_path, tmp_path / "store")
     config.sandbox.runtime_startup_env_vars = {"NO_CHANGE_TIMEOUT_SECONDS": "1"}
     with opened(config) as runtime:
         seen = run(runtime, "sleep 60")
@@ -195,9 +201,12 @@ def test_output_is_streamed_while_it_comes(runtime: Any) -> None:
     assert "".join(pieces) == "one\ntwo\n"
 
 
-def test_a_conversation_is_told_what_becomes_of_its_runtime(tmp_path: Path) -> None:
+def test_a_conversation_is_told_what_becomes_of_its_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use("sandbox", monkeypatch)
     told: list[RuntimeStatus] = []
-    config = configured(SANDBOX, tmp_path, tmp_path / "store")
+    config = configured("sandbox", tmp_path, tmp_path / "store")
     with opened(config) as first:
         again = SandboxRuntime(
             config,
@@ -216,13 +225,16 @@ def test_without_a_hub_there_is_no_window(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("BASCULE_HUB", raising=False)
     with (
         pytest.raises(AgentRuntimeUnavailableError, match="BASCULE_HUB"),
-        opened(configured(WINDOW, None, tmp_path)),
+        opened(configured("window", None, tmp_path)),
     ):
         pass
 
 
-def test_a_directory_made_for_a_conversation_lasts_until_that_is_deleted(tmp_path: Path) -> None:
-    config = configured(SANDBOX, None, tmp_path)
+def test_a_directory_made_for_a_conversation_lasts_until_that_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use("sandbox", monkeypatch)
+    config = configured("sandbox", None, tmp_path)
     with opened(config, sid="lasting") as runtime:
         root = runtime.workspace_root
         run(runtime, "touch kept")

@@ -1,4 +1,4 @@
-"""OpenHands V0 in a sandbox on this machine."""
+"""OpenHands V0 in a sandbox: on this machine, or a session of a hub."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from bascule.core.errors import NoSuchPath
-from bascule.runtime import LocalRuntime, SyncRuntime
+from bascule.core.errors import NoSuchPath, NoSuchSession
+from bascule.runtime import CloudRuntime, LocalRuntime, SyncRuntime
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 
+from ._hub import HubDoor, HubRuntime, vscode_address
 from ._runtime import BasculeRuntime
 
 _SOFT_TIMEOUT: Final = 10.0
@@ -24,13 +25,27 @@ _RANDOM: Final = 8
 """Letters that `mkdtemp` adds to a name."""
 
 
-class SandboxRuntime(BasculeRuntime):
-    """Agents work in `workspace_base`, or in a directory that is made for the conversation.
+_WORKSPACE: Final = "/workspace"
 
-    That directory lasts until the conversation is deleted; processes end with the runtime.
+
+class SandboxRuntime(BasculeRuntime):
+    """Agents work in `workspace_base`, or in a directory that is made for the conversation; with
+    BASCULE_HUB and BASCULE_TOKEN, in a session of that hub.
+
+    That directory or session lasts until the conversation is deleted; processes end with the
+    runtime, unless it was attached to, or `keep_runtime_alive` is set.
     """
 
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        self._door: HubDoor | None = None
+        self._on_hub: HubRuntime | None = None
+        self._cloud: CloudRuntime | None = None
+        super().__init__(*args, **keywords)
+
     def _open(self) -> tuple[SyncRuntime, str]:
+        self._door = HubDoor.from_environment()
+        if self._door is not None:
+            return self._open_on(self._door)
         directory = Path(self.config.workspace_base or _made_for(self.sid)).absolute()
         directory.mkdir(parents=True, exist_ok=True)
         given = self.config.sandbox.runtime_startup_env_vars
@@ -39,6 +54,46 @@ class SandboxRuntime(BasculeRuntime):
         runtime = SyncRuntime(LocalRuntime(directory, settings=settings, default_timeout=None))
         runtime.connect()
         return runtime, str(directory)
+
+    def _open_on(self, door: HubDoor) -> tuple[SyncRuntime, str]:
+        if self.attach_to_existing:
+            found = door.find(self.sid)
+            if found is None:
+                raise NoSuchSession(f"The hub has no session for the conversation {self.sid!r}")
+        else:
+            user = "openhands" if self.config.run_as_openhands else "root"
+            flags = ["--username", user]
+            flags += [] if self.config.enable_browser else ["--no-enable-browser"]
+            found = door.start(self.sid, flags, self.config.sandbox.runtime_startup_env_vars)
+        cloud = CloudRuntime(
+            door.url, door.token, session_id=found.session_id, default_timeout=None
+        )
+        runtime = SyncRuntime(cloud)
+        runtime.connect()
+        self._on_hub, self._cloud = found, cloud
+        return runtime, _WORKSPACE
+
+    def close(self) -> None:
+        was_open = self._runtime is not None
+        super().close()
+        is_kept = self.attach_to_existing or self.config.sandbox.keep_runtime_alive
+        if was_open and self._door is not None and self._on_hub is not None and not is_kept:
+            self._door.rest(self._on_hub)
+
+    @property
+    def vscode_url(self) -> str | None:
+        """A session's VS Code; a sandbox on this machine has none."""
+        if self._cloud is None or self._on_hub is None:
+            return None
+        return vscode_address(self._cloud.vscode_url, self._on_hub, _WORKSPACE)
+
+    @property
+    def web_hosts(self) -> dict[str, int]:
+        return {} if self._on_hub is None else dict(self._on_hub.web_hosts)
+
+    @property
+    def session_api_key(self) -> str | None:
+        return None if self._on_hub is None else self._on_hub.key
 
     def copy_to(self, host_src: str, sandbox_dest: str, recursive: bool = False) -> None:
         """Into the directory `sandbox_dest`; a directory keeps its name there."""
@@ -60,7 +115,9 @@ class SandboxRuntime(BasculeRuntime):
 
     @classmethod
     async def delete(cls, conversation_id: str) -> None:
-        await asyncio.to_thread(_remove_made_for, conversation_id)
+        door = HubDoor.from_environment()
+        remove = _remove_made_for if door is None else door.end
+        await asyncio.to_thread(remove, conversation_id)
 
 
 def _made_for(conversation_id: str) -> Path:

@@ -21,7 +21,7 @@ from .addresses import Addresses
 from .cookies import app_cookie, session_cookie, values_of
 from .doorman import LIFETIME, Doorman, Visitor
 from .pages import Reply, page, redirect
-from .places import Asked, Place, ensure_plain, read_target
+from .places import Asked, Carried, Place, ensure_plain, read_target
 from .request import Header, Request, ensure_framed
 from .response import Manners
 from .routes import Routes, Target
@@ -55,8 +55,15 @@ class Gate:
     """Asks who it is (`Doorman`) and whose the place is (`Routes`)."""
 
     def __init__(
-        self, settings: HubSettings, addresses: Addresses, *, doorman: Doorman, routes: Routes
+        self,
+        settings: HubSettings,
+        addresses: Addresses,
+        *,
+        doorman: Doorman,
+        routes: Routes,
+        carried: Carried = lambda _: None,
     ) -> None:
+        self._carried = carried
         self._names = Names(settings)
         self._addresses = addresses
         self._doorman = doorman
@@ -79,7 +86,10 @@ class Gate:
         self._ensure_size(request)
         if self._addresses.is_apps_host(request.host):
             return await self._on_apps_origin(request)
-        asked = read_target(request.target)
+        asked = self._carried(request.target) or read_target(request.target)
+        if isinstance(asked, str):
+            self._ensure_welcome(request, is_keyed=False)
+            return redirect(asked)
         is_keyed = asked is not None and asked.key != ""
         self._ensure_welcome(request, is_keyed=is_keyed)
         if asked is None:
@@ -103,7 +113,7 @@ class Gate:
             cors = _open_to_opaque(request)
             if request.method == b"OPTIONS" and request.one(b"access-control-request-method"):
                 return Reply(204, cors)
-        target = await self._routes.target(asked.place)
+        target = await self._routes.target(asked.place, is_visit=request.is_visit(asked))
         added = (
             (b"content-security-policy", self._policy(_SANDBOX)),
             (b"referrer-policy", b"no-referrer"),
@@ -140,7 +150,7 @@ class Gate:
             raise _nothing_here(request)  # to a stranger the two are one
         if place.kind == "apps" and self._addresses.has_apps_origin:
             return redirect(self._addresses.grant(place) + asked.rest.decode())
-        target = await self._routes.target(place)
+        target = await self._routes.target(place, is_visit=request.is_visit(asked))
         if place.kind == "apps" and target.is_sandboxed and request.is_page:
             return redirect(self._addresses.keyed(place) + asked.rest.decode())
         added = self._headers_for(request, asked, target)
@@ -236,7 +246,7 @@ class Gate:
             raise Refused(403, AccessDenied("Pages of other origins may not call this app"))
         if await self._routes.owner(place) is None:
             raise _nothing_here(request)
-        target = await self._routes.target(place)
+        target = await self._routes.target(place, is_visit=request.is_visit(asked))
         hub = self._addresses.hub()
         added: tuple[Header, ...] = (
             (b"content-security-policy", self._policy(frames=f"{self._frames} {hub}")),

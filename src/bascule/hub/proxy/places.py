@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import unquote_to_bytes
@@ -52,6 +53,11 @@ class Asked:
     """The target's own path and query, from its slash on; empty when the slash is missing."""
     key: str = ""
     """What stands for a cookie in an app's path."""
+
+
+Carried = Callable[[bytes], Asked | str | None]
+"""Targets outside the proxy's own paths that lead into sessions all the same: to a place, or, for
+browsers, to another path of the hub."""
 
 
 def is_ours(target: bytes) -> bool:

@@ -8,7 +8,7 @@ from .addresses import Addresses
 from .doorman import Doorman
 from .exchange import Exchange
 from .gate import Gate
-from .places import is_ours
+from .places import Carried, is_ours
 from .request import Request
 from .routes import Routes
 from .upstream import Pool
@@ -18,10 +18,17 @@ class Proxy:
     """Carries requests for the places of sessions to their targets."""
 
     def __init__(
-        self, settings: HubSettings, addresses: Addresses, *, doorman: Doorman, routes: Routes
+        self,
+        settings: HubSettings,
+        addresses: Addresses,
+        *,
+        doorman: Doorman,
+        routes: Routes,
+        carried: Carried = lambda _: None,
     ) -> None:
         self.settings = settings
-        self.gate = Gate(settings, addresses, doorman=doorman, routes=routes)
+        self.gate = Gate(settings, addresses, doorman=doorman, routes=routes, carried=carried)
+        self._carried = carried
         self.pool = Pool(connect_timeout=settings.connect_timeout, keep=settings.keep_target)
         self.live: set[Exchange] = set()
         """Exchanges under way, tunnels among them."""
@@ -36,6 +43,7 @@ class Proxy:
         target = request.target
         return (
             is_ours(target)
+            or self._carried(target) is not None
             or (not target.startswith(b"/") and target != b"*")
             or (request.is_upgrade and request.has_body)
             or (self._addresses.has_apps_origin and self._addresses.is_apps_host(request.host))

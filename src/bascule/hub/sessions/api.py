@@ -105,10 +105,10 @@ class SessionsApi:
         found = await self._sessions.ports(self._who(request), SessionId(session_id))
         return [
             PortAnswer(
-                n=each["n"],
-                port=each["port"],
-                command=each.get("command") or "",
-                url=self._addresses.app(session_id, each["n"]),
+                n=each.n,
+                port=each.port,
+                command=each.command,
+                url=self._addresses.app(session_id, each.n),
             )
             for each in found
         ]

@@ -13,27 +13,41 @@ from bascule.link.sse import EventReader
 from bascule.runtime.remote import RemoteRuntime
 from bascule.wire import error_from_wire, from_json, to_json
 
+from .telling import Activity, Port, Ports, Standing, told, told_event
+
 _NAME: Final = "http://localhost"
 _QUICK: Final = 30.0
+_ANSWER: Final = 1 << 20
+"""Bytes of an answer, and of an event; the sandbox's own are far smaller."""
 _JSON: Final = {"Content-Type": "application/json"}
 _BYTES: Final = {"Content-Type": "application/octet-stream"}
 
 
 class Inside(Closable):
-    """What is asked of the sandbox at `socket`: actions by `runtime`, the rest by `/session/…`."""
+    """What is asked of the sandbox at `socket`: actions by `runtime`, the rest by `/session/…`.
 
-    def __init__(self, socket: Path, key: str) -> None:
-        self.runtime = RemoteRuntime(_NAME, key, socket_path=socket)
-        headers = {"X-Session-API-Key": key}
-        self._http = HttpClient(_NAME, headers=headers, socket_path=socket)
+    Whoever answers there runs as `uid`, but may be another program of the session: an observation
+    has at most `max_reply` bytes, and everything else the form it should have.
+    """
+
+    def __init__(self, socket: Path, key: str, *, uid: int | None, max_reply: int) -> None:
+        self.runtime = RemoteRuntime(
+            _NAME, key, socket_path=socket, socket_uid=uid, max_reply=max_reply
+        )
+        self._http = HttpClient(
+            _NAME,
+            headers={"X-Session-API-Key": key},
+            socket_path=socket,
+            socket_uid=uid,
+            max_reply=_ANSWER,
+        )
 
     async def aclose(self) -> None:
         await self.runtime.aclose()
         await self._http.aclose()
 
-    async def workspace(self) -> Mapping[str, Any]:
-        """How far the workspace is filled."""
-        return dict(await self._ask("GET", "/session/workspace"))
+    async def workspace(self) -> Standing:
+        return told(Standing, await self._ask("GET", "/session/workspace"))
 
     async def clone(
         self, url: str, ref: str, credential: Mapping[str, str] | None, *, timeout: float
@@ -46,12 +60,16 @@ class Inside(Closable):
     async def unpack(self, archive: AsyncIterable[bytes]) -> None:
         await self._ask("POST", "/session/workspace", archive, _BYTES, timeout=None)
 
-    async def ports(self) -> Sequence[Mapping[str, Any]]:
-        answer = await self._ask("GET", "/session/ports")
-        return list(answer["ports"])
+    async def ports(self) -> Sequence[Port]:
+        return told(Ports, await self._ask("GET", "/session/ports")).ports
 
-    async def activity(self) -> Mapping[str, Any]:
-        return dict(await self._ask("GET", "/session/activity"))
+    async def declared_ports(self) -> Mapping[int, int]:
+        """Ports that have an address before anybody listens there, by the number in that."""
+        answer = told(Ports, await self._ask("GET", "/session/ports"))
+        return {each.n: each.port for each in answer.declared}
+
+    async def activity(self) -> Activity:
+        return told(Activity, await self._ask("GET", "/session/activity"))
 
     async def start_vscode(self, *, window: bool, timeout: float) -> None:
         """`window`: with one that nobody has to look at."""
@@ -63,14 +81,16 @@ class Inside(Closable):
         await self._ask("DELETE", "/session/vscode")
 
     async def events(self) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
-        """What the sandbox tells, until it ends."""
+        """What the sandbox tells and we know, until it ends."""
         async with self._http.stream("GET", "/session/events") as reply:
             if reply.status != 200:
                 _value_of(reply.status, await reply.read())
-            reader = EventReader()
+            reader = EventReader(limit=_ANSWER)
             async for chunk in reply.chunks():
                 for event in reader.feed(chunk):
-                    yield event.name, from_json(event.data)
+                    data = told_event(event.name, from_json(event.data))
+                    if data is not None:
+                        yield event.name, data
 
     async def _ask(
         self,

@@ -15,13 +15,17 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Final
 
 from bascule.core.sessions import Usage
 
 MARK: Final = "BASCULE_SANDBOX"
 """The variable that holds a family's mark."""
+
+_STOPPING: Final = 5.0
+"""Seconds that processes have to stop."""
+_GLANCE: Final = 0.001
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -51,18 +55,46 @@ def family(mark: str) -> dict[int, Member]:
 
 
 def freeze(mark: str) -> Collection[Member]:
-    """Stop all of them where they are; returns once no one is left who could start another."""
-    stopped: dict[int, Member] = {}
-    while fresh := [each for each in family(mark).values() if each.pid not in stopped]:
-        for member in fresh:
-            _signal(member.pid, signal.SIGSTOP)
-            stopped[member.pid] = member
-    return stopped.values()
+    """Stop all of them where they are; returns once no one is left who could start another.
+
+    Those in the middle of a system call that cannot be broken off are waited for no longer than
+    `_STOPPING`: they stop when it is done.
+    """
+    signalled: set[int] = set()
+    deadline = monotonic() + _STOPPING
+    while True:
+        members = family(mark).values()
+        running = {each.pid for each in members if each.state not in "Tt"}
+        for pid in running - signalled:
+            _signal(pid, signal.SIGSTOP)
+        if not running or (running <= signalled and monotonic() > deadline):
+            return members
+        signalled |= running
+        sleep(_GLANCE)  # the kernel tells nobody but parents when one stops
 
 
 def thaw(mark: str) -> None:
     for pid in family(mark):
         _signal(pid, signal.SIGCONT)
+
+
+def kill_leader(mark: str, leader: int, *, heirs: bytes, within: float = 2.0) -> None:
+    """End one of them by force, and wait for those that clear up after it.
+
+    `heirs`: what is in their command lines. Killed with the rest they would leave their files.
+    """
+    members = family(mark)
+    pids = [pid for pid in members if heirs in _command(pid)]
+    handles = [handle for pid in pids if (handle := _handle(pid)) is not None]
+    try:
+        for pid in (leader,) if leader in members else ():
+            _signal(pid, signal.SIGKILL)
+        for pid in pids:
+            _signal(pid, signal.SIGCONT)
+        _wait_for_ends(handles, monotonic() + within)
+    finally:
+        for handle in handles:
+            os.close(handle)
 
 
 def kill(mark: str, *, within: float = 10.0) -> None:
@@ -126,10 +158,18 @@ def _member(pid: int) -> Member | None:
 
 def _environment(pid: int) -> list[bytes]:
     """What it was started with; nothing for processes that are not ours to look at."""
+    return _read(pid, "environ").split(b"\0")
+
+
+def _command(pid: int) -> bytes:
+    return _read(pid, "cmdline")
+
+
+def _read(pid: int, name: str) -> bytes:
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return Path(f"/proc/{pid}/{name}").read_bytes()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return []
+        return b""
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -15,15 +15,25 @@ EGRESS_DIR: Final = "/run/egress"
 VSCODE: Final = "/run/vscode"
 """Where a session that is shown the host's VS Code sees it, its extensions included."""
 USER: Final = "bascule"
+ROOT: Final = "root"
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def names(uid: int, gid: int) -> Mapping[str, str]:
+def home_of(user: str) -> str:
+    return "/root" if user == ROOT else f"/home/{user}"
+
+
+def names(uid: int, gid: int, user: str = USER) -> Mapping[str, str]:
     """Files of `/etc` in which the numbers it runs as have names."""
-    mine = f"{USER}:x:{uid}:{gid}:{USER}:{HOME}:/bin/bash\n"
+    home = home_of(user)
+    mine = f"{user}:x:{uid}:{gid}:{user}:{home}:/bin/bash\n"
     root = "root:x:0:0:root:/root:/usr/sbin/nologin\n"
     nobody = "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
     return {
-        "passwd": root + mine + nobody if uid != 0 else f"root:x:0:0:root:{HOME}:/bin/bash\n",
-        "group": f"root:x:0:\n{USER}:x:{gid}:\nnogroup:x:65534:\n",
+        "passwd": root + mine + nobody
+        if uid != 0
+        else f"root:x:0:0:root:{home}:/bin/bash\n" + nobody,
+        "group": f"root:x:0:\n{user}:x:{gid}:\nnogroup:x:65534:\n"
+        if gid != 0
+        else "root:x:0:\nnogroup:x:65534:\n",
     }

@@ -2,7 +2,8 @@
 
 A spawner starts it inside whatever holds the session (a namespace, a container) and writes a
 `Launch` to its standard input, where no other process can read the key. It then serves on
-`sandbox.sock` until SIGTERM, whatever becomes of the spawner.
+`sandbox.sock`, says so in a line on its standard output, and goes on until SIGTERM, whatever
+becomes of the spawner.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 import uvloop
 
 from bascule.sandbox.browser.settings import BrowserSettings
+from bascule.sandbox.ipython.settings import IPythonSettings
 from bascule.sandbox.server.serve import serve
 from bascule.sandbox.server.server import SandboxServer
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
@@ -23,6 +25,7 @@ from bascule.sandbox.shell.settings import ShellSettings
 from .annex import SessionAnnex
 from .egress import proxy_environment, way_out
 from .launch import Launch
+from .likeness import environment_of, python_of, soft_timeout
 from .ports import unix_listener
 
 SOCKET = "sandbox.sock"
@@ -41,12 +44,17 @@ async def _serve(launch: Launch, on_started: OnStarted | None) -> None:
     proxies = proxy_environment() if launch.egress_socket else {}
     shells = ShellSettings(
         working_dir=Path(launch.working_dir),
-        env={**annex.prepare(), **proxies, **launch.environment},
+        env={**annex.prepare(), **proxies, **environment_of(launch.likeness, launch.environment)},
         kind=launch.shells,
         state_dir=Path(launch.state_dir, "shells") if launch.shells == "tmux" else None,
+        soft_timeout=soft_timeout(launch.environment, ShellSettings().soft_timeout),
     )
     server = ServerSettings(key=launch.key)
-    sandbox = SandboxSettings(shells=shells, browser=BrowserSettings(refused=annex.refused))
+    sandbox = SandboxSettings(
+        shells=shells,
+        browser=BrowserSettings(enabled=launch.browser, refused=annex.refused),
+        ipython=IPythonSettings(python=python_of(launch.likeness)),
+    )
     async with contextlib.AsyncExitStack() as beside:
         if launch.egress_socket:
             await beside.enter_async_context(way_out(launch.egress_socket))
@@ -54,5 +62,10 @@ async def _serve(launch: Launch, on_started: OnStarted | None) -> None:
         await serve(server, sandbox, sock=sock, annex=annex, on_started=on_started)
 
 
+def _say_so(_server: SandboxServer) -> None:
+    sys.stdout.write(f"answers on {SOCKET}\n")
+    sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    main()
+    main(_say_so)

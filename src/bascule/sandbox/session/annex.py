@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from bascule.core.actions import Browse
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.server.listener import CONNECTION, Connection
 from bascule.sandbox.server.replies import Receive, Scope, Send
@@ -25,6 +26,7 @@ from bascule.wire import to_json
 from .activity import Activity
 from .bulletin import Bulletin
 from .launch import Launch
+from .likeness import furnish
 from .ports import DECLARED, Ports
 from .processes import Processes
 from .tunnel import Loopback
@@ -118,6 +120,8 @@ class SessionAnnex:
 
     async def start(self) -> None:
         await asyncio.to_thread(self._workspace.prepare)
+        if self._launch.is_isolated:
+            await asyncio.to_thread(self._furnish)
         self._sandbox.shells.subscribe(lambda _: self._ports.nudge())
         await self._ports.start()
 
@@ -133,7 +137,12 @@ class SessionAnnex:
 
     async def list_ports(self, _: Request) -> Response:
         apps = await self._ports.look()
-        return json_response({"ports": [self._described(asdict(app)) for app in apps]})
+        return json_response(
+            {
+                "ports": [self._described(asdict(app)) for app in apps],
+                "declared": [{"n": n, "port": port} for n, port in self._ports.declared()],
+            }
+        )
 
     async def activity(self, _: Request) -> Response:
         return json_response(await asyncio.to_thread(self._activity.read))
@@ -161,6 +170,14 @@ class SessionAnnex:
             "workspace": await self._workspace.standing(),
             "vscode": await self._vscode.standing(),
         }
+
+    def _furnish(self) -> None:
+        furnish(
+            self._launch.likeness,
+            Path(self._launch.working_dir),
+            view_url=self._sandbox.view_url,
+            browses=Browse.kind in self._sandbox.capabilities,
+        )
 
     def _described(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """An app with its path, anything else as it is."""

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Literal, Self
 
 from bascule.core.errors import InvalidSetting
+from bascule.core.sessions import Likeness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,10 @@ class Launch:
     """Where VS Code is installed; empty: there is none."""
     vscode_extensions: str = ""
     """The extensions all sessions share (`sandbox/vscode/shared.py`), ours among them."""
+    browser: bool = True
+    """Whether actions may browse."""
+    likeness: Likeness = ""
+    """Whose paths there are besides ours (`likeness.py`)."""
     is_isolated: bool = False
     """It has a PID and a network namespace to itself, so all that is there is the session's. If
     not, the session is what this process started."""

@@ -173,6 +173,11 @@ class Ports(Closable):
                 await self._change(found)
         return [each.app for each in self._apps.values()]
 
+    def declared(self) -> list[tuple[int, int]]:
+        """Numbers and ports that have addresses before anybody listens there."""
+        found = ((n, self._numbers.declared(n)) for n in DECLARED)
+        return [(n, port) for n, port in found if port is not None]
+
     def known(self) -> list[dict[str, Any]]:
         """The apps as they were when somebody looked last."""
         return [asdict(each.app) for each in self._apps.values()]

@@ -106,6 +106,8 @@ class Blueprint:
             state_dir=STATE_DIR,
             environment={**default, **environment_of(image), **own, **plan.environment},
             shells=plan.shells,
+            browser=plan.browser,
+            likeness=plan.likeness,
             hub_socket=f"{HUB_DIR}/{plan.hub_socket.name}" if plan.hub_socket else "",
             egress_socket=f"{EGRESS_DIR}/{EGRESS_SOCKET}" if self._is_proxied else "",
             session_id=plan.session_id,

@@ -65,6 +65,8 @@ class Order:
     """A program that gives the namespace a way out; empty: there is none."""
     uid: int
     gid: int
+    as_root: bool
+    """Called root inside, by the number 0 in a user namespace of its own."""
     memory: int | None
     """Limits on each process or user, for machines without cgroups."""
     processes: int | None
@@ -232,7 +234,7 @@ def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
         resource.setrlimit(resource.RLIMIT_NPROC, (order.processes, order.processes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.umask(0o022)
-    become(order.uid, order.gid)
+    become(order.uid, order.gid, as_root=order.as_root)
     claim(lock)
     os.environ.clear()
     os.environ.update(order.environment)

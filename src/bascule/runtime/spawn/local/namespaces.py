@@ -60,16 +60,34 @@ def owner_of_network(pid: int) -> int:
     return _owner_of(Path(f"/proc/{pid}/ns/net"))
 
 
-def become(uid: int, gid: int) -> None:
-    """Be that user, without any right beyond a user's, now and after any `exec`."""
-    drop_capabilities_for_good()
+def become(uid: int, gid: int, *, as_root: bool = False) -> None:
+    """Be that user, without any right beyond a user's, now and after any `exec`.
+
+    `as_root`: have the number 0, in a user namespace in which nobody else has one. It is a name and
+    no more: the rights that come with it there are given up as well.
+    """
+    if not as_root:
+        drop_capabilities_for_good()
     if os.geteuid() == 0 and uid != 0:
         os.setgroups([])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
+    if as_root:
+        if os.geteuid() != 0:  # without rights bubblewrap's namespace may have made us 0 already
+            _be_numbered_zero(uid, gid)
+        drop_capabilities_for_good()
     _clear_capabilities()
     # Other processes of this user are not to read the key out of the server's memory.
     _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def _be_numbered_zero(uid: int, gid: int) -> None:
+    _checked(_libc.unshare(_CLONE_NEWUSER), "unshare")
+    # Whoever has just changed user owns no file of their own below /proc, unless this is set.
+    _prctl(_PR_SET_DUMPABLE, 1)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+        with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
+            file.write(text)
 
 
 def drop_capabilities_for_good() -> None:

@@ -18,6 +18,7 @@ from bascule.core.errors import AccessDenied, InvalidRequest, MissingTool, Quota
 from bascule.core.sessions import SandboxPlan, SessionId
 from bascule.runtime.spawn import inside
 from bascule.sandbox.session.launch import Launch
+from bascule.sandbox.session.likeness import links_for
 
 from . import places, view
 from .machine import Machine, hash_of
@@ -25,6 +26,7 @@ from .records import Leases, Record, Records
 from .settings import LocalSettings
 
 _ID: Final = re.compile(r"[a-z0-9]{8,40}")
+_USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _SLIRP: Final = ("--configure", "--mtu", "65520", "--disable-host-loopback")
 _SLIRP_RESOLVER: Final = "10.0.2.3"
 EGRESS_SOCKET: Final = "proxy.sock"
@@ -73,6 +75,7 @@ class Preparing:
 
     def _prepare(self, plan: SandboxPlan, opened: dict[str, int]) -> Prepared | None:
         ensure_id(plan.session_id)
+        ensure_user(plan.user)
         self._open_directories(plan, opened)
         uid, gid = self._user(plan, opened)
         record = Record(
@@ -170,6 +173,8 @@ class Preparing:
                 **plan.environment,
             },
             shells=plan.shells,
+            browser=plan.browser,
+            likeness=plan.likeness,
             hub_socket=inside_hub,
             session_id=plan.session_id,
             is_isolated=isolated,
@@ -187,12 +192,13 @@ class Preparing:
         return shown.seen_at(inside.VSCODE if isolated else str(shown.home))
 
     def _environment(self, plan: SandboxPlan) -> dict[str, str]:
-        home = inside.HOME if self.machine.bubblewrap else str(plan.directory / "home")
+        user = plan.user or inside.USER
+        home = inside.home_of(user) if self.machine.bubblewrap else str(plan.directory / "home")
         return {
             "PATH": inside.PATH,
             "HOME": home,
-            "USER": inside.USER,
-            "LOGNAME": inside.USER,
+            "USER": user,
+            "LOGNAME": user,
             "SHELL": "/bin/bash",
             "LANG": "C.UTF-8",
         }
@@ -217,6 +223,7 @@ class Preparing:
             "network": [machine.slirp, *_SLIRP] if is_open and machine.bubblewrap else [],
             "uid": uid,
             "gid": gid,
+            "as_root": plan.user == inside.ROOT and bool(machine.bubblewrap),
             "memory": limits.memory if weak else None,
             "processes": limits.processes if weak and machine.own_user else None,
             "environment": self._environment(plan),
@@ -246,6 +253,8 @@ class Preparing:
             state=source("state", own / "state"),
             uid=uid,
             gid=gid,
+            user=plan.user or inside.USER,
+            links=links_for(plan.likeness),
             read_only=read_only,
             own_user=self.machine.own_user,
             resolver=_SLIRP_RESOLVER if is_open else "",
@@ -255,6 +264,11 @@ class Preparing:
 def ensure_id(session_id: str) -> None:
     if not _ID.fullmatch(session_id):
         raise InvalidRequest(f"{session_id!r} is no id of a session")
+
+
+def ensure_user(name: str) -> None:
+    if name and not _USER.fullmatch(name):
+        raise InvalidRequest(f"{name!r} cannot be the name of a user")
 
 
 def _socket_gid(settings: LocalSettings) -> int:

@@ -33,6 +33,9 @@ OnStage = Callable[[str], None]
 
 _CAUSE = 20
 """Lines of what a sandbox said that go into the message when it did not start."""
+_STOPPING = 10.0
+"""Seconds its processes have to stop."""
+_GLANCE = 0.001
 
 
 @dataclass(slots=True)
@@ -109,10 +112,13 @@ class Sandboxes(Closable):
         if (cgroups := self.machine.cgroups) is not None:
             cgroups.freeze(session_id, on=True)
             return
-        stopped: set[int] = set()
-        while new := set(self._members(life)) - stopped:  # until none was forked meanwhile
-            _signal_all(new, signal.SIGSTOP)
-            stopped |= new
+        signalled: set[int] = set()
+        async with asyncio.timeout(_STOPPING):
+            # until none was forked meanwhile; the kernel tells nobody but parents when one stops
+            while running := [p for p in self._members(life) if not processes.is_stopped(p)]:
+                _signal_all(set(running) - signalled, signal.SIGSTOP)
+                signalled.update(running)
+                await asyncio.sleep(_GLANCE)
 
     async def resume(self, session_id: SessionId) -> None:
         self._thaw(self._life(session_id))
@@ -392,8 +398,10 @@ class Sandboxes(Closable):
             settings.state_dir / "wardens", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
         fcntl.flock(self._presence, fcntl.LOCK_SH)
-        for directory in (settings.sessions_dir, settings.run_dir, self._logs):
-            directory.mkdir(parents=True, exist_ok=True)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        if settings.hub_uid is None:  # else they are the hub's to make, where root has no business
+            for directory in (settings.sessions_dir, settings.run_dir):
+                directory.mkdir(parents=True, exist_ok=True)
         self._logs.chmod(0o700)
         if machine.is_root:
             mounts.forbid_links(settings.run_dir)

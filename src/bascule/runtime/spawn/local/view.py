@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from bascule.runtime.spawn.inside import HOME, RUN_DIR, STATE_DIR, WORKSPACE, names
+from bascule.runtime.spawn.inside import ROOT, RUN_DIR, STATE_DIR, USER, WORKSPACE, home_of, names
 
 _TOP: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC: Final = (
@@ -40,6 +40,10 @@ class View:
     state: str
     uid: int
     gid: int
+    user: str = USER
+    """What it is called inside; `root` has the number 0 there."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """Symbolic links: where each is, and what it names."""
     read_only: Mapping[str, str] = field(default_factory=dict)
     """More of the host: where it is seen, and what it is there."""
     own_network: bool = True
@@ -57,18 +61,21 @@ class View:
             *("--cap-drop", "ALL"),
             *self.system,
             *_scratch(),
-            *_shown("--ro-bind", self.read_only),
+            # Its home first: what is read may lie below it, as the Python of a root who has one.
             *_shown("--bind", self._own()),
+            *_shown("--ro-bind", self.read_only),
+            *_linked(self.links),
         ]
 
     def _own(self) -> Mapping[str, str]:
         own = {RUN_DIR: self.run_dir, STATE_DIR: self.state}
-        return own | {HOME: self.home, WORKSPACE: self.workspace}
+        return own | {home_of(self.user): self.home, WORKSPACE: self.workspace}
 
     def files(self) -> Mapping[str, str]:
         """Small files of the sandbox's own, with what is in them."""
+        numbers = (0, 0) if self.user == ROOT else (self.uid, self.gid)
         given = {
-            **{f"/etc/{name}": text for name, text in names(self.uid, self.gid).items()},
+            **{f"/etc/{name}": text for name, text in names(*numbers, self.user).items()},
             "/etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
             "/etc/hostname": "sandbox\n",
             "/etc/resolv.conf": f"nameserver {self.resolver}\n" if self.resolver else "",
@@ -121,11 +128,21 @@ def _scratch() -> list[str]:
 
 
 def _shown(how: str, places: Mapping[str, str]) -> list[str]:
-    """By where each is seen. Bubblewrap makes what is above them for itself alone, so we do it."""
-    above = {parent for seen in places for parent in Path(seen).parents if parent != Path("/")}
-    words = []
-    for parent in sorted(above):
-        words += ["--perms", "0755", "--dir", str(parent)]
+    """By where each is seen."""
+    words = _above(places)
     for seen, there in sorted(places.items()):
         words += [how, there, seen]
     return words
+
+
+def _linked(links: Mapping[str, str]) -> list[str]:
+    words = _above(links)
+    for path, target in sorted(links.items()):
+        words += ["--symlink", target, path]
+    return words
+
+
+def _above(paths: Iterable[str]) -> list[str]:
+    """Bubblewrap makes what is above them for itself alone, so we do it."""
+    above = {parent for path in paths for parent in Path(path).parents if parent != Path("/")}
+    return [word for path in sorted(above) for word in ("--perms", "0755", "--dir", str(path))]

@@ -1,0 +1,58 @@
+"""What a sandbox has so that it looks like somebody else's, to programs that know that one's paths.
+
+OpenHands' agents and tests name the Python of its images, read at which address files are shown
+from a file in /tmp, and expect the browser's downloads beside their work.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from bascule.core.sessions import Likeness
+from bascule.sandbox.browser.settings import DOWNLOADS
+
+_ENVIRONMENT: Final = "/openhands/poetry/openhands-ai-5O4_aCHf-py3.12"
+_PYTHON: Final = f"{_ENVIRONMENT}/bin/python"
+_VIEW_ADDRESS: Final = "/tmp/oh-server-url"  # noqa: S108  # the sandbox's own
+_SOFT_TIMEOUT: Final = "NO_CHANGE_TIMEOUT_SECONDS"
+
+
+def links_for(likeness: Likeness) -> Mapping[str, str]:
+    """Links for a spawner to make: the whole environment of our Python under the other's name, so
+    that a Python started by that name finds its packages."""
+    return {_ENVIRONMENT: sys.prefix} if likeness == "openhands" else {}
+
+
+def python_of(likeness: Likeness) -> str:
+    """The interpreter of cells; empty: our own."""
+    return _PYTHON if likeness == "openhands" and Path(_PYTHON).exists() else ""
+
+
+def environment_of(likeness: Likeness, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """`environment` with a `python` to be found, where a system has none of that name."""
+    if not python_of(likeness):
+        return environment
+    return {**environment, "PATH": f"{environment.get('PATH', '')}:{_ENVIRONMENT}/bin"}
+
+
+def soft_timeout(environment: Mapping[str, str], usual: float) -> float:
+    """Seconds without output after which a command is answered, from the variable that OpenHands'
+    server reads; `usual` where it is not set or says nothing useful."""
+    try:
+        seconds = float(environment.get(_SOFT_TIMEOUT, usual))
+    except ValueError:
+        return usual
+    return seconds if 0 < seconds < float("inf") else usual
+
+
+def furnish(likeness: Likeness, working_dir: Path, *, view_url: str, browses: bool) -> None:
+    """Blocks. Only for a sandbox that has a /tmp of its own."""
+    if likeness != "openhands":
+        return
+    if view_url:
+        Path(_VIEW_ADDRESS).write_text(view_url.removesuffix("/view"))
+    if browses:
+        (working_dir / DOWNLOADS).mkdir(exist_ok=True)

@@ -1,0 +1,221 @@
+"""/openhands/v0 on a hub, asked as OpenHands' client asks."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bascule.adapters.openhands_hub import OpenHandsV0Mount
+from bascule.hub import Identity
+from bascule.link.http import HttpClient
+from bascule.runtime.spawn.plain import PlainSpawner
+from bascule.wire import from_json, to_json
+from tests.hub.serving import Place
+
+pytestmark = pytest.mark.slow
+
+START = {"session_id": "conversation", "image": "any", "command": ["--username", "root"]}
+
+
+class Openhands(HttpClient):
+    """A client that knows keys and no bearer."""
+
+    def __init__(self, url: str, key: str, **more: str) -> None:
+        super().__init__(url, headers={"X-API-Key": key, **more})
+
+    async def ask(self, method: str, where: str, body: object = None) -> tuple[int, Any]:
+        kind = {} if body is None else {"Content-Type": "application/json"}
+        packed = b"" if body is None else to_json(body)
+        reply = await self.request(
+            method, f"/openhands/v0{where}", body=packed, headers=kind, timeout=60
+        )
+        is_json = reply.headers.get("content-type") == "application/json"
+        return reply.status, from_json(reply.body) if is_json else reply.headers
+
+    async def must(self, method: str, where: str, body: object = None) -> Any:
+        status, answer = await self.ask(method, where, body)
+        assert status == 200, (status, answer)
+        return answer
+
+
+@pytest.fixture
+async def place() -> AsyncIterator[Place]:
+    directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bsc-"))
+    spawner = PlainSpawner(directory / "run", allow_unisolated=True)
+    here = Place(
+        directory,
+        spawners=lambda: {"plain": spawner},
+        mounts=(OpenHandsV0Mount,),
+        public_url="https://hub.example",
+        allowed_hosts=("127.0.0.1",),
+    )
+    try:
+        async with here:
+            yield here
+            admin = Identity(name="admin", owner="admin", scope="admin")
+            for row in here.hub.sessions.list(admin):
+                await here.hub.sessions.remove(admin, row.id)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, directory)
+
+
+@pytest.fixture
+async def client(place: Place) -> AsyncIterator[Openhands]:
+    async with Openhands(place.url, place.agent) as client:
+        yield client
+
+
+def inside(started: Any) -> str:
+    """Where its client finds the runtime's own server, below the prefix."""
+    return str(started["url"]).removeprefix("https://hub.example/openhands/v0")
+
+
+def run(command: str, **args: Any) -> dict[str, Any]:
+    return {"action": {"id": 7, "action": "run", "args": {"command": command, **args}}}
+
+
+async def test_a_conversation_has_one_runtime_from_start_to_stop(client: Openhands) -> None:
+    none, _ = await client.ask("GET", "/sessions/conversation")
+    started = await client.must("POST", "/start", START)
+    found = await client.must("GET", "/sessions/conversation")
+    again = await client.must("POST", "/start", START)
+    listed = await client.must("GET", "/list")
+    pod = await client.must("GET", f"/runtime/{started['runtime_id']}")
+    stopped = await client.must("POST", "/stop", {"runtime_id": started["runtime_id"]})
+    gone, _ = await client.ask("GET", "/sessions/conversation")
+
+    assert (none, gone) == (404, 404)
+    assert started == found == again
+    assert [each["session_id"] for each in listed["runtimes"]] == ["conversation"]
+    assert (pod["runtime_id"], pod["pod_status"]) == (started["runtime_id"], "ready")
+    assert stopped["status"] == "stopped"
+
+
+async def test_addresses_are_those_of_the_outside(client: Openhands) -> None:
+    started = await client.must("POST", "/start", START)
+    session = started["runtime_id"].rpartition("/")[2]
+    vscode = f"https://hub.example/{started['runtime_id']}/vscode"
+    status, headers = await client.ask("GET", f"{inside(started)}/vscode?tkn=t&folder=/workspace")
+
+    assert started["url"] == f"https://hub.example/{started['runtime_id']}"
+    assert vscode.startswith(started["url"])
+    assert (status, headers["location"]) == (303, f"/vscode/{session}/?tkn=t&folder=/workspace")
+    assert sorted(started["work_hosts"]) == [
+        f"https://hub.example/apps/{session}-98/",
+        f"https://hub.example/apps/{session}-99/",
+    ]
+
+
+async def test_actions_are_answered_under_the_number_they_came_with(client: Openhands) -> None:
+    started = await client.must("POST", "/start", START)
+    seen = await client.must("POST", f"{inside(started)}/execute_action", run("echo $((6 * 7))"))
+
+    assert (seen["observation"], seen["content"], seen["cause"]) == ("run", "42\n", 7)
+
+
+async def test_what_is_wrong_with_an_action_is_an_observation(client: Openhands) -> None:
+    started = await client.must("POST", "/start", START)
+    where = f"{inside(started)}/execute_action"
+    unknown = await client.must("POST", where, {"action": {"action": "dance", "args": {}}})
+    malformed = await client.must("POST", where, {"action": {"action": "run", "args": {}}})
+    nowhere = {"is_static": True, "cwd": "/no/such/directory"}
+    hidden = await client.must("POST", where, run("true", hidden=True, **nowhere))
+
+    assert (unknown["observation"], malformed["observation"]) == ("error", "error")
+    assert hidden["observation"] == "run"
+    assert hidden["extras"]["hidden"] is True
+    assert hidden["extras"]["metadata"]["exit_code"] == -1
+
+
+async def test_a_paused_runtime_is_told_so_and_goes_on(client: Openhands) -> None:
+    started = await client.must("POST", "/start", START)
+    where, it = f"{inside(started)}/execute_action", {"runtime_id": started["runtime_id"]}
+    await client.must("POST", where, run("colour=blue"))
+    await client.must("POST", "/pause", it)
+    paused = await client.must("GET", "/sessions/conversation")
+    await client.must("POST", "/resume", it)
+    seen = await client.must("POST", where, run("echo $colour"))
+
+    assert paused["status"] == "paused"
+    assert seen["content"] == "blue\n"
+
+
+async def test_one_that_was_stopped_starts_again_for_an_action(
+    place: Place, client: Openhands
+) -> None:
+    started = await client.must("POST", "/start", START)
+    where = f"{inside(started)}/execute_action"
+    await client.must("POST", where, run("echo kept > file"))
+    session = place.hub.sessions.list(Identity(name="a", owner="admin", scope="admin"))[0]
+    await place.hub.sessions.stop(Identity(name="a", owner="admin", scope="admin"), session.id)
+    found = await client.must("GET", "/sessions/conversation")
+    seen = await client.must("POST", where, run("cat file"))
+
+    assert found["status"] == "stopped"
+    assert seen["content"] == "kept\n"
+
+
+async def test_the_rest_of_its_server_is_reached_with_the_key_of_the_session(
+    place: Place, client: Openhands
+) -> None:
+    started = await client.must("POST", "/start", START)
+    key = started["session_api_key"]
+    async with Openhands(place.url, "", **{"X-Session-API-Key": key}) as own:
+        names = await own.must("POST", f"{inside(started)}/list_files", {})
+        seen = await own.must("POST", f"{inside(started)}/execute_action", run("echo hello"))
+        token = await own.must("GET", f"{inside(started)}/vscode/connection_token")
+        refused, _ = await own.ask("POST", "/start", {"session_id": "another"})
+
+    assert names == []
+    assert seen["content"] == "hello\n"
+    assert token == {"token": key}
+    assert refused == 403
+
+
+async def test_nobody_else_gets_in(place: Place, client: Openhands) -> None:
+    started = await client.must("POST", "/start", START)
+    other = await place.token("other", "agent", owner="somebody else")
+    async with Openhands(place.url, other) as stranger, Openhands(place.url, "wrong") as unknown:
+        answers = [
+            await stranger.ask("GET", "/sessions/conversation"),
+            await stranger.ask("GET", f"/runtime/{started['runtime_id']}"),
+            await stranger.ask("POST", "/stop", {"runtime_id": started["runtime_id"]}),
+            await stranger.ask("POST", f"{inside(started)}/execute_action", run("true")),
+        ]
+        refused, _ = await unknown.ask("GET", "/list")
+        listed = await stranger.must("GET", "/list")
+
+    assert [status for status, _ in answers] == [404, 404, 404, 404]
+    assert refused == 401
+    assert listed == {"runtimes": []}
+
+
+async def test_strictly_it_takes_one_command_and_keeps_what_a_terminal_would(
+    client: Openhands,
+) -> None:
+    strict = {**START, "environment": {"BASCULE_OPENHANDS_STRICT": "1"}}
+    where = f"{inside(await client.must('POST', '/start', strict))}/execute_action"
+    several = await client.must("POST", where, run("echo a\necho b"))
+    long = await client.must("POST", where, run("seq 30000"))
+
+    assert several["observation"] == "error"
+    assert "Cannot execute multiple commands at once" in several["content"]
+    assert long["content"].splitlines()[0] == str(30000 - 10_040 + 1)
+    assert "truncated" in long["extras"]["metadata"]["prefix"]
+
+
+async def test_any_image_is_there_and_none_is_built(client: Openhands) -> None:
+    prefix = await client.must("GET", "/registry_prefix")
+    image = await client.must("GET", "/image_exists?image=any:1")
+    status, told = await client.ask("POST", "/build", {})
+
+    assert isinstance(prefix["registry_prefix"], str)
+    assert image["exists"] is True
+    assert {"upload_time", "image_size_bytes"} <= image["image"].keys()
+    assert (status, "without an image" in told["detail"]) == (400, True)
