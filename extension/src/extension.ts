@@ -12,6 +12,7 @@ import { Courier } from "./hub/courier";
 import { identify, readIdentity } from "./hub/identity";
 import { Journal } from "./hub/journal";
 import { Command, Stored, View } from "./manifest";
+import { McpOffer, type Hub } from "./mcp";
 import { buildNets } from "./nets";
 import { Session } from "./session";
 import { setting, watchSettings } from "./settings";
@@ -101,9 +102,13 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     identity,
     courier,
     () => executor.capabilities,
-    (state) => status.connection(state),
+    (state) => {
+      status.connection(state);
+      mcp.moved();
+    },
     log,
   );
+  const mcp = new McpOffer(context, () => offered(session, identity));
 
   subscriptions.push(
     kernels,
@@ -118,6 +123,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     status,
     courier,
     session,
+    mcp,
   );
   const command = (id: string, run: (...args: never[]) => unknown): void => {
     subscriptions.push(vscode.commands.registerCommand(id, run));
@@ -157,6 +163,13 @@ async function whoWeAre(context: vscode.ExtensionContext): Promise<WindowIdentit
     },
     { id: Stored.windowId, key: Stored.windowKey },
   );
+}
+
+/** Not in a session's own window: what reaches the hub from there is not let in at /mcp. */
+function offered(session: Session, identity: WindowIdentity): ReturnType<Hub> {
+  const hub = session.current?.hub;
+  if (!hub || setting("identityFile")) return undefined;
+  return { hub, windowId: identity.window_id };
 }
 
 function showTexts(texts: Texts): vscode.Disposable {

@@ -100,6 +100,7 @@ def _ours(settings: HubFile, folder: Path, allow_unisolated: bool) -> HubFile:
 @contextlib.contextmanager
 def _own_hub(settings: HubFile, token: str, loop: LoopThread) -> Iterator[Hub]:
     """On the port of the settings; if that is only the usual one and taken, on any."""
+    from .machine import checks
     from .mounts import adapter_mounts
     from .spawners import make_spawners
 
@@ -110,6 +111,7 @@ def _own_hub(settings: HubFile, token: str, loop: LoopThread) -> Iterator[Hub]:
             replace(given, port=port),
             spawners=make_spawners(settings),
             mounts=adapter_mounts(),
+            checks=checks,
         )
 
     with contextlib.ExitStack() as stack:

@@ -57,6 +57,7 @@ def serve(
     from .account import settle_rights, warn_of_root
     from .hub_settings import load
     from .jsonlogs import use_json
+    from .machine import checks
     from .mounts import adapter_mounts
     from .spawners import make_spawners
 
@@ -88,6 +89,7 @@ def serve(
             on_started=on_started,
             spawners=spawners,
             mounts=adapter_mounts(),
+            checks=checks,
         )
         uvloop.run(hub)
     return 0

@@ -31,8 +31,8 @@ _FORMS: Final = frozenset({b"multipart/form-data"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared with, never bound
 
 
-Identify = Callable[[dict[bytes, bytes]], Awaitable[Identity]]
-"""Tells by a request's headers whom it comes from, or raises `Refused`."""
+Identify = Callable[[str, dict[bytes, bytes]], Awaitable[Identity]]
+"""Tells by a request's path and headers whom it comes from, or raises `Refused`."""
 
 
 _OTHER_HEADERS: Final = (b"x-api-key", b"x-session-api-key")
@@ -40,7 +40,7 @@ _OTHER_HEADERS: Final = (b"x-api-key", b"x-session-api-key")
 
 
 def by_token(tokens: Tokens) -> Identify:
-    async def identify(headers: dict[bytes, bytes]) -> Identity:
+    async def identify(_path: str, headers: dict[bytes, bytes]) -> Identity:
         token = _token_in(headers)
         identity = await tokens.identify(token) if token else None
         if identity is None:
@@ -96,7 +96,7 @@ class Guard:
             path: str = scope["path"]
             is_open = path in OPEN_PATHS or path.startswith(PAIRING) or self._is_open(path)
             if not is_open:
-                scope[IDENTITY] = await self._identify(headers)
+                scope[IDENTITY] = await self._identify(path, headers)
             receive = self._bounded(path, headers, receive)
             await self._app(scope, receive, send)
         except Refused as refused:

@@ -92,7 +92,7 @@ class PairedAnswer(BaseModel):
 
 
 class SignInBody(BaseModel):
-    next: Text = "/docs"
+    next: Text = "/"
     """A path of the hub."""
 
 

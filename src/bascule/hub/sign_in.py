@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from html import escape
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
@@ -19,6 +20,7 @@ from .proxy.request import Header, Request
 from .replies import Receive, Refused, Scope, Send
 from .settings import HubSettings
 
+_HOME: Final = "/"
 PATHS: Final = frozenset({"/sign-in", "/sign-out"})
 
 _UNFRAMED: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'")
@@ -39,8 +41,15 @@ class SignInPages:
     """The ASGI app for `PATHS`. No guard stands before it: it looks at names and origins."""
 
     def __init__(
-        self, settings: HubSettings, proxy: Proxy, doorman: TokenDoorman, codes: SignInCodes
+        self,
+        settings: HubSettings,
+        proxy: Proxy,
+        doorman: TokenDoorman,
+        codes: SignInCodes,
+        *,
+        on_sign_out: Callable[[bytes], Awaitable[None]],
     ) -> None:
+        self._on_sign_out = on_sign_out
         self._names = Names(settings)
         self._proxy = proxy
         self._doorman = doorman
@@ -71,7 +80,7 @@ class SignInPages:
 
     async def _show(self, request: Request) -> Reply:
         asked = parse_qs(urlsplit(request.target.decode("latin-1")).query)
-        onward = local_path(asked.get("next", ["/docs"])[0])
+        onward = local_path(asked.get("next", [_HOME])[0])
         code = asked.get("code", [""])[0]
         if code and request.method == b"GET" and not _is_early(request):
             found = self._codes.redeem(code)
@@ -89,7 +98,7 @@ class SignInPages:
 
     async def _sign_in(self, form: dict[str, list[str]]) -> Reply:
         token = form.get("token", [""])[0].strip()
-        onward = local_path(form.get("next", ["/docs"])[0])
+        onward = local_path(form.get("next", [_HOME])[0])
         identity = await self._doorman.token(token)
         if identity is None:
             return _sign_in_page(401, onward, "This token is unknown or has expired.")
@@ -103,6 +112,7 @@ class SignInPages:
         if visitor is not None and visitor.sign_in is not None:
             self._doorman.sign_out(visitor.sign_in)
             self._proxy.end_sign_in(visitor.sign_in.id)
+            await self._on_sign_out(visitor.sign_in.id)
         return page(200, "Signed out", "", _UNFRAMED, _cookie(b"", 0))
 
 
@@ -157,8 +167,8 @@ def local_path(onward: str) -> str:
     try:
         ensure_plain(onward.encode("ascii"))
     except (UnicodeEncodeError, InvalidRequest):
-        return "/docs"
-    return "/docs" if onward.startswith(("//", "/\\")) else onward
+        return _HOME
+    return _HOME if onward.startswith(("//", "/\\")) else onward
 
 
 async def _form(receive: Receive) -> dict[str, list[str]]:

@@ -54,7 +54,7 @@ def test_a_time_out_leaves_the_program_running_to_be_typed_into(tmp_path: Path) 
     late, done = run(
         tmp_path,
         {"command": "read answer; echo got $answer", "timeout": 0.2},
-        {"command": "forty-two", "is_input": True},
+        {"command": "forty-two", "is_input": True, "timeout": 20},
     )
 
     assert (late.exit_code, late.timeout) == (-1, True)
@@ -74,7 +74,7 @@ def test_a_running_program_is_not_disturbed_by_the_next_command(tmp_path: Path) 
         tmp_path,
         {"command": "sleep 60", "timeout": 0.2},
         {"command": "echo never"},
-        {"command": "C-c", "is_input": True},
+        {"command": "C-c", "is_input": True, "timeout": 20},
         {"command": "echo usable"},
     )
 
@@ -86,11 +86,12 @@ def test_a_running_program_is_not_disturbed_by_the_next_command(tmp_path: Path) 
 
 
 def test_keys_with_names_of_their_own_are_pressed(tmp_path: Path) -> None:
-    read = "python3 -c 'import sys,tty; tty.setcbreak(0); print(repr(sys.stdin.read(1)))'"
+    # At once (0): a program that is slow to start would else throw away what was typed meanwhile.
+    read = "python3 -c 'import sys,tty; tty.setcbreak(0, 0); print(repr(sys.stdin.read(1)))'"
     answers = run(
         tmp_path,
         {"command": read},
-        {"command": "ESC", "is_input": True},
+        {"command": "ESC", "is_input": True, "timeout": 20},
         {"command": "UP", "is_input": True},
     )
 

@@ -159,6 +159,10 @@ class SessionsApi:
         rows = await self._store.list_audit(session_id=chosen, limit=min(limit, 10_000))
         return [AuditAnswer.of(row) for row in rows]
 
+    def describe(self, row: SessionRow) -> dict[str, Any]:
+        """A session as these calls answer with it."""
+        return self._answer(row).model_dump()
+
     def _answer(self, row: SessionRow) -> SessionAnswer:
         return SessionAnswer.of(row, spec_to_json(row.spec), self._addresses)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError, RemoteError
-from bascule.link.http import HttpClient
+from bascule.link.http import HttpClient, target
 from bascule.link.sse import EventReader
 from bascule.runtime.remote import RemoteRuntime
 from bascule.wire import error_from_wire, from_json, to_json
@@ -92,6 +93,69 @@ class Inside(Closable):
                     if data is not None:
                         yield event.name, data
 
+    async def timeline(
+        self, *, after: int, epoch: str
+    ) -> AsyncGenerator[tuple[str, list[Mapping[str, Any]]], None]:
+        """What is done in the sandbox, as much at a time as there is, with the epoch it is of."""
+        where = target("/session/timeline", after=after, epoch=epoch)
+        async with self._http.stream("GET", where) as reply:
+            if reply.status != 200:
+                _value_of(reply.status, await reply.read())
+            reader, now = EventReader(), ""
+            async for chunk in reply.chunks():
+                entries: list[Mapping[str, Any]] = []
+                for event in reader.feed(chunk):
+                    if event.name == "begin":
+                        now = from_json(event.data)["epoch"]
+                        yield now, []
+                    elif event.name == "entry":
+                        entries.append(from_json(event.data))
+                if entries:
+                    yield now, entries
+
+    # Files ----------------------------------------------------------------------------------
+
+    async def list_files(self, path: str) -> Sequence[str]:
+        """Names in a directory, those of directories with a slash; empty: the workspace."""
+        return list(await self._ask("POST", "/list_files", to_json({"path": path}), _JSON))
+
+    async def workspace_dir(self) -> str:
+        return str((await self._ask("GET", "/capabilities"))["working_dir"])
+
+    @asynccontextmanager
+    async def download(self, path: str) -> AsyncIterator[tuple[int | None, AsyncIterator[bytes]]]:
+        """A file as it is: its size, where that is known, and its bytes."""
+        async with self._http.stream("GET", target("/download_files", path=path, raw=1)) as reply:
+            if reply.status != 200:
+                _value_of(reply.status, await reply.read())
+            size = reply.headers.get("content-length")
+            yield (None if size is None else int(size)), reply.chunks()
+
+    # Terminals ------------------------------------------------------------------------------
+
+    async def open_terminal(self, name: str, *, columns: int, rows: int) -> Mapping[str, Any]:
+        asked = to_json({"columns": columns, "rows": rows})
+        return dict(await self._ask("POST", _terminal(name), asked, _JSON))
+
+    async def type(self, name: str, keys: Mapping[str, Any]) -> None:
+        await self._ask("POST", f"{_terminal(name)}/keys", to_json(keys), _JSON)
+
+    async def close_terminal(self, name: str) -> None:
+        await self._ask("DELETE", _terminal(name))
+
+    async def terminal_output(
+        self, name: str, *, start: int
+    ) -> AsyncGenerator[tuple[str, Mapping[str, Any]], None]:
+        """Frames of its output as they come."""
+        where = target(f"{_terminal(name)}/output", start=start)
+        async with self._http.stream("GET", where) as reply:
+            if reply.status != 200:
+                _value_of(reply.status, await reply.read())
+            reader = EventReader()
+            async for chunk in reply.chunks():
+                for event in reader.feed(chunk):
+                    yield event.name, from_json(event.data)
+
     async def _ask(
         self,
         method: str,
@@ -103,6 +167,10 @@ class Inside(Closable):
     ) -> Any:
         reply = await self._http.request(method, where, body=body, headers=headers, timeout=timeout)
         return _value_of(reply.status, reply.body)
+
+
+def _terminal(name: str) -> str:
+    return f"/session/terminals/{name}"
 
 
 def _value_of(status: int, body: bytes) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -115,6 +115,11 @@ class Keeper:
             there = ", ".join(self._spawners) or "none"
             raise NotSupported(f"This hub has no spawner {kind!r}; it has: {there}")
         return found
+
+    @property
+    def usable(self) -> Sequence[str]:
+        """Kinds of spawner that work on this machine."""
+        return [kind for kind in self._spawners if kind not in self.unusable]
 
     @property
     def default_spawner(self) -> str:

@@ -16,13 +16,15 @@ from bascule.core.contracts import Closable, OnProgress, Spawner
 from bascule.core.errors import (
     HubUnreachable,
     InvalidRequest,
+    NoSuchSandbox,
     NotSupported,
     SandboxStartFailed,
     StorageFailed,
 )
 from bascule.core.observations import Observation
-from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, new_session_id
+from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, Usage, new_session_id
 from bascule.core.windows import Window
+from bascule.hub.changes import Changes
 from bascule.hub.identity import Identity
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
@@ -71,6 +73,7 @@ class Sessions(Closable):
         *,
         door: MakeDoor,
         windows: SessionWindows,
+        changes: Changes | None = None,
         base_path: Callable[[SessionId, int], str] = lambda _session_id, _n: "",
         on_end: Callable[[SessionId], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
@@ -82,7 +85,7 @@ class Sessions(Closable):
         self._store = store
         self._clock = clock
         self._news = News()
-        self._book = Book(store, self._news, clock)
+        self._book = Book(store, self._news, clock, changes or Changes())
         self._all: Keeper | None = None
         self._looking: Looking | None = None
         places = Directories.of(settings)
@@ -297,6 +300,46 @@ class Sessions(Closable):
     def masked(self, session_id: SessionId, text: str) -> str:
         """`text` with the values of the session's secrets masked."""
         return self._book.mask(session_id).text(text)
+
+    # What people look at ----------------------------------------------------------------------
+
+    async def usage(self, who: Identity, session_id: SessionId) -> Usage | None:
+        """None while it has no sandbox."""
+        row = self._book.visible(who, session_id)
+        if row.state not in RUNNING:
+            return None
+        try:
+            return await self._keeper.spawner(row.spec.spawner).usage(session_id)
+        except NoSuchSandbox:
+            return None
+
+    async def inside(self, who: Identity, session_id: SessionId) -> Inside:
+        """The line to a session that somebody does something in; a paused one is resumed."""
+        self._book.visible(who, session_id)
+        return (await self.enter(session_id))[0]
+
+    async def timeline(
+        self, who: Identity, session_id: SessionId, *, after: int, epoch: str
+    ) -> AsyncGenerator[tuple[str, Sequence[Mapping[str, Any]]], None]:
+        """What is done in a session that runs, with the epoch it is of; secrets are masked.
+
+        Looking is no use of it: a paused one stays so, and tells when it goes on.
+        """
+        row = self._book.visible(who, session_id)
+        if row.state != "ready":
+            return
+        line, mask = await self._keeper.line(session_id), self._book.mask(session_id)
+        async with aclosing(line.timeline(after=after, epoch=epoch)) as told:
+            async for now, entries in told:
+                yield now, [mask.value(each) for each in entries]
+
+    @property
+    def spawners(self) -> Sequence[str]:
+        """The kinds that can be used, the default first."""
+        if self._all is None:
+            return []
+        first = self._all.default_spawner
+        return [first, *(kind for kind in self._all.usable if kind != first)]
 
     # For the proxy --------------------------------------------------------------------------
 

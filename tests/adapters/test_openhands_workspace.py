@@ -1,0 +1,110 @@
+"""A session as OpenHands' clients ask for it, without them; with them in openhands_v1/."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from bascule.adapters.openhands_workspace import WorkspaceMount
+from tests.hub.sessions.serving import Asker, SessionPlace, place
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[SessionPlace]:
+    async with place(mounts=(WorkspaceMount,)) as made:
+        yield made
+
+
+async def session_of(hub: SessionPlace) -> str:
+    async with Asker(hub.url) as admin:
+        return await admin.ready()
+
+
+def client(hub: SessionPlace, session: str, token: str) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        base_url=f"{hub.url}/openhands/v1/{session}",
+        headers={"X-Session-API-Key": token} if token else {},
+        timeout=60,
+    )
+
+
+async def test_a_large_file_goes_in_and_out_and_a_command_reads_it(hub: SessionPlace) -> None:
+    session = await session_of(hub)
+    path = f"{hub.directory}/sessions/{session}/workspace/deep/file"
+    content = bytes(range(256)) * 20_000
+    async with client(hub, session, hub.agent) as http:
+        sent = await http.post("/api/file/upload", params={"path": path}, files={"file": content})
+        back = await http.get("/api/file/download", params={"path": path})
+        counted = await http.post(
+            "/api/bash/execute_bash_command", json={"command": "wc -c < deep/file; exit 3"}
+        )
+        events = (await http.get("/api/bash/bash_events/search", params={"limit": 1})).json()
+        rest = (
+            await http.get(
+                "/api/bash/bash_events/search", params={"page_id": events["next_page_id"]}
+            )
+        ).json()
+        known = await http.get(f"/api/bash/bash_events/{rest['items'][0]['id']}")
+        cleared = await http.delete("/api/bash/bash_events")
+        gone = await http.get(f"/api/bash/bash_events/{rest['items'][0]['id']}")
+        vscode = (await http.get("/api/vscode/url")).json()["url"]
+
+    assert sent.json() == {"success": True, "file_size": len(content)}
+    assert back.content == content
+    assert (counted.json()["stdout"], counted.json()["exit_code"]) == (f"{len(content)}\n", 3)
+    assert [each["kind"] for each in events["items"]] == ["BashCommand"]
+    assert [each["kind"] for each in rest["items"]] == ["BashOutput"]
+    assert known.json() == rest["items"][0]
+    assert cleared.json() == {"cleared_count": 2}
+    assert gone.status_code == 404
+    assert vscode == f"{hub.url}/vscode/{session}/"
+
+
+async def test_a_hub_stops_though_a_command_runs(hub: SessionPlace) -> None:
+    async with client(hub, await session_of(hub), hub.agent) as http:
+        started = await http.post(
+            "/api/bash/start_bash_command", json={"command": "sleep 600", "timeout": 600}
+        )
+        assert started.json()["kind"] == "BashCommand"
+
+    await hub.stop()
+
+
+async def test_what_is_asked_wrongly_is_said(hub: SessionPlace) -> None:
+    session = await session_of(hub)
+    stranger = await hub.token("stranger", "agent", owner="somebody else")
+    nowhere = f"{hub.directory}/nowhere"
+    asked: list[tuple[str, str, str, dict[str, Any], int, str]] = [
+        ("", "GET", "/server_info", {}, 401, "access.denied"),
+        ("wrong", "GET", "/server_info", {}, 401, "access.denied"),
+        (hub.window, "GET", "/server_info", {}, 404, "session.not_found"),
+        (stranger, "GET", "/server_info", {}, 404, "session.not_found"),
+        (hub.agent, "POST", "/api/bash/start_bash_command", {"json": {}}, 422, "request.invalid"),
+        (hub.agent, "POST", "/api/bash/bash_commands/x/stop", {}, 404, "request.invalid"),
+        (hub.agent, "POST", "/api/file/upload?path=/x", {"json": {}}, 415, "request.invalid"),
+        (
+            hub.agent,
+            "POST",
+            "/api/file/upload?path=/x",
+            {"files": {"another": b""}},
+            400,
+            "request.invalid",
+        ),
+        (hub.agent, "GET", "/api/file/download?path=x", {}, 400, "path.invalid"),
+        (hub.agent, "GET", f"/api/file/download?path={nowhere}", {}, 404, "path.not_found"),
+        (hub.agent, "GET", "/api/git/diff", {}, 400, "request.invalid"),
+        (hub.agent, "GET", f"/api/git/diff?path={nowhere}", {}, 400, "request.invalid"),
+    ]
+    for token, method, where, body, status, code in asked:
+        async with client(hub, session, token) as http:
+            reply = await http.request(method, where, **body)
+            assert (reply.status_code, reply.json()["code"]) == (status, code), where
+    async with client(hub, session, "") as http:
+        assert (await http.get("/health")).json() == {"status": "ok"}
+    async with client(hub, "another", "") as http:
+        assert (await http.get("/health")).status_code == 503
