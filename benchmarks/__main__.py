@@ -35,6 +35,7 @@ from benchmarks.cases.server import ServerStart
 from benchmarks.cases.sessions import Sessions
 from benchmarks.cases.startup import Startup
 from benchmarks.cases.window import Window
+from benchmarks.cases.workbench import Workbench
 from benchmarks.entrants import ENTRANTS, NOT_IN_A_HURRY, Entrant
 from benchmarks.results import Results
 from benchmarks.run import Run
@@ -44,7 +45,8 @@ CASES: tuple[Case, ...] = (
     *(Startup(), Latency(), LatencyOneCore()),
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
-    *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy(), Sessions(), Containers()),
+    *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy(), Sessions(), Workbench()),
+    Containers(),
     AgentLoop(),
 )
 

@@ -108,6 +108,14 @@ BASCULE_SESSIONS = Entrant(
     "local_sessions",
     only="sessions",
 )
+BASCULE_WORKBENCH = Entrant(
+    "bascule-workbench",
+    "VS Code of sessions of kind `local`, by the hub",
+    "session_workbench",
+    pace="slow",
+    needs_editor=True,
+    only="workbench",
+)
 BASCULE_CONTAINERS = Entrant(
     "bascule-containers",
     "sandboxes of sessions, by the spawner of kind `docker`",
@@ -154,6 +162,7 @@ ENTRANTS: tuple[Entrant, ...] = (
     *(BASCULE_NETS, SNAKES, PM4PY),
     *PROXIES,
     BASCULE_SESSIONS,
+    BASCULE_WORKBENCH,
     BASCULE_CONTAINERS,
     *(AGENT_STOCK, AGENT_BASCULE),
 )

@@ -151,7 +151,7 @@ class LocalSessions:
     async def _weight(self, session_id: str) -> dict[str, float]:
         """Of one idle session, by two counts: what is its own, and with its share of the rest."""
         await asyncio.sleep(SETTLE_SECONDS)
-        pids = _pids_of(session_id)
+        pids = pids_of(session_id)
         assert self._spawner is not None
         usage = await self._spawner.usage((await self._spawner.running())[0].session_id)
         return {
@@ -189,7 +189,8 @@ def _ensure_here(seen: CmdOutput) -> None:
         raise RuntimeError(f"a session answered {seen.content!r}")
 
 
-def _pids_of(session_id: str) -> Sequence[int]:
+def pids_of(session_id: str) -> Sequence[int]:
+    """Of all its processes, by its cgroup."""
     files = Path("/sys/fs/cgroup").glob(f"**/{session_id}/cgroup.procs")
     return sorted({int(line) for file in files for line in file.read_text().split()})
 

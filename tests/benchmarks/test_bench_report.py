@@ -21,6 +21,7 @@ from benchmarks.entrants import (
     BASCULE_PROXY,
     BASCULE_SESSIONS,
     BASCULE_WINDOW,
+    BASCULE_WORKBENCH,
     ENTRANTS,
     OPENHANDS_TMUX,
     RAW,
@@ -211,6 +212,7 @@ def test_every_case_of_a_whole_run_has_at_least_seven_rounds_for_ours() -> None:
         "nets": BASCULE_NETS,
         "proxy": BASCULE_PROXY,
         "sessions": BASCULE_SESSIONS,
+        "workbench": BASCULE_WORKBENCH,
         "containers": BASCULE_CONTAINERS,
         "agent": AGENT_BASCULE,
     }

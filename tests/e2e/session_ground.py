@@ -91,7 +91,8 @@ class SessionGround:
         """Its VS Code in a tab of the person's, as soon as its files are shown."""
         page = await self.context.new_page()
         self.pages.append(page)
-        await page.goto(f"{self.url}/vscode/{session_id}/")
+        address = f"{self.url}/vscode/{session_id}/"
+        await page.goto(address, wait_until="commit", timeout=PATIENCE * 1000)
         await page.locator(".explorer-folders-view").wait_for(timeout=PATIENCE * 1000)
         return page
 

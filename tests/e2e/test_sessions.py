@@ -121,7 +121,7 @@ async def pair(
 async def tab(ground: SessionGround, session_id: str) -> Tab:
     made = Tab(session_id, await ground.context.new_page())
     made.watch()
-    await made.page.goto(f"{ground.url}/vscode/{session_id}/")
+    await made.page.goto(f"{ground.url}/vscode/{session_id}/", wait_until="commit", timeout=WAIT)
     return made
 
 
@@ -164,6 +164,7 @@ async def test_terminals_work_and_start_quietly(pair: Pair) -> None:
         heard = asyncio.create_task(pair.ground.asker.run(each.session_id, "cat pipe"))
         await page.keyboard.press("Control+Backquote")
         await page.locator(".terminal.xterm").wait_for(timeout=WAIT)
+        await expect(page.locator(".terminal-initial-hint")).to_have_count(0)
         await page.locator(".terminal.xterm").click()
         await page.keyboard.type("echo $BASCULE_SESSION_ID $((40+2)) > pipe\n")
         assert await heard == f"{each.session_id} 42\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +20,7 @@ from bascule.core.errors import (
     WindowTaken,
     WindowUnhealthy,
 )
+from bascule.core.observations import CmdOutput
 from bascule.core.windows import WindowId
 from bascule.hub import Identity
 from bascule.link.hub import HubLink
@@ -313,3 +315,36 @@ async def test_what_happens_is_counted(place: Place, workspace: Path) -> None:
         _, text = await agent.ask("GET", "/metrics")
         assert b'bascule_hub_actions_total{kind="run",outcome="run"} 1.0' in text
         assert b'bascule_hub_windows{status="healthy"} 1.0' in text
+
+
+async def test_an_agent_stays_with_the_host_that_is_at_work_for_it(
+    place: Place, workspace: Path
+) -> None:
+    link, other = place.hub.windows(ADMIN), place.hub.windows(replace(ADMIN, name="other"))
+    async with place.fake_window(workspace) as first:
+        window_id = WindowId(first.id)
+        asked = link.act(window_id, CmdRun("read word; echo got $word", blocking=True))
+        running = asyncio.create_task(asked)
+        while not first.done:  # the hub tells nobody that it has begun
+            await asyncio.sleep(0)
+        async with place.fake_window(workspace, journal=first.journal) as second:
+            await other.act(window_id, FileRead("."))
+            await link.act(window_id, CmdRun("it", is_input=True))
+            seen = await running
+            await link.act(window_id, FileRead("."))
+
+    assert isinstance(seen, CmdOutput)
+    assert seen.content == "got it\n"
+    assert (len(first.done), len(second.done)) == (2, 2)
+
+
+async def test_a_sessions_own_window_is_listed_with_it(place: Place, workspace: Path) -> None:
+    token = await place.token("inside", "session", session_id="abcdefgh12345678")
+    async with (
+        place.fake_window(workspace, token=token) as own,
+        place.fake_window(workspace) as users,
+        HubLink(place.url, place.agent) as link,
+    ):
+        listed = {window.id: window.session_id for window in await link.windows()}
+
+    assert listed == {own.id: "abcdefgh12345678", users.id: ""}

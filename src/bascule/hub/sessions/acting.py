@@ -34,10 +34,14 @@ class SessionRuntime(Verbs):
         return self._capabilities
 
     async def connect(self) -> None:
-        self._sessions.get(self._identity, self._id)
+        row = self._sessions.get(self._identity, self._id)
         if self._identity.scope != "session":
             await self._sessions.resume(self._identity, self._id)
         await self._sessions.until_ready(self._id)
+        if row.spec.runtime == "vscode":
+            window = await self._sessions.window(self._identity, self._id)
+            self._capabilities = window.capabilities
+            return
         line = await self._line()
         await line.connect()
         self._capabilities = line.capabilities

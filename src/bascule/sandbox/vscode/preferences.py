@@ -15,6 +15,7 @@ DEFAULTS: Final[Preferences] = {
     "git.openRepositoryInParentFolders": "never",  # a workspace in a clone would be asked about it
     "remote.autoForwardPorts": False,  # each port a program listens on would be announced
     "telemetry.telemetryLevel": "off",
+    "terminal.integrated.initialHint": False,  # about suggestions, in every first terminal
     "window.confirmBeforeClose": "never",
     "workbench.secondarySideBar.defaultVisibility": "hidden",
     "workbench.startupEditor": "none",
