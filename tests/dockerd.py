@@ -293,7 +293,7 @@ def main(command: Sequence[str]) -> int:
             shared = {**os.environ, SHARED: f"{engine.place}:{engine.pid}"}
             return subprocess.run(command, env=shared).returncode
     except (CannotRun, BasculeError) as error:
-        _say(f"NO DOCKER ENGINE: {error}")
+        _say(f"NO DOCKER ENGINE WITH AN IMAGE: {error}")
     return subprocess.run(command).returncode if command else 1
 
 
