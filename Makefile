@@ -2,7 +2,7 @@
 # ARGS goes on to the program behind run, test and bench: make test ARGS="-k shell".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup editor image run test test-fast test-docker test-editor test-openhands check check-extension fix bench clean
+.PHONY: help setup editor image web run test test-fast test-docker test-editor test-openhands check check-extension check-web fix bench clean
 
 help: ## list these verbs
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -16,7 +16,7 @@ editor: ## install the VS Code for the browser that `make run` opens (800 MB, on
 image: ## build the image that sandboxes of kind docker start from (2.8 GB)
 	@scripts/image $(ARGS)
 
-run: ## set up, then a sandbox with a prompt, and VS Code in the browser (bascule up)
+run: ## set up, then ./workspace as a session: VS Code at one address, and a prompt (bascule up)
 	@scripts/run $(ARGS)
 
 test: ## set up, check, then all tests, the last of them in a real VS Code
@@ -38,6 +38,13 @@ test-openhands: ## the runtime tests of OpenHands V0, from OPENHANDS_SRC=<a chec
 
 check: ## formatters, linters, strict types, import directions, version
 	@scripts/check
+
+web: ## build the page that a hub shows at its address; quick when nothing changed
+	@scripts/web
+
+check-web: ## the page's formatter, linter, types and unit tests
+	@scripts/node_modules web
+	@cd web && npm run --silent format && npm run --silent lint && npm run --silent types && npm test --silent
 
 check-extension: ## the extension's formatter, linter, types and unit tests
 	@scripts/node_modules

@@ -97,7 +97,7 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     # /dev/null, for the child's output.
     ("os.open", "runtime/child.py", "start"),
     # Once per new connection: a socket's name is looked up, nothing is read.
-    ("os.open", "hub/proxy/upstream.py", "_connect_socket"),
+    ("os.open", "link/peers.py", "_connect"),
     # A frame is small beside the socket's buffer, and the keeper always reads.
     *(
         (f"socket.socket.{call}", "sandbox/shell/keeper.py", "_send")

@@ -4,8 +4,9 @@ The engine lives in process, network and mount namespaces of its own: what it st
 also when the tests are killed, and no bridge, rule or mount of this machine is touched. Its store
 is in the user's cache, so that images are made once; one run of tests at a time has it.
 
-`python -m tests.dockerd` makes what the image is built on, which needs the network. The layer with
-our own code is built by the tests themselves, without.
+`python -m tests.dockerd COMMAND...` makes the image, which needs the network unless nothing
+changed, and runs the command with an engine that all its processes share. Without a command the
+image is made for later.
 """
 
 from __future__ import annotations
@@ -21,17 +22,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bascule.cli.user_dirs import cache_dir
+from bascule.core.errors import BasculeError, MissingTool
 from bascule.runtime.spawn.docker import DockerSettings
 from bascule.runtime.spawn.docker.engine import Engine
 from bascule.runtime.spawn.docker.images import Build, build_image
 
 PROJECT = Path(__file__).parent.parent
 BASE = "bascule/base:bookworm"
+IMAGES = "bascule/tests-full"
+SMALL_IMAGES = "bascule/tests-sandbox"
+SHARED = "BASCULE_TESTS_ENGINE"
+"""The variable that names the engine of a run of tests: its directory and first process."""
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -46,19 +53,17 @@ class CannotRun(Exception):
     """Why there is no engine here."""
 
 
+@dataclass(frozen=True, slots=True)
 class Dockerd:
     """An engine that runs, from `running`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], place: Path) -> None:
-        self.process = process
-        self.place = place
-        self.address = f"unix://{place}/docker.sock"
+    place: Path
+    pid: int
+    """The host's number of the first process in its namespaces."""
 
     @property
-    def pid(self) -> int:
-        """The host's number of the first process in its namespaces."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return int(children.read_text().split()[0])
+    def address(self) -> str:
+        return f"unix://{self.place}/docker.sock"
 
     def admit(self, gid: int) -> None:
         """Let a group ask it, as `docker` may on other machines."""
@@ -72,7 +77,14 @@ class Dockerd:
 
 @contextmanager
 def running(*, isolated: bool = True) -> Iterator[Dockerd]:
-    """`isolated`: with a network of its own, which reaches nothing outside."""
+    """The engine that this run of tests shares, or else a new one.
+
+    `isolated`: with a network of its own, which reaches nothing outside.
+    """
+    if SHARED in os.environ:
+        shared, pid = os.environ[SHARED].split(":")
+        yield Dockerd(Path(shared), int(pid))
+        return
     _ensure_possible()
     with _store() as store, tempfile.TemporaryDirectory(prefix="bsc-engine-") as directory:
         place = Path(directory)
@@ -85,8 +97,7 @@ def running(*, isolated: bool = True) -> Iterator[Dockerd]:
                 stderr=log,
             )
         try:
-            engine = Dockerd(process, place)
-            _wait_until_it_answers(engine)
+            engine = Dockerd(place, _wait_until_it_answers(process, place))
             asyncio.run(_remove_containers(engine.address))
             yield engine
             asyncio.run(_remove_containers(engine.address))
@@ -135,13 +146,21 @@ def _command(store: Path, place: Path, group: str, *, isolated: bool) -> list[st
     return [*ended_with_us, *unshare, "sh", "-c", first, "sh", network, *dockerd]
 
 
-def _wait_until_it_answers(engine: Dockerd, within: float = 60.0) -> None:
+def _wait_until_it_answers(
+    process: subprocess.Popen[bytes], place: Path, within: float = 60.0
+) -> int:
     deadline = time.monotonic() + within
-    while not asyncio.run(_answers(engine.address)):
-        if engine.process.poll() is not None or time.monotonic() > deadline:
-            said = (engine.place / "log").read_text(errors="replace")[-3000:]
+    while not asyncio.run(_answers(f"unix://{place}/docker.sock")):
+        if process.poll() is not None or time.monotonic() > deadline:
+            said = (place / "log").read_text(errors="replace")[-3000:]
             raise CannotRun(f"dockerd does not run here:\n{said}")
         time.sleep(0.05)  # it tells nobody when it is ready
+    return _first_inside(process)
+
+
+def _first_inside(process: subprocess.Popen[bytes]) -> int:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return int(children.read_text().split()[0])
 
 
 async def _answers(address: str) -> bool:
@@ -163,8 +182,7 @@ async def _remove_containers(address: str) -> None:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     with suppress(FileNotFoundError, IndexError, ProcessLookupError):
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        os.kill(int(children[0]), signal.SIGTERM)
+        os.kill(_first_inside(process), signal.SIGTERM)
     try:
         process.wait(20)
     except subprocess.TimeoutExpired:
@@ -183,41 +201,60 @@ def _remove_cgroups(group: str) -> None:
 
 
 def build() -> Build:
+    """Ours, whole, on what debootstrap makes; named by all that goes into it."""
     given = (AUTHORITIES,) if AUTHORITIES.exists() else ()
-    tagged = Build(project=PROJECT, target="sandbox", base=BASE, certificates=given)
-    with tagged.context() as context:
+    build = Build(project=PROJECT, base=BASE, certificates=given, network="host")
+    with build.context() as context:
         digest = hashlib.sha256(context.read()).hexdigest()[:12]
-    return Build(
-        project=PROJECT,
-        target="sandbox",
-        base=BASE,
-        certificates=given,
-        tag=f"bascule/tests:{digest}",
-        network="host",
-    )
+    return replace(build, tag=f"{IMAGES}:{digest}")
 
 
-async def ensure_image(address: str, *, say: bool = False) -> str:
-    """The name of an image with our present code; older ones are removed."""
-    asked = await asyncio.to_thread(build)
+async def ensure_image(address: str) -> str:
+    """The name of the image with our present code. Raises `CannotRun` when it was not made."""
+    try:
+        name = (await asyncio.to_thread(build)).tag
+    except MissingTool as error:
+        raise CannotRun(error.message) from error
     async with Engine(address) as engine:
         await engine.open()
-        if await engine.image(asked.tag) is None:
-            if await engine.image(BASE) is None:
-                raise CannotRun(f"there is no {BASE}; `scripts/test-docker` makes it")
-            await build_image(engine, asked, _say if say else lambda _line: None)
-        for each in await engine.docker.images.list():
-            for tag in each.get("RepoTags") or ():
-                if tag.startswith("bascule/tests:") and tag != asked.tag:
-                    await engine.docker.images.delete(tag, force=True)
-    return asked.tag
+        if await engine.image(name) is None:
+            raise CannotRun(f"there is no image {name}; `scripts/test-docker` makes it")
+    return name
 
 
-async def _ensure_base(address: str) -> None:
-    async with Engine(address) as engine:
-        await engine.open()
-        if await engine.image(BASE) is not None:
+def prepare() -> None:
+    """Make the image, unless it was made already."""
+    asked = build()
+    with _store() as store:
+        made = store.with_name("image")
+        if made.is_file() and made.read_text() == asked.tag:
             return
+    with running(isolated=False) as engine:
+        asyncio.run(_make(engine.address, asked))
+    made.write_text(asked.tag)
+
+
+async def _make(address: str, asked: Build) -> None:
+    """Both targets: what is only on the way to the smaller one would be removed as of no use."""
+    small = replace(asked, target="sandbox", tag=asked.tag.replace(IMAGES, SMALL_IMAGES))
+    async with Engine(address) as engine:
+        await engine.open()
+        if await engine.image(BASE) is None:
+            await asyncio.to_thread(_make_base, address)
+        for each in (small, asked):
+            await build_image(engine, each, _say_steps)
+        await _remove_older(engine, {small.tag, asked.tag})
+
+
+async def _remove_older(engine: Engine, kept: Collection[str]) -> None:
+    for each in await engine.docker.images.list():
+        for tag in each.get("RepoTags") or ():
+            if tag.partition(":")[0] in (IMAGES, SMALL_IMAGES) and tag not in kept:
+                await engine.docker.images.delete(tag, force=True)
+    await engine.docker.images.prune()
+
+
+def _make_base(address: str) -> None:
     with tempfile.TemporaryDirectory(prefix="bsc-base-") as directory:
         _say(f"making {BASE} with debootstrap, once")
         root = Path(directory, "root")  # made by debootstrap: users inside have to get through it
@@ -234,19 +271,31 @@ async def _ensure_base(address: str) -> None:
             raise CannotRun("the base image could not be packed")
 
 
+# As a program -----------------------------------------------------------------------------
+
+
 def _say(line: str) -> None:
     sys.stderr.write(f"dockerd: {line}\n")
 
 
-def main() -> None:
-    with running(isolated=False) as engine:
-        asyncio.run(_ensure_base(engine.address))
-        tag = asyncio.run(ensure_image(engine.address, say=True))
-    _say(f"{tag} is ready")
+def _say_steps(line: str) -> None:
+    if line.startswith("Step "):
+        _say(line.partition("&&")[0].rstrip(" \\"))
+
+
+def main(command: Sequence[str]) -> int:
+    """The command's exit status. Where no engine can run it runs without, having said why."""
+    try:
+        prepare()
+        if not command:
+            return 0
+        with running() as engine:
+            shared = {**os.environ, SHARED: f"{engine.place}:{engine.pid}"}
+            return subprocess.run(command, env=shared).returncode
+    except (CannotRun, BasculeError) as error:
+        _say(f"NO DOCKER ENGINE: {error}")
+    return subprocess.run(command).returncode if command else 1
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except CannotRun as error:
-        sys.exit(f"dockerd: {error}")
+    sys.exit(main(sys.argv[1:]))

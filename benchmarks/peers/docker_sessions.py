@@ -15,7 +15,6 @@ from typing import Any
 import aiodocker
 
 import bascule
-from bascule.core.errors import SandboxStartFailed
 from bascule.core.sessions import SandboxPlan, new_session_id
 from bascule.runtime.remote import RemoteRuntime
 from bascule.runtime.spawn.docker import DockerSettings, DockerSpawner
@@ -63,7 +62,7 @@ class DockerSessions:
             try:
                 engine = await asyncio.to_thread(self._opened.enter_context, dockerd.running())
                 image = await dockerd.ensure_image(engine.address)
-            except (dockerd.CannotRun, SandboxStartFailed) as error:
+            except dockerd.CannotRun as error:
                 raise Refused(f"no Docker engine with an image: {error}") from error
             self._spawner = DockerSpawner(
                 DockerSettings(

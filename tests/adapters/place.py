@@ -9,13 +9,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bascule.core.actions import Action, AskUser, Diagnostics, OpenFile, ShowDiff
+from bascule.core.actions import (
+    Action,
+    AskUser,
+    Diagnostics,
+    OpenFile,
+    Selection,
+    ShowDiff,
+    Symbols,
+)
 from bascule.core.contracts import OnProgress
 from bascule.core.observations import (
     Diagnosed,
     DiffShown,
     FileOpened,
     Observation,
+    Selected,
+    SymbolsFound,
     UserAnswered,
 )
 from bascule.sandbox.executor import Sandbox
@@ -38,7 +48,7 @@ class Desk(Sandbox):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        shows = (AskUser, Diagnostics, OpenFile, ShowDiff)
+        shows = (AskUser, Diagnostics, OpenFile, Selection, ShowDiff, Symbols)
         return super().capabilities | {kind.kind for kind in shows}
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
@@ -54,6 +64,10 @@ class Desk(Sandbox):
             case Diagnostics():
                 text = f"{action.path}:1: error: undefined name"
                 return Diagnosed(content=text, cause=action.id)
+            case Symbols():
+                return SymbolsFound(content=f"add: function in {action.path}", cause=action.id)
+            case Selection():
+                return Selected(content="return a - b", path="sums.py", cause=action.id)
             case OpenFile():
                 return FileOpened(path=action.path, cause=action.id)
             case ShowDiff():

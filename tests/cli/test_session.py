@@ -27,7 +27,9 @@ class Machine:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.state = directory / "bascule"
-        self.env = environment(XDG_STATE_HOME=str(directory), SECRET_WORD="hush-hush")
+        self.env = environment(
+            XDG_STATE_HOME=str(directory), SECRET_WORD="hush-hush", BASCULE_SPAWNERS="plain"
+        )
 
     @contextmanager
     def hub(self) -> Iterator[subprocess.Popen[bytes]]:

@@ -74,6 +74,19 @@ class StoreSuite:
         assert not await store.remove_token("n")
         assert await store.list_tokens() == []
 
+    async def test_a_removed_token_is_gone_at_once_however_often_it_was_found(
+        self, store: Store
+    ) -> None:
+        kept = TokenRow(hash="h", name="n", owner="ada", scope="agent")
+        await store.add_token(kept)
+        for _ in range(3):
+            assert await store.find_token("h") == kept
+        await store.remove_token("n")
+        assert await store.find_token("h") is None
+        again = replace(kept, owner="bob")
+        await store.add_token(again)
+        assert await store.find_token("h") == again
+
     async def test_two_tokens_cannot_have_one_name(self, store: Store) -> None:
         token = TokenRow(hash="h", name="n", owner="ada", scope="agent")
         await store.add_token(token)

@@ -36,6 +36,8 @@ class LocalHub(Place):
 
     def __init__(self, directory: Path, vscode: VSCodePlace, **settings: Any) -> None:
         self.run_dir: Path = settings.setdefault("run_dir", directory / "run")
+        # Several browsers start at once on a machine that has other things to do as well.
+        settings.setdefault("probe_timeout", 20.0)
         self._local = LocalSettings(
             sessions_dir=directory / "sessions",
             run_dir=self.run_dir,
@@ -98,9 +100,9 @@ class SessionGround:
             await page.close()
         self.pages.clear()
 
-    async def window(self, session_id: str, *, after: int = -1) -> tuple[str, int]:
-        """The id of its window and the number of the host that acts, once one that registered
-        after another is healthy."""
+    async def host(self, session_id: str, *, after: int = -1, is_it: int | None = None) -> int:
+        """The number of the host that acts for its window, once that is healthy and came after
+        another, or is a certain one."""
         hub = self.hub.hub
         async with asyncio.timeout(PATIENCE):
             while True:
@@ -108,8 +110,8 @@ class SessionGround:
                 found = hub.sessions.windows.find(SessionId(session_id))
                 if found is not None:
                     number = hub._registry.speaker(found.id).number
-                    if number > after:
-                        return found.id, number
+                    if number > after and is_it in (None, number):
+                        return number
                 await news
 
 
@@ -118,7 +120,7 @@ async def session_ground(
     *, certificate: tuple[Path, Path] | None = None, **settings: Any
 ) -> AsyncIterator[SessionGround]:
     """With a certificate, behind nginx."""
-    vscode = await asyncio.to_thread(_vscode)
+    vscode = await asyncio.to_thread(vscode_place)
     directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bsc-"))
     directory.chmod(0o711)
     async with AsyncExitStack() as stack:
@@ -147,6 +149,7 @@ async def session_ground(
         yield ground
 
 
-def _vscode() -> VSCodePlace:
+def vscode_place() -> VSCodePlace:
+    """Installed and built first if it is not. Blocks."""
     installation = Installation(install_editor())
     return VSCodePlace(installation.home, shared_extensions(installation, build_extension()))

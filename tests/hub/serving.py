@@ -15,6 +15,7 @@ from bascule.hub import Hub, HubSettings
 from bascule.hub.identity import Scope
 from bascule.hub.mounts import MakeMount
 from bascule.hub.proxy import Routes
+from bascule.hub.web.api import MakeChecks
 from bascule.link.http import HttpClient
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
@@ -57,20 +58,22 @@ class Place:
         routes: Routes | None = None,
         spawners: Callable[[], Mapping[str, Spawner]] = dict,
         mounts: Sequence[MakeMount] = (),
+        checks: MakeChecks = tuple,
         **settings: Any,
     ) -> None:
         self._sock = socket.create_server(("127.0.0.1", 0))
         self.port = self._sock.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
+        if "apps_origin" in settings:
+            settings["apps_origin"] = settings["apps_origin"].format(port=self.port)
         self.settings = HubSettings(
             admin_token=ADMIN, port=self.port, state_dir=state_dir, **settings
         )
         self._routes = routes
         self._spawners = spawners
         self._mounts = mounts
-        self.hub = Hub(
-            self.settings, sock=self._sock, routes=routes, spawners=spawners(), mounts=mounts
-        )
+        self._checks = checks
+        self.hub = self._made(self._sock)
         self.agent = self.window = ""
 
     async def __aenter__(self) -> Self:
@@ -94,10 +97,18 @@ class Place:
         await self.hub.aclose()
 
     async def start(self) -> None:
-        self.hub = Hub(
-            self.settings, routes=self._routes, spawners=self._spawners(), mounts=self._mounts
-        )
+        self.hub = self._made(None)
         await self.hub.start()
+
+    def _made(self, sock: socket.socket | None) -> Hub:
+        return Hub(
+            self.settings,
+            sock=sock,
+            routes=self._routes,
+            spawners=self._spawners(),
+            mounts=self._mounts,
+            checks=self._checks,
+        )
 
     @asynccontextmanager
     async def fake_window(

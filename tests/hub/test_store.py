@@ -14,9 +14,12 @@ from sqlalchemy import Connection, inspect, text
 from bascule.core.errors import InvalidSetting, StorageFailed
 from bascule.hub.database.address import database_address, sqlite_address, with_driver
 from bascule.hub.database.engine import make_engine
+from bascule.hub.database.memory import TimedChanges, TokenMemory
 from bascule.hub.database.migrate import HEAD, KNOWN, alembic_config, upgrade
 from bascule.hub.database.store import SqlStore
 from bascule.hub.database.tables import metadata
+from bascule.hub.identity import TokenRow
+from bascule.hub.store import Store
 from tests.contracts.store import MakeStore, StoreSuite
 from tests.hub.postgres import postgres
 
@@ -40,6 +43,38 @@ class TestSqlite(StoreSuite):
     @pytest.fixture
     def make(self, tmp_path: Path) -> MakeStore:
         return lambda: SqlStore(sqlite_address(tmp_path / "hub.sqlite"))
+
+    async def test_a_token_that_another_process_removes_is_gone_at_once(
+        self, store: Store, make: MakeStore
+    ) -> None:
+        await store.add_token(TokenRow(hash="h", name="n", owner="ada", scope="agent"))
+        assert await store.find_token("h") is not None
+        async with make() as other:
+            await other.open()
+            await other.remove_token("n")
+            assert await store.find_token("h") is None
+
+    async def test_a_row_read_while_its_token_was_removed_is_not_kept(self, store: Store) -> None:
+        row = TokenRow(hash="h", name="n", owner="ada", scope="agent")
+        await store.add_token(row)
+        assert isinstance(store, SqlStore)
+        memory = store._remembered
+        _, before = memory.recall("h")  # and then the database is asked, which takes its time
+        await store.remove_token("n")
+        assert await store.find_token("h") is None
+        memory.keep(row, before)
+        assert await store.find_token("h") is None
+
+
+def test_a_database_that_cannot_tell_is_asked_again_in_time() -> None:
+    now = 0.0
+    memory = TokenMemory(TimedChanges(lambda: now))
+    row = TokenRow(hash="h", name="n", owner="ada", scope="agent")
+    _, number = memory.recall("h")
+    memory.keep(row, number)
+    assert memory.recall("h")[0] == row
+    now = 2.1
+    assert memory.recall("h")[0] is None
 
 
 @pytest.fixture(scope="module")

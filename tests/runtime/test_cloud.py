@@ -28,21 +28,21 @@ class _WithItsHub(CloudRuntime):
     def __init__(self, settings: SandboxSettings, **keywords: Any) -> None:
         folder = settings.shells.working_dir
         self._folder, self._keywords = folder, keywords
-        self._place = AsyncExitStack()
+        self._ground = AsyncExitStack()
         super().__init__("http://127.0.0.1:1", "set when it is known")
 
     async def connect(self) -> None:
         if self._inner is not None:
             return
         roots = (self._folder.parent,)
-        hub = await self._place.enter_async_context(place(workspace_roots=roots))
+        hub = await self._ground.enter_async_context(place(workspace_roots=roots))
         session = {"workspace": {"kind": "folder", "folder": str(self._folder)}}
         CloudRuntime.__init__(self, hub.url, ADMIN, session=session, remove=True, **self._keywords)
         await super().connect()
 
     async def aclose(self) -> None:
         await super().aclose()
-        await self._place.aclose()
+        await self._ground.aclose()
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import bascule
 from bascule.core.errors import UsageError
 
 COMMANDS: Mapping[str, str] = {
-    "up": "Start a sandbox with a prompt, a hub, and VS Code in the browser.",
+    "up": "Make a folder a session: VS Code at one address, and a prompt.",
     "demo": "Play a short scripted agent in a connected VS Code window.",
     "pair": "Let your own VS Code into the hub.",
     "windows": "List the VS Code windows of the hub.",
@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "attach": "Look into a sandbox's tmux shell and type into what runs there.",
     "session": "Make, use and remove sessions of a hub.",
     "serve": "Run the hub where VS Code windows and agents meet.",
+    "warden": "Do what needs root for the sessions of a hub without rights.",
     "mcp": "Serve a sandbox or VS Code windows to an MCP client.",
     "nginx": "Put nginx, with TLS, before the hub.",
     "sandbox": "Serve a sandbox's actions over HTTP, for programs.",

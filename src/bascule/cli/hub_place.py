@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ HubUrl = Annotated[
 ]
 
 _ADDRESS = "hub-address"
+_LOCK = "hub.lock"
 _TOKEN = "admin-token"  # noqa: S105 - a file's name
 
 
@@ -66,6 +68,30 @@ def find_hub(url: str | None) -> HubPlace:
             "(`bascule up`)"
         )
     return HubPlace(address, token)
+
+
+class HubRuns(InvalidSetting):
+    """A hub has this state already; two would end each other's sessions."""
+
+    def __init__(self, state: Path, url: str) -> None:
+        where = f", and answers at {url}" if url else ""
+        super().__init__(
+            f"A hub keeps its state in {state} already{where}; the setting `state_dir` gives this "
+            "one another place"
+        )
+        self.url = url
+
+
+@contextmanager
+def alone(state: Path) -> Iterator[None]:
+    """While open, no other hub has that state. Raises `HubRuns`."""
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (state / _LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HubRuns(state, _text_of(state / _ADDRESS)) from None
+        yield
 
 
 @contextmanager

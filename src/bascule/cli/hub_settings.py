@@ -63,8 +63,15 @@ class HubFile(BaseModel):
     max_running: Count = 200
     max_running_per_owner: Count = None
     max_memory: Bytes | None = None
-    spawners: Names = ()
+    max_session_memory: Bytes | None = 32 << 30
+    max_session_cpus: Annotated[float | None, Field(gt=0)] = None
+    max_session_processes: Count = 8192
+    spawners: Names = ("local",)
     allow_unisolated: bool = False
+    allow_root: bool = False
+    user: str = ""
+    warden: Path | None = None
+    warden_dir: Path | None = None
     docker_engine: Annotated[str, Field(pattern=r"^(unix://.+)?$")] = ""
     docker_image: str = ""
     workspace_roots: Paths = ()
@@ -92,7 +99,7 @@ class HubFile(BaseModel):
         values = self.model_dump(
             exclude={
                 *("log_format", "state_dir", "run_dir", "spawners", "allow_unisolated"),
-                *("docker_engine", "docker_image"),
+                *("docker_engine", "docker_image", "allow_root", "user", "warden", "warden_dir"),
             }
         )
         return HubSettings(
@@ -110,7 +117,8 @@ def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
             values[name] = value
             origins[name] = origin
 
-    path = file or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+    named = environment.get("BASCULE_CONFIG")
+    path = file or (Path(named) if named else DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
     if path is not None:
         take(_in_file(path), str(path))
     for name in HubFile.model_fields:

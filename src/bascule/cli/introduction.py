@@ -8,41 +8,49 @@ import shutil
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from .workbench import Workbench
+    from .bench import Bench
 
 
 class Introduction:
     """Collects the facts and shows them once, on stderr: stdout is for what commands print."""
 
-    def __init__(self, workspace: Path, *, sandbox_url: str, key: str) -> None:
+    def __init__(self, workspace: Path) -> None:
         self._facts = [("workspace", str(workspace), "")]
-        self._sandbox = ("sandbox", sandbox_url, f"key {key}")
-        example = f"{ourselves()} exec --url {sandbox_url} 'ls -la'"
-        self._hints = [
-            ("a command from elsewhere", f"SESSION_API_KEY={shlex.quote(key)} {example}")
-        ]
+        self._hints: list[tuple[str, str]] = []
 
-    def tell_of(self, bench: Workbench, *, open_browser: bool) -> None:
-        """The hub and VS Code; opens a browser on the latter where there is one to open."""
-        token = f"its token: {ourselves()} token"
+    def tell_of_sandbox(self, url: str, key: str) -> None:
+        """One that is by itself."""
+        self._facts.append(("sandbox", url, f"key {key}"))
+        command = f"SESSION_API_KEY={shlex.quote(key)} {ourselves()} exec --url {url} 'ls -la'"
+        self._hints.append(("a command from elsewhere", command))
+
+    def tell_of_bench(self, bench: Bench, *, open_browser: bool) -> None:
+        """The one address; a browser is opened on it where there is one to open."""
+        session = bench.session
+        us, named = ourselves(), shlex.quote(session.name or session.id)
         if bench.address:
             opened = open_browser and show_in_browser(bench.address)
-            note = "opened in your browser" if opened else "open this in a browser"
-            if not bench.is_trusted:
-                note += "; trust the folder there before an agent acts"
-            self._facts += [("VS Code", bench.address, note), ("hub", bench.hub_url, token)]
-            self._hints.insert(
-                0, ("see an agent at work in it, from here or elsewhere", f"{ourselves()} demo")
-            )
+            note = "opened in your browser" if opened else "open this in a browser; it works once"
+            self._facts.insert(0, ("VS Code", bench.address, note))
+            self._hints += [
+                ("see an agent at work in it, from here or elsewhere", f"{us} demo"),
+                ("another browser", f"{us} session url {named} --sign-in"),
+            ]
         else:
-            self._facts += [("VS Code", bench.complaint, ""), ("hub", bench.hub_url, token)]
-        self._hints.insert(1, ("connect your own VS Code", f"{ourselves()} pair"))
+            self._facts.insert(0, ("VS Code", bench.complaint, ""))
+        self._facts += [
+            ("session", session.name or session.id, f"{us} session show {named}"),
+            ("hub", origin_of(session.vscode_url), f"its token: {us} token"),
+        ]
+        self._hints += [
+            ("connect your own VS Code", f"{us} pair"),
+            ("a command from elsewhere", f"{us} session exec {named} 'ls -la'"),
+        ]
 
     def show(self) -> None:
         """Lines are not wrapped, so that addresses can be copied."""
@@ -51,7 +59,7 @@ class Introduction:
 
         console = Console(stderr=True, highlight=False)
         console.print(Text("bascule", style="bold"))
-        for name, value, note in (*self._facts, self._sandbox):
+        for name, value, note in self._facts:
             line = Text.assemble((f"  {name:<10} ", "dim"), (value, "bold"))
             line.append(f"  {note}" if note else "", "dim")
             console.print(line, soft_wrap=True)
@@ -60,13 +68,9 @@ class Introduction:
             console.print(Text(f"    {command}"), soft_wrap=True)
 
 
-@contextmanager
-def waiting(text: str) -> Iterator[None]:
-    """While open, a terminal shows what is being waited for."""
-    from rich.console import Console
-
-    with Console(stderr=True).status(text):
-        yield
+def origin_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def ourselves() -> str:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Literal
@@ -40,6 +40,11 @@ class Finding:
 def examine() -> Sequence[Finding]:
     """Look at everything, the required things first."""
     return [check() for check in (*_REQUIRED, *_USEFUL)]
+
+
+def checks() -> Sequence[dict[str, str]]:
+    """The same as data, for those who show it elsewhere."""
+    return [asdict(finding) for finding in examine()]
 
 
 # Required -------------------------------------------------------------------------------

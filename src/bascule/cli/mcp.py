@@ -41,17 +41,29 @@ def mcp(
             help="A VS Code window of the hub: its id, a path in its folder, or its name.",
         ),
     ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            envvar="BASCULE_SESSION", help="A session of the hub to begin in: its id or its name."
+        ),
+    ] = None,
 ) -> int:
     """Serve an MCP client on stdin and stdout until it goes.
 
-    Its tools act in a new sandbox; with --url in one that runs; with --hub or --window in a VS Code
-    window. --root holds the file tools, not the commands: those may do what this account may.
+    Its tools act in a new sandbox; with --url in one that runs; with --hub, --window or --session
+    in what the hub has. --root holds the file tools, not the commands: those may do what this
+    account may.
     """
     configure_logging("warning")
-    if url is not None and (hub is not None or window is not None):
-        raise UsageError("--url is for a sandbox, --hub and --window are for VS Code: not both")
-    if hub is not None or window is not None:
-        places = _windows(hub, window or "")
+    if window is not None and session is not None:
+        raise UsageError("--window and --session are two places to begin in: name one")
+    is_at_hub = any(each is not None for each in (hub, window, session))
+    if url is not None and is_at_hub:
+        raise UsageError(
+            "--url is for a sandbox, --hub, --window and --session are for a hub: not both"
+        )
+    if is_at_hub:
+        places = _at_hub(hub, window=window or "", session=session or "")
     else:
         places = _sandbox(url, key, working_dir or Path.cwd(), root or [])
     asyncio.run(_serve(places))
@@ -70,12 +82,17 @@ async def _serve(places: Places) -> None:
         serving.result()
 
 
-def _windows(hub: str | None, window: str) -> Places:
-    from bascule.adapters.mcp import HubPlaces
+def _at_hub(hub: str | None, *, window: str, session: str) -> Places:
+    from bascule.adapters.mcp import FarSessions, HubPlaces
     from bascule.link.hub import HubLink
 
     place = find_hub(hub)
-    return HubPlaces(partial(HubLink, place.url, place.token), window=window)
+    return HubPlaces(
+        partial(HubLink, place.url, place.token),
+        sessions=FarSessions(place.url, place.token),
+        window=window,
+        session=session,
+    )
 
 
 def _sandbox(url: str | None, key: str, working_dir: Path, roots: list[Path]) -> Places:

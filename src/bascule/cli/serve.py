@@ -10,17 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .hub_place import announced
+from .hub_place import alone, announced
 from .logs import configure_logging
 
 if TYPE_CHECKING:
     from bascule.hub import Hub
-
-
-_UNISOLATED = (
-    "WARNING: sessions are not kept apart: each can read and end whatever this user can, "
-    "other sessions and the hub included"
-)
 
 
 def serve(
@@ -30,7 +24,10 @@ def serve(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on (127.0.0.1).")] = None,
     config: Annotated[
-        Path | None, typer.Option(help="Settings file; by default bascule.toml, if it is here.")
+        Path | None,
+        typer.Option(
+            help="Settings file; by default BASCULE_CONFIG, or bascule.toml if it is here."
+        ),
     ] = None,
     public_url: Annotated[
         str | None, typer.Option(help="The address that people and windows use.")
@@ -54,13 +51,14 @@ def serve(
     """
     import uvloop
 
-    from bascule.adapters.mcp import McpMount
-    from bascule.adapters.openhands_hub import OpenHandsV0Mount
     from bascule.hub import serve as serve_hub
     from bascule.hub.tokens import admin_token
 
+    from .account import settle_rights, warn_of_root
     from .hub_settings import load
     from .jsonlogs import use_json
+    from .machine import checks
+    from .mounts import adapter_mounts
     from .spawners import make_spawners
 
     flags = {
@@ -75,21 +73,23 @@ def serve(
     configure_logging("info")
     if settings.log_format == "json":
         use_json()
+    warden = settle_rights(settings)
     token = os.environ.get("BASCULE_TOKEN") or admin_token(settings.state())
     with contextlib.ExitStack() as stack:
 
         def on_started(hub: Hub) -> None:
             stack.enter_context(announced(settings.state(), hub.local_url))
             _introduce(hub)
+            warn_of_root()
 
-        spawners = make_spawners(settings)
-        if settings.allow_unisolated:
-            print(_UNISOLATED, file=sys.stderr)  # noqa: T201
+        stack.enter_context(alone(settings.state()))
+        spawners = make_spawners(settings, warden)
         hub = serve_hub(
             settings.settings(token),
             on_started=on_started,
             spawners=spawners,
-            mounts=(McpMount, OpenHandsV0Mount),
+            mounts=adapter_mounts(),
+            checks=checks,
         )
         uvloop.run(hub)
     return 0

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 
 import typer
 
 from bascule.core.errors import InvalidSetting, UsageError
 
 from .hub_place import HubPlace, HubUrl, find_hub
+from .starting import stages_shown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -80,7 +81,7 @@ def create(
     async def work(calls: SessionCalls) -> HubSession:
         if archive is not None:
             source["archive"] = await calls.upload_archive(_pieces(archive))
-        with _progress() as show:
+        with stages_shown() as show:
             show("asking the hub")
             made = await calls.create({**body, "workspace": source})
             return await calls.until_ready(made.id, on_stage=show) if wait else made
@@ -192,9 +193,20 @@ def logs(
 
 
 @session.command()
-def url(which: Which, hub: HubUrl = None) -> int:
+def url(
+    which: Which,
+    hub: HubUrl = None,
+    sign_in: Annotated[
+        bool, typer.Option("--sign-in", help="One that signs a browser in, once, within minutes.")
+    ] = False,
+) -> int:
     """Print the address of a session's VS Code."""
-    typer.echo(_ask(find_hub(hub), lambda calls: _find(calls, which)).vscode_url)
+
+    async def work(calls: SessionCalls) -> str:
+        address = (await _find(calls, which)).vscode_url
+        return await calls.sign_in_address(urlsplit(address).path) if sign_in else address
+
+    typer.echo(_ask(find_hub(hub), work))
     return 0
 
 
@@ -210,7 +222,7 @@ def resume(which: Which, hub: HubUrl = None) -> int:
 
     async def work(calls: SessionCalls, found: str) -> HubSession:
         await calls.resume(found)
-        with _progress() as show:
+        with stages_shown() as show:
             return await calls.until_ready(found, on_stage=show)
 
     return _change(hub, which, work)
@@ -340,19 +352,6 @@ async def _pieces(archive: Path) -> AsyncIterator[bytes]:
     with file:
         while piece := await asyncio.to_thread(file.read, _PIECE):
             yield piece
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Shows on stderr what a start is busy with: in place at a terminal, else line by line."""
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield lambda stage: console.print(stage, markup=False)
-        return
-    with console.status("") as status:
-        yield lambda stage: status.update(stage)
 
 
 def _show(found: Sequence[HubSession]) -> None:

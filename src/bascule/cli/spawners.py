@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from bascule.core.errors import InvalidSetting, MissingTool
 
 if TYPE_CHECKING:
     from bascule.core.contracts import Spawner
+    from bascule.runtime.spawn.local import LocalSettings
     from bascule.runtime.spawn.vscode import VSCodePlace
 
+    from .account import Warden
     from .hub_settings import HubFile
 
 logger = logging.getLogger(__name__)
 
+_WARDEN_DIR: Final = Path("/var/lib/bascule-warden")
+"""For what root's warden knows, where no hub of another user can plant anything."""
 
-def make_spawners(settings: HubFile) -> Mapping[str, Spawner]:
+
+def make_spawners(settings: HubFile, warden: Warden | None = None) -> Mapping[str, Spawner]:
     """Those of the setting `spawners`, the first being the one that is taken by default."""
-    names = settings.spawners or (("plain",) if settings.allow_unisolated else ())
-    return {name: _make(name, settings) for name in names}
+    return {name: _make(name, settings, warden) for name in settings.spawners}
 
 
-def _make(name: str, settings: HubFile) -> Spawner:
+def local_settings(settings: HubFile, *, hub_uid: int | None = None) -> LocalSettings:
+    """For the spawner and its warden alike. `hub_uid`: the hub's, where the warden is another."""
+    from bascule.runtime.spawn.local import LocalSettings
+
+    state = settings.state()
+    default = state / "warden" if hub_uid is None else _WARDEN_DIR / _tag(state)
+    return LocalSettings(
+        sessions_dir=state / "sessions",
+        run_dir=settings.run(),
+        state_dir=settings.warden_dir or default,
+        workspace_roots=tuple(settings.workspace_roots),
+        allow_unisolated=settings.allow_unisolated,
+        allow_root=settings.allow_root,
+        vscode=_vscode(),
+        hub_uid=hub_uid,
+    )
+
+
+def _tag(state: Path) -> str:
+    """Of one hub among several on a machine."""
+    return hashlib.sha256(bytes(state)).hexdigest()[:12]
+
+
+def _make(name: str, settings: HubFile, warden: Warden | None) -> Spawner:
     match name:
         case "plain":
             from bascule.runtime.spawn.plain import PlainSpawner
@@ -33,18 +62,9 @@ def _make(name: str, settings: HubFile) -> Spawner:
                 settings.run(), allow_unisolated=settings.allow_unisolated, vscode=_vscode()
             )
         case "local":
-            from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
+            from bascule.runtime.spawn.local import LocalSpawner
 
-            state = settings.state()
-            given = LocalSettings(
-                sessions_dir=state / "sessions",
-                run_dir=settings.run(),
-                state_dir=state / "warden",
-                workspace_roots=tuple(settings.workspace_roots),
-                allow_unisolated=settings.allow_unisolated,
-                vscode=_vscode(),
-            )
-            return LocalSpawner(given)
+            return LocalSpawner(local_settings(settings), warden=warden)
         case "docker":
             from bascule.runtime.spawn.docker import DockerSettings, DockerSpawner
             from bascule.runtime.spawn.docker.settings import ENGINE, IMAGE
@@ -56,6 +76,7 @@ def _make(name: str, settings: HubFile) -> Spawner:
                     engine=settings.docker_engine or os.environ.get("DOCKER_HOST") or ENGINE,
                     image=settings.docker_image or IMAGE,
                     workspace_roots=settings.workspace_roots,
+                    allow_root=settings.allow_root,
                 )
             )
         case _:

@@ -1,10 +1,11 @@
-"""`bascule up`: a sandbox with a prompt, a hub, and VS Code in the browser, on this machine."""
+"""`bascule up`: a folder as a session, with a prompt here and its VS Code in the browser."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import stat
 import sys
@@ -16,12 +17,15 @@ import typer
 
 from bascule.core.errors import InvalidSetting
 
-from .introduction import Introduction, waiting
+from .introduction import Introduction
 from .logs import configure_logging
+from .starting import stages_shown
 from .stopping import stops_cleanly
 
 if TYPE_CHECKING:
-    from .workbench import Workbench
+    from bascule.core.contracts import Runtime
+
+    from .bench import Wish
 
 _WORKSPACE = Path("workspace")
 
@@ -39,7 +43,8 @@ def up(
         bool | None,
         typer.Option(
             "--editor/--no-editor",
-            help="Start hub and VS Code too; by default unless commands come from a file or pipe.",
+            help="Have VS Code, in a session of a hub; by default unless commands come from a file "
+            "or pipe. Without it there is a bare sandbox, with the rights of whoever starts it.",
             show_default=False,
         ),
     ] = None,
@@ -54,73 +59,125 @@ def up(
             show_default=False,
         ),
     ] = None,
+    egress: Annotated[
+        str | None,
+        typer.Option(help="What the session reaches: open (by default where it can), or off."),
+    ] = None,
+    allow_unisolated: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unisolated", help="Have the session though nothing keeps it from this machine."
+        ),
+    ] = False,
     no_prompt: Annotated[
         bool, typer.Option("--no-prompt", help="Only serve, until SIGINT or SIGTERM.")
     ] = False,
 ) -> int:
-    """Start a sandbox to type commands into, and a VS Code in the browser for agents to act in.
+    """Make a folder a session: type commands into it here, see it in VS Code in the browser.
 
-    At a terminal there is a prompt: Ctrl-C interrupts a command, Ctrl-D or `exit` leaves, and all
-    that was started ends; that is no failure, whatever number is given to `exit`. Commands are
-    also read from a file or pipe, and the last one's status is ours; with no input at all
-    (/dev/null) it serves as with --no-prompt. The sandbox's key is SESSION_API_KEY, or else a
-    random one; the hub's token is shown by `bascule token`. A browser is opened where there is a
-    display or BROWSER names one.
+    The one address printed shows that VS Code; no token is typed. The session runs as the folder's
+    owner and sees of this machine the folder and the system's programs. It is stopped when this
+    ends; the next `up` of the same folder goes on with it. A hub that runs here already is used,
+    else one is started, which ends with this.
+
+    At a terminal there is a prompt: Ctrl-C interrupts a command, Ctrl-D or `exit` leaves; that is
+    no failure, whatever number is given to `exit`. Commands are also read from a file or pipe, and
+    the last one's status is ours; with no input at all (/dev/null) it serves as with --no-prompt.
+    A bare sandbox's key is SESSION_API_KEY, or else a random one. A browser is opened where there
+    is a display or BROWSER names one.
     """
+    configure_logging("warning")
+    workspace = _workspace(working_dir or _WORKSPACE)
+    serves = no_prompt or _nobody_types()
+    if editor if editor is not None else serves or sys.stdin.isatty():
+        from .bench import Wish
+
+        wish = Wish(workspace, _one_kind(shells), _egress(egress))
+        return _session(
+            wish, serves=serves, open_browser=not no_browser, allow_unisolated=allow_unisolated
+        )
+    return _bare_sandbox(workspace, port=port, shells=shells, serves=serves)
+
+
+def _session(wish: Wish, *, serves: bool, open_browser: bool, allow_unisolated: bool) -> int:
+    from bascule.runtime import CloudRuntime
+
+    from .bench import hub_for, session_of
+    from .loop import LoopThread
+
+    with stops_cleanly(), LoopThread() as hub_loop, contextlib.ExitStack() as stack:
+        with stages_shown() as say:
+            say("starting the hub")
+            hub, is_ours = stack.enter_context(
+                hub_for(wish.folder, hub_loop, allow_unisolated=allow_unisolated)
+            )
+            bench = stack.enter_context(
+                session_of(wish, hub, hub_loop, is_ours=is_ours, on_stage=say)
+            )
+        introduction = Introduction(wish.folder)
+        introduction.tell_of_bench(bench, open_browser=open_browser)
+        introduction.show()
+        if serves:
+            return _wait_for_signal()
+        runtime = CloudRuntime(
+            hub.url, hub.token, session_id=bench.session.id, default_timeout=None
+        )
+        return _converse(runtime)
+
+
+def _bare_sandbox(workspace: Path, *, port: int, shells: str | None, serves: bool) -> int:
     from bascule.runtime import RemoteRuntime
     from bascule.sandbox.server.server import SandboxServer
     from bascule.sandbox.settings import SandboxSettings, ServerSettings
     from bascule.sandbox.shell.settings import ShellSettings
 
     from .loop import LoopThread
-    from .prompt import Prompt
     from .shell_kinds import with_kinds
 
-    configure_logging("warning")
-    workspace = _workspace(working_dir or _WORKSPACE)
-    serves = no_prompt or _nobody_types()
     key = os.environ.get("SESSION_API_KEY") or secrets.token_urlsafe(24)
     server_settings = ServerSettings(key=key, port=port)
     kinds = with_kinds(ShellSettings(working_dir=workspace), shells, os.environ)
     sandbox = SandboxSettings(shells=kinds)
-    with_editor = editor if editor is not None else serves or sys.stdin.isatty()
-    # The servers have a loop of their own: a prompt whose terminal is slow must not hold up others.
+    # It has a loop of its own: a prompt whose terminal is slow must not hold up others.
     with (
         stops_cleanly(),
-        LoopThread() as server_loop,
-        contextlib.ExitStack() as stack,
+        LoopThread() as loop,
+        loop.hold(SandboxServer(server_settings, sandbox)) as server,
     ):
-        server = stack.enter_context(server_loop.hold(SandboxServer(server_settings, sandbox)))
-        introduction = Introduction(workspace, sandbox_url=server.url, key=key)
-        if with_editor:
-            with waiting("starting VS Code"):
-                bench = _workbench(workspace, is_ours=working_dir is None)
-                stack.enter_context(server_loop.hold(bench))
-            for url in filter(None, (bench.hub_url, bench.local_hub_url, bench.vscode_url)):
-                server.keep_from_pages(url)
-            introduction.tell_of(bench, open_browser=not no_browser)
+        introduction = Introduction(workspace)
+        introduction.tell_of_sandbox(server.url, key)
         introduction.show()
         if serves:
             return _wait_for_signal()
-        with (
-            LoopThread() as loop,
-            loop.hold(RemoteRuntime(server.url, key, default_timeout=None)) as runtime,
-        ):
-            status = Prompt(runtime, loop).converse()
-            return 0 if sys.stdin.isatty() else status
+        return _converse(RemoteRuntime(server.url, key, default_timeout=None))
 
 
-def _workbench(workspace: Path, *, is_ours: bool) -> Workbench:
-    """VS Code asks whether to trust a folder, unless it is empty or the one we made."""
-    from bascule.hub.tokens import admin_token
+def _converse(runtime: Runtime) -> int:
+    """At a terminal people leave as they like; the last command's status is for files and pipes."""
+    from .loop import LoopThread
+    from .prompt import Prompt
 
-    from .hub_settings import load
-    from .workbench import Workbench
+    with LoopThread() as loop, loop.hold(runtime) as opened:
+        status = Prompt(opened, loop).converse()
+    return 0 if sys.stdin.isatty() else status
 
-    settings = load(None, os.environ, {})
-    token = os.environ.get("BASCULE_TOKEN") or admin_token(settings.state())
-    is_trusted = is_ours or not any(workspace.iterdir())
-    return Workbench(settings, token, workspace, is_trusted=is_trusted, environment=os.environ)
+
+def _one_kind(shells: str | None) -> str:
+    if shells in (None, "", "pty", "tmux"):
+        return shells or "pty"
+    raise InvalidSetting(
+        f"--shells is {shells!r}; in a session all shells are of one kind, pty or tmux "
+        "(with --no-editor they may differ)"
+    )
+
+
+def _egress(text: str | None) -> str:
+    """A session of this machine has a network of its own, which needs a program to lead out."""
+    if text is None:
+        return "open" if shutil.which("slirp4netns") else "off"
+    if text in ("open", "off"):
+        return text
+    raise InvalidSetting(f"--egress is {text!r}; it can be open or off")
 
 
 def _workspace(directory: Path) -> Path:

@@ -24,7 +24,7 @@
         NoSuchElement       net.not_found           TraceMismatch       net.trace_mismatch
         NoSuchOperation     net.no_such_operation   NoSuchSession       session.not_found
         InvalidState        session.state           QuotaExceeded       quota.exceeded
-        NoSuchSandbox       sandbox.not_found
+        NoSuchSandbox       sandbox.not_found       AlreadyAnswered     approval.answered
       ExecutionError      the work could not be finished; the sandbox or machine said no
         PermissionRefused   path.permission         StorageFailed       file.storage
         EditConflict        edit.conflict           SandboxDied         sandbox.died
@@ -308,6 +308,12 @@ class InvalidState(UsageError):
     """The session is in a state in which this cannot be done; the message names both."""
 
     code = "session.state"
+
+
+class AlreadyAnswered(UsageError):
+    """Somebody else was first to answer what a window asked, or nobody asks any more."""
+
+    code = "approval.answered"
 
 
 class QuotaExceeded(UsageError):

@@ -37,19 +37,22 @@ from .messages import (
     PairedAnswer,
     RegisterAnswer,
     RegisterBody,
+    SignInAnswer,
+    SignInBody,
     StatsAnswer,
     TokenAnswer,
     TokenBody,
     TokenReport,
 )
 from .metrics import CONTENT_TYPE, Metrics
-from .once import PairingCodes
+from .once import PairingCodes, SignInCodes
 from .registry import Registry
 from .replies import Refused, status_of
 from .settings import HubSettings
+from .sign_in import local_path
 from .sockets import Sockets
 from .store import Store
-from .tokens import Tokens
+from .tokens import Tokens, hash_of
 
 _MINUTE: Final = 60.0
 _DEFAULT_TIME: Final = 120.0
@@ -68,6 +71,7 @@ class Api:
         registry: Registry,
         sockets: Sockets,
         metrics: Metrics,
+        sign_in_codes: SignInCodes,
         url: Callable[[], str],
     ) -> None:
         self._settings = settings
@@ -76,6 +80,7 @@ class Api:
         self._registry = registry
         self._sockets = sockets
         self._metrics = metrics
+        self._sign_in_codes = sign_in_codes
         self._url = url
         self._codes = PairingCodes(settings.pairing_lifetime)
         self.app = FastAPI(
@@ -117,6 +122,7 @@ class Api:
         add(f"{vscode}/registry/stats", self.stats, dependencies=agent)
         add(f"{vscode}/pair", self.pair, methods=["POST"], dependencies=admin)
         add(f"{vscode}/pair/{{code}}", self.redeem, methods=["POST"])
+        add("/api/sign-in", self.sign_in, methods=["POST"], dependencies=agent)
         add("/api/tokens", self.list_tokens, dependencies=admin)
         add("/api/tokens", self.create_token, methods=["POST"], dependencies=admin)
         add("/api/tokens/{name}", self.revoke_token, methods=["DELETE"], dependencies=admin)
@@ -215,6 +221,12 @@ class Api:
         name = f"window {secrets.token_hex(4)}"
         token = await self._tokens.create(name, "window", owner=paired.owner)
         return PairedAnswer(token=token, hub=self._url())
+
+    async def sign_in(self, body: SignInBody, request: Request) -> SignInAnswer:
+        """An address that signs a browser in as whoever asks, once, and shows `next`."""
+        token = request.headers["authorization"].partition(" ")[2].strip()
+        code = self._sign_in_codes.issue(hash_of(token), local_path(body.next))
+        return SignInAnswer(url=f"{self._url()}/sign-in?{urlencode({'code': code})}")
 
     async def list_tokens(self) -> list[TokenReport]:
         rows = await self._store.list_tokens()

@@ -27,11 +27,12 @@ ARCHIVES: Final = "/api/archives"
 
 _BODIES: Final = frozenset({b"application/json"})
 _BYTES: Final = frozenset({b"application/octet-stream"})
+_FORMS: Final = frozenset({b"multipart/form-data"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared with, never bound
 
 
-Identify = Callable[[dict[bytes, bytes]], Awaitable[Identity]]
-"""Tells by a request's headers whom it comes from, or raises `Refused`."""
+Identify = Callable[[str, dict[bytes, bytes]], Awaitable[Identity]]
+"""Tells by a request's path and headers whom it comes from, or raises `Refused`."""
 
 
 _OTHER_HEADERS: Final = (b"x-api-key", b"x-session-api-key")
@@ -39,7 +40,7 @@ _OTHER_HEADERS: Final = (b"x-api-key", b"x-session-api-key")
 
 
 def by_token(tokens: Tokens) -> Identify:
-    async def identify(headers: dict[bytes, bytes]) -> Identity:
+    async def identify(_path: str, headers: dict[bytes, bytes]) -> Identity:
         token = _token_in(headers)
         identity = await tokens.identify(token) if token else None
         if identity is None:
@@ -66,9 +67,21 @@ class Guard:
     foreign page sends its `Origin`. A body that is no JSON or too large ends here as well.
     """
 
-    def __init__(self, app: App, settings: HubSettings, identify: Identify) -> None:
+    def __init__(
+        self,
+        app: App,
+        settings: HubSettings,
+        identify: Identify,
+        *,
+        is_open: Callable[[str], bool] = lambda _: False,
+        takes_files: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`is_open`, `takes_files`: what mounts say of a path, `Mount` tells what that means."""
         self._app = app
         self._identify = identify
+        self._is_open = is_open
+        self._takes_files = takes_files
+        self._max_upload = settings.max_upload
         self._names = Names(settings)
         self._max_body = settings.max_body
         self._max_archive = settings.max_archive
@@ -81,16 +94,20 @@ class Guard:
         try:
             self._names.ensure_welcome(headers)
             path: str = scope["path"]
-            if path not in OPEN_PATHS and not path.startswith(PAIRING):
-                scope[IDENTITY] = await self._identify(headers)
+            is_open = path in OPEN_PATHS or path.startswith(PAIRING) or self._is_open(path)
+            if not is_open:
+                scope[IDENTITY] = await self._identify(path, headers)
             receive = self._bounded(path, headers, receive)
             await self._app(scope, receive, send)
         except Refused as refused:
             await send_error(scope, send, refused.error, refused.status)
 
     def _bounded(self, path: str, headers: dict[bytes, bytes], receive: Receive) -> Receive:
-        is_archive = path == ARCHIVES
-        kinds, limit = (_BYTES, self._max_archive) if is_archive else (_BODIES, self._max_body)
+        kinds, limit = _BODIES, self._max_body
+        if path == ARCHIVES:
+            kinds, limit = _BYTES, self._max_archive
+        elif self._takes_files(path):
+            kinds, limit = _FORMS, self._max_upload
         kind = headers.get(b"content-type")
         if kind is not None and kind.partition(b";")[0].strip().lower() not in kinds:
             raise Refused(

@@ -91,6 +91,15 @@ class PairedAnswer(BaseModel):
     hub: str
 
 
+class SignInBody(BaseModel):
+    next: Text = "/"
+    """A path of the hub."""
+
+
+class SignInAnswer(BaseModel):
+    url: str
+
+
 class TokenBody(BaseModel):
     name: Annotated[str, Field(pattern=r"^[\w.@ -]{1,60}$")]
     scope: Scope

@@ -36,6 +36,14 @@ class Mount(Closable):
         del target
         return None
 
+    def is_open(self, path: str) -> bool:  # noqa: ARG002
+        """Whether a path is answered without a token; what is said there tells of nobody."""
+        return False
+
+    def takes_files(self, path: str) -> bool:  # noqa: ARG002
+        """Whether bodies there are forms with a file, which may be as large as `max_upload`."""
+        return False
+
 
 MakeMount = Callable[["Hub"], Mount]
 """Makes a mount for a hub that is still being made: it is there to be kept, not yet to be used."""
@@ -57,6 +65,18 @@ def carried_by(mounts: tuple[Mount, ...]) -> Carried:
         return None
 
     return carried
+
+
+def said_by(
+    mounts: tuple[Mount, ...], asked: Callable[[Mount], Callable[[str], bool]]
+) -> Callable[[str], bool]:
+    """What the mount at a path says of it; no where there is none."""
+
+    def said(path: str) -> bool:
+        mount = _at(mounts, path)
+        return mount is not None and asked(mount)(path)
+
+    return said
 
 
 def mounted(app: App, mounts: tuple[Mount, ...]) -> App:

@@ -1,4 +1,4 @@
-"""Secrets that are good once and for a while: nonces of sockets, pairing codes."""
+"""Secrets that are good once and for a while: nonces of sockets, codes to pair and sign in with."""
 
 from __future__ import annotations
 
@@ -49,6 +49,33 @@ class Nonces:
         """The socket is gone, and its nonce with it."""
         for nonce in [each for each, (owner, _) in self._given.items() if owner == sid]:
             del self._given[nonce]
+
+
+class SignInCodes:
+    """What an address holds that signs a browser in, since no token is ever in one.
+
+    A code stands for the token of whoever asked for it, once and for a few minutes, and leads to
+    one page of the hub.
+    """
+
+    def __init__(self, lifetime: float, *, clock: Clock = time.monotonic) -> None:
+        self._lifetime = lifetime
+        self._clock = clock
+        self._given: dict[str, tuple[str, str, float]] = {}
+
+    def issue(self, token_hash: str, onward: str) -> str:
+        now = self._clock()
+        self._given = {code: kept for code, kept in self._given.items() if kept[2] > now}
+        while len(self._given) >= _MOST_CODES:
+            del self._given[next(iter(self._given))]
+        code = secrets.token_urlsafe(18)
+        self._given[code] = token_hash, onward, now + self._lifetime
+        return code
+
+    def redeem(self, code: str) -> tuple[str, str] | None:
+        """The token's hash and where it leads; None for a code that is wrong, used or too old."""
+        token_hash, onward, expires = self._given.pop(code, ("", "", 0.0))
+        return (token_hash, onward) if token_hash and self._clock() < expires else None
 
 
 @dataclass(frozen=True, slots=True)

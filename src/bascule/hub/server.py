@@ -14,20 +14,25 @@ from typing import Self
 from bascule.core import errors
 from bascule.core.contracts import Closable, Spawner, WindowLink
 from bascule.core.errors import BasculeError, InvalidSetting, StorageFailed
+from bascule.core.sessions import SessionId
+from bascule.runtime.verbs import Verbs
 from bascule.sandbox.server.listener import Listener, bound_socket
 
 from .api import Api, identity_of, may
-from .guard import Guard, by_token
+from .changes import Changes
+from .guard import Guard
 from .identity import Identity
 from .link import HubWindows
 from .metrics import Metrics
-from .mounts import MakeMount, carried_by, mounted
+from .mounts import MakeMount, carried_by, mounted, said_by
+from .once import SignInCodes
 from .proxy import Addresses, Place, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
 from .proxy.front import Front
 from .proxy.seals import Seals, secret_of
 from .registry import Registry
 from .replies import App, Receive, Scope, Send
+from .sessions.acting import SessionRuntime
 from .sessions.api import SessionsApi
 from .sessions.doors import door
 from .sessions.routes import SessionRoutes
@@ -39,6 +44,10 @@ from .sockets import Sockets
 from .store import Store
 from .switchboard import Switchboard
 from .tokens import Tokens
+from .web.access import PageKeys, by_token_or_page
+from .web.api import MakeChecks, WebApi
+from .web.feed import Feed
+from .web.page import WebPage, beside
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +71,9 @@ class Hub(Closable):
         routes: Routes | None = None,
         spawners: Mapping[str, Spawner] | None = None,
         mounts: Sequence[MakeMount] = (),
+        checks: MakeChecks = tuple,
     ) -> None:
+        """`checks` looks at this machine for the page's sake, as `bascule doctor` does."""
         _ensure_token(settings.admin_token)
         self._settings = settings
         self._socket = sock
@@ -71,8 +82,13 @@ class Hub(Closable):
         self.tokens = Tokens(self._store, settings.admin_token)
         self._registry = Registry()
         self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._count)
+        changes = Changes()
         self._sockets = Sockets(
-            settings, self._store, registry=self._registry, switchboard=self._switchboard
+            settings,
+            self._store,
+            registry=self._registry,
+            switchboard=self._switchboard,
+            changes=changes,
         )
         self._metrics = Metrics(
             windows=lambda: {str(k): v for k, v in self._registry.status_counts().items()},
@@ -80,6 +96,7 @@ class Hub(Closable):
             under_way=lambda: len(self._switchboard),
             codes=_codes(),
         )
+        sign_in_codes = SignInCodes(settings.sign_in_lifetime)
         self._api = Api(
             settings,
             store=self._store,
@@ -87,6 +104,7 @@ class Hub(Closable):
             registry=self._registry,
             sockets=self._sockets,
             metrics=self._metrics,
+            sign_in_codes=sign_in_codes,
             url=lambda: self.url,
         )
         self.addresses = Addresses(
@@ -102,14 +120,15 @@ class Hub(Closable):
             self._store,
             spawners or {},
             door=partial(door, joined, settings),
+            changes=changes,
             windows=SessionWindows(self._sockets, self._registry),
             base_path=lambda session_id, n: self.addresses.base_path(Place("apps", session_id, n)),
             on_end=lambda session_id: self.proxy.end_session(session_id),
         )
         self._sockets.wake = self.sessions.wake
-        SessionsApi(self.sessions, self._store, self.addresses, who=identity_of).add_routes(
-            self._api.app, may
-        )
+        sessions_api = SessionsApi(self.sessions, self._store, self.addresses, who=identity_of)
+        sessions_api.add_routes(self._api.app, may)
+        WebApi(self.sessions, checks).add_routes(self._api.app, may)
         self._mounts = tuple(make(self) for make in mounts)
         self.proxy = Proxy(
             settings,
@@ -118,13 +137,30 @@ class Hub(Closable):
             routes=routes or SessionRoutes(self.sessions),
             carried=carried_by(self._mounts),
         )
-        guarded = Guard(mounted(joined, self._mounts), settings, by_token(self.tokens))
-        open_to_all: dict[str, App] = dict.fromkeys(
-            PATHS, SignInPages(settings, self.proxy, doorman)
+        keys = PageKeys(secret_of(settings.admin_token, "page"))
+        self._feed = Feed(
+            self._sockets,
+            doorman=doorman,
+            keys=keys,
+            sessions=self.sessions,
+            registry=self._registry,
+            changes=changes,
+            describe=sessions_api.describe,
         )
+        guarded = Guard(
+            mounted(joined, self._mounts),
+            settings,
+            by_token_or_page(self.tokens, doorman, keys),
+            is_open=said_by(self._mounts, lambda mount: mount.is_open),
+            takes_files=said_by(self._mounts, lambda mount: mount.takes_files),
+        )
+        sign_in = SignInPages(
+            settings, self.proxy, doorman, sign_in_codes, on_sign_out=self._feed.end_sign_in
+        )
+        open_to_all: dict[str, App] = dict.fromkeys(PATHS, sign_in)
         open_to_all[authorize.PATH] = authorize.Authorize(self.proxy.gate, settings.run_dir)
         self._listener = Listener(
-            _before(guarded, open_to_all),
+            _before(beside(guarded, WebPage(settings, self.proxy, doorman, keys)), open_to_all),
             settings,
             connection=partial(Front, proxy=self.proxy),
             max_frame=settings.message_bytes + _OVERHEAD,
@@ -150,6 +186,10 @@ class Hub(Closable):
         """The hub's windows for whoever is in this process and acts as `identity`."""
         return HubWindows(self._sockets, self._registry, identity)
 
+    def session(self, identity: Identity, session_id: str) -> Verbs:
+        """One of the hub's sessions, in the same way."""
+        return SessionRuntime(self.sessions, identity, SessionId(session_id))
+
     async def start(self) -> None:
         """Listen. Raises `InvalidSetting` when the port or the directory cannot be had."""
         sock = await asyncio.to_thread(self._prepare)
@@ -165,6 +205,7 @@ class Hub(Closable):
         if self._closed:
             return
         self._closed = True
+        await self._feed.aclose()
         await self._sockets.aclose()
         self.sessions.finish_streams()
         for mount in self._mounts:
@@ -206,6 +247,7 @@ async def serve(
     on_started: Callable[[Hub], None] | None = None,
     spawners: Mapping[str, Spawner] | None = None,
     mounts: Sequence[MakeMount] = (),
+    checks: MakeChecks = tuple,
 ) -> None:
     """Run a hub until SIGTERM or SIGINT; then stop in good order."""
     stopped = asyncio.Event()
@@ -214,7 +256,7 @@ async def serve(
     for number in signals:
         loop.add_signal_handler(number, stopped.set)
     try:
-        async with Hub(settings, spawners=spawners, mounts=mounts) as hub:
+        async with Hub(settings, spawners=spawners, mounts=mounts, checks=checks) as hub:
             if on_started is not None:
                 on_started(hub)
             await stopped.wait()

@@ -38,6 +38,8 @@ class HubSettings:
     """Time after which a host that is unhealthy or gone is forgotten."""
     nonce_lifetime: float = 30.0
     pairing_lifetime: float = 600.0
+    sign_in_lifetime: float = 600.0
+    """Time an address that signs in is good for, once."""
     action_grace: float = 150.0
     """Time an answer over HTTP may take past the action's own time-out; a consent takes 120."""
     max_under_way: int = 10_000
@@ -73,6 +75,10 @@ class HubSettings:
     max_running_per_owner: int | None = None
     max_memory: int | None = None
     """Bytes that the limits of running sessions may add up to."""
+    max_session_memory: int | None = 32 << 30
+    """Bytes that a session may have as its limit."""
+    max_session_cpus: float | None = None
+    max_session_processes: int | None = 8192
     workspace_roots: tuple[Path, ...] = ()
     """Folders of this machine below which an admin may have one as a session's workspace."""
     start_timeout: float = 120.0

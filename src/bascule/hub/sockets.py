@@ -33,6 +33,8 @@ from bascule.link.socketio import PROTOCOL, TextPacket, ensure_protocol
 from bascule.wire import decode_action, error_to_wire
 from bascule.wire.windows import decode_folders
 
+from .approvals import Approvals
+from .changes import Changes
 from .guard import IDENTITY
 from .health import Health
 from .identity import Identity
@@ -43,11 +45,14 @@ from .settings import HubSettings
 from .store import Store
 from .switchboard import Ask, Asker, Event, Switchboard
 from .tokens import hash_of
+from .window_timelines import WindowTimelines
 
 logger = logging.getLogger(__name__)
 
 WINDOW: Final = "/window"
 RUNTIME: Final = "/runtime"
+PAGE: Final = "/page"
+"""Where the hub's own web page listens; `web.feed` speaks there."""
 
 _RECEIVED: Final = {"received": True}
 _CANCEL: Final = 10.0
@@ -126,11 +131,15 @@ class Sockets(Closable):
         *,
         registry: Registry,
         switchboard: Switchboard,
+        changes: Changes | None = None,
     ) -> None:
         self._settings = settings
         self._store = store
         self._registry = registry
         self._switchboard = switchboard
+        self._changes = changes or Changes()
+        self.approvals = Approvals(self._changes)
+        self.timelines = WindowTimelines()
         self._nonces = Nonces(settings.nonce_lifetime)
         self._windows: dict[str, Identity] = {}
         self._runtimes: dict[str, RuntimeSocket] = {}
@@ -139,7 +148,7 @@ class Sockets(Closable):
         """Awaited before a session's window is given an action: it may be paused."""
         self._server = socketio.AsyncServer(
             async_mode="asgi",
-            namespaces=[WINDOW, RUNTIME],
+            namespaces=[WINDOW, RUNTIME, PAGE],
             transports=["websocket"],
             cors_allowed_origins=[],  # the guard has looked at the origin
             max_http_buffer_size=1 << 40,  # the listener closes what sends larger frames
@@ -162,6 +171,11 @@ class Sockets(Closable):
     def app(self) -> App:
         app: App = socketio.ASGIApp(self._server, socketio_path="/socket.io")
         return app
+
+    @property
+    def server(self) -> socketio.AsyncServer:
+        """For what else speaks over it, on namespaces of its own."""
+        return self._server
 
     @property
     def runtimes(self) -> int:
@@ -190,9 +204,13 @@ class Sockets(Closable):
         if (session_id := self._registry.session_of(window_id)) and self.wake is not None:
             await self.wake(SessionId(session_id))
         host = self._speaker(window_id, asker)
-        ask = Ask(action_id, str(event["action"]), window_id, host, asker)
+        wants_progress = bool(event.get("progress"))
+        ask = Ask(action_id, str(event["action"]), window_id, host, asker, wants_progress)
         self._switchboard.begin(ask)
         stamped = {**event, "agent": asker.agent}
+        self.timelines.began(window_id, event, asker.agent)
+        if self.timelines.is_watched(window_id):
+            stamped["progress"] = True
         # Nobody asks whether it arrived: what is not answered is sent again.
         await self._server.emit("oh_event", stamped, to=host.sid, namespace=WINDOW)
 
@@ -275,6 +293,7 @@ class Sockets(Closable):
 
     async def _end(self, host: Host) -> None:
         self.health.leave(host)
+        self._left(host)
         await self._switchboard.fail_host(host, _gone(host))
 
     async def _announce(self, host: Host) -> None:
@@ -284,12 +303,18 @@ class Sockets(Closable):
         except NoSuchWindow:
             status = "gone"
         news = {"window_id": host.window_id, "status": status}
+        self._changes.tell("windows")
         if self._news is not None:
             self._news.set_result(None)
             self._news = None
         for runtime in list(self._runtimes.values()):
             if runtime.identity.may_see(host.owner):
                 await runtime.tell("window.status", news)
+
+    def _left(self, host: Host) -> None:
+        """Its questions went with it, and what it did is told when it comes back, if ever."""
+        self.approvals.withdraw(host.window_id)
+        self.timelines.lost(host.window_id, "The window lost its connection")
 
     async def _forgotten(self, host: Host) -> None:
         await self._announce(host)
@@ -369,18 +394,21 @@ class Sockets(Closable):
             return
         logger.info("window %s lost its host %s", host.window_id, host.id)
         self.health.lost(host)
+        self._left(host)
         await self._switchboard.fail_host(host, _gone(host))
         await self._announce(host)
 
     async def _observation_came(self, sid: str, data: object) -> object:
         host = self._registry.host_of(sid)
         if host is not None and isinstance(data, Mapping):
+            self.timelines.ended(host.window_id, data)
             await self._switchboard.answer(host.window_id, data)
         return _RECEIVED
 
     async def _progress_came(self, sid: str, data: object) -> None:
         host = self._registry.host_of(sid)
         if host is not None and isinstance(data, Mapping):
+            self.timelines.printed(host.window_id, data)
             await self._switchboard.progress(host.window_id, data)
 
     async def _window_changed(self, sid: str, data: object) -> None:
@@ -395,6 +423,7 @@ class Sockets(Closable):
         if isinstance(able := data.get("capabilities"), list):
             window = replace(window, capabilities=frozenset(map(str, able)))
         self._registry.change(host, window)
+        self._changes.tell("windows")
 
     def _window_asks(self, event: str) -> Any:
         async def relay(sid: str, data: object) -> None:
@@ -402,6 +431,12 @@ class Sockets(Closable):
             if host is None or not isinstance(data, Mapping):
                 return
             told = {**data, "window_id": host.window_id}
+            if event == "approval.requested":
+                self.approvals.ask(host.window_id, data)
+            else:
+                self.approvals.settle(
+                    host.window_id, str(data.get("id")), str(data.get("by") or "its window")
+                )
             for runtime in list(self._runtimes.values()):
                 if runtime.identity.is_admin:
                     await runtime.tell(event, told)
@@ -443,11 +478,17 @@ class Sockets(Closable):
         runtime = self._runtimes.get(sid)
         if runtime is None or not runtime.identity.is_admin or not isinstance(data, Mapping):
             return
+        window_id, question = WindowId(str(data.get("window_id"))), str(data.get("id"))
         try:
-            host = self._registry.speaker(WindowId(str(data.get("window_id"))))
+            await self.answer(window_id, question, str(data.get("answer")), by=runtime.agent)
         except BasculeError:
-            return  # the window is gone, and its question with it
-        told = {"id": data.get("id"), "answer": data.get("answer"), "by": runtime.agent}
+            return  # it was answered, or its window is gone and the question with it
+
+    async def answer(self, window_id: WindowId, question: str, answer: str, *, by: str) -> None:
+        """Answer what a window asks. Raises `AlreadyAnswered`, or what keeps it from the window."""
+        host = self._registry.speaker(window_id)
+        self.approvals.answer(window_id, question, answer, by)
+        told = {"id": question, "answer": answer, "by": by}
         await self._server.emit("approval.answered", told, to=host.sid, namespace=WINDOW)
 
     # Greeting -----------------------------------------------------------------------------
@@ -501,7 +542,12 @@ def _addressed(data: object, event: object) -> tuple[WindowId, Mapping[str, Any]
 
 
 def _identity_in(environ: Mapping[str, Any]) -> Identity:
-    identity: Identity = environ["asgi.scope"][IDENTITY]
+    scope = environ["asgi.scope"]
+    identity: Identity = scope[IDENTITY]
+    headers = dict(scope["headers"])
+    if b"cookie" in headers and b"authorization" not in headers:
+        error = AccessDenied("A browser's cookie is good on /page alone; a program brings a token")
+        raise socketio.exceptions.ConnectionRefusedError(error.message, error_to_wire(error))
     return identity
 
 

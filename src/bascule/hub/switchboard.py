@@ -48,6 +48,7 @@ class Ask:
     window_id: WindowId
     host: Host
     asker: Asker
+    wants_progress: bool = False
     since: float = field(default_factory=time.monotonic)
 
 
@@ -95,7 +96,7 @@ class Switchboard:
 
     async def progress(self, window_id: WindowId, frame: Event) -> None:
         ask = self._find(window_id, frame.get("cause"))
-        if ask is not None:
+        if ask is not None and ask.wants_progress:
             await ask.asker.progress(frame)
 
     async def fail_host(self, host: Host, error: BasculeError) -> None:

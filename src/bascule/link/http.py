@@ -23,6 +23,8 @@ import httptools
 from bascule.core.contracts import Closable
 from bascule.core.errors import InvalidSetting, LinkError, MessageTooLarge, SandboxUnreachable
 
+from .peers import connect_to
+
 Body = bytes | AsyncIterable[bytes]
 
 _PAUSE_ABOVE: Final = 1 << 20
@@ -65,7 +67,8 @@ class HttpClient(Closable):
     A lost server raises `unreachable`, whose detail `sent` says whether the request may have
     reached it; nothing that was sent is sent again. Cancelling a request closes its connection,
     which the server can see. No proxy of the environment is used. With `socket_path` the server
-    is behind that unix socket, and `url` is but the name it is asked under.
+    is behind that unix socket, and `url` is but the name it is asked under; the socket may be no
+    link, and with `socket_uid` the server has to run as that user.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class HttpClient(Closable):
         max_reply: int = 1 << 30,
         tls: ssl.SSLContext | None = None,
         socket_path: Path | None = None,
+        socket_uid: int | None = None,
         unreachable: type[LinkError] = SandboxUnreachable,
     ) -> None:
         try:
@@ -94,6 +98,7 @@ class HttpClient(Closable):
         self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
         self._common = _header_lines({"Host": parts.netloc.rpartition("@")[2], **(headers or {})})
         self._socket_path = socket_path
+        self._socket_uid = socket_uid
         self._connect_timeout = connect_timeout
         self._keep_idle = keep_idle
         self._max_reply = max_reply
@@ -247,7 +252,8 @@ class HttpClient(Closable):
     async def _open_connection(self) -> tuple[asyncio.BaseTransport, _Connection]:
         loop = asyncio.get_running_loop()
         if self._socket_path is not None:
-            return await loop.create_unix_connection(self._new_connection, str(self._socket_path))
+            sock = await connect_to(self._socket_path, uid=self._socket_uid)
+            return await loop.create_unix_connection(self._new_connection, sock=sock)
         return await loop.create_connection(
             self._new_connection, self._host, self._port, ssl=self._tls
         )

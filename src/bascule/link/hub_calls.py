@@ -54,6 +54,11 @@ class HubCalls(Closable):
         answer = await self._ask("POST", "/api/vscode/pair")
         return Pairing(answer["code"], answer["expires"], answer["link"])
 
+    async def sign_in_address(self, onward: str) -> str:
+        """Opened in a browser it signs in as we are, once, and leads to that path of the hub."""
+        answer: str = (await self._ask("POST", "/api/sign-in", {"next": onward}))["url"]
+        return answer
+
     async def create_token(self, name: str, scope: str, *, lifetime: float | None = None) -> str:
         """A new token, seen this once; needs scope admin."""
         body = {"name": name, "scope": scope, "lifetime": lifetime}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bascule.core.errors import MessageTooLarge
+
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
@@ -14,9 +16,14 @@ class ServerEvent:
 
 
 class EventReader:
-    """Puts events together from chunks cut anywhere; lines end in LF or CRLF."""
+    """Puts events together from chunks cut anywhere; lines end in LF or CRLF.
 
-    def __init__(self) -> None:
+    `feed` raises `MessageTooLarge` for an event of more than `limit` bytes.
+    """
+
+    def __init__(self, *, limit: int | None = None) -> None:
+        self._limit = limit
+        self._size = 0
         self._rest = bytearray()
         self._name = "message"
         self._id = ""
@@ -30,24 +37,31 @@ class EventReader:
             line = bytes(self._rest[start:end]).removesuffix(b"\r")
             start = end + 1
             if line:
+                self._size += len(line)
+                self._ensure_fits(self._size)
                 self._take(line)
             elif event := self._finish():
                 yield event
         del self._rest[:start]
+        self._ensure_fits(self._size + len(self._rest))
+
+    def _ensure_fits(self, size: int) -> None:
+        if self._limit is not None and size > self._limit:
+            raise MessageTooLarge(f"An event is larger than {self._limit} bytes")
 
     def _take(self, line: bytes) -> None:
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"event":
-            self._name = value.decode()
+            self._name = value.decode(errors="replace")
         elif field == b"data":
             self._data.append(value)
         elif field == b"id":
-            self._id = value.decode()
+            self._id = value.decode(errors="replace")
 
     def _finish(self) -> ServerEvent | None:
         data, name = b"\n".join(self._data), self._name
-        self._name = "message"
+        self._name, self._size = "message", 0
         if not self._data:
             return None
         self._data = []

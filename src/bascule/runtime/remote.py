@@ -76,14 +76,19 @@ class RemoteRuntime(Verbs):
         connect_timeout: float = 10.0,
         tls: ssl.SSLContext | None = None,
         socket_path: Path | None = None,
+        socket_uid: int | None = None,
+        max_reply: int = 1 << 30,
     ) -> None:
-        """`socket_path`: the unix socket the server listens on; `url` is then its name alone."""
+        """`socket_path`: the unix socket the server listens on; `url` is then its name alone.
+        `socket_uid`: as whom that server has to run. `max_reply`: bytes of an answer."""
         self._http = HttpClient(
             url,
             headers={"X-Session-API-Key": key},
             connect_timeout=connect_timeout,
             tls=tls,
             socket_path=socket_path,
+            socket_uid=socket_uid,
+            max_reply=max_reply,
         )
         self.default_timeout = default_timeout
         self._capabilities: frozenset[str] = frozenset()

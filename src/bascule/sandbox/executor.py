@@ -6,10 +6,11 @@ import asyncio
 import functools
 import logging
 import shutil
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from bascule.core.actions import (
     Action,
@@ -36,7 +37,7 @@ from bascule.core.errors import (
     NotSupported,
     SandboxDied,
 )
-from bascule.core.identity import now
+from bascule.core.identity import EventId, now
 from bascule.core.observations import Interrupted, Nothing, Observation, UserRejected
 from bascule.wire import error_observation
 
@@ -58,6 +59,20 @@ logger = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 _Blocking = Callable[[Any, str], Observation]
+
+
+class Watcher(Protocol):
+    """Is told of every action that is done, and what came of it."""
+
+    def began(self, action: Action, on_progress: OnProgress | None) -> OnProgress:
+        """Returns what is to be told of its output, in place of `on_progress`."""
+        ...
+
+    def ended(self, observation: Observation, seconds: float) -> None: ...
+
+    def broke(self, action_id: EventId, seconds: float, why: str) -> None:
+        """There is no observation: it was cancelled, or the sandbox closed."""
+        ...
 
 
 class Sandbox(Closable):
@@ -107,6 +122,7 @@ class Sandbox(Closable):
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="sandbox")
         self._kernel: Kernel | None = None
         self._closed = False
+        self.watcher: Watcher | None = None
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -171,6 +187,20 @@ class Sandbox(Closable):
 
         `on_progress` gets what the action's shell prints meanwhile.
         """
+        if self.watcher is None:
+            return await self._act(action, on_progress)
+        started = time.perf_counter()
+        on_progress = self.watcher.began(action, on_progress)
+        try:
+            observation = await self._act(action, on_progress)
+        except BaseException as error:
+            why = str(error) or "The action was cancelled"
+            self.watcher.broke(action.id, time.perf_counter() - started, why)
+            raise
+        self.watcher.ended(observation, time.perf_counter() - started)
+        return observation
+
+    async def _act(self, action: Action, on_progress: OnProgress | None) -> Observation:
         try:
             observation = await self._do(action, on_progress)
         except SandboxDied:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from functools import partial
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
-from bascule.adapters.mcp import McpMount, SessionLine
-from bascule.core.contracts import Runtime
-from bascule.core.errors import NoSuchSession
-from bascule.hub import Hub, HubSettings, Identity
-from bascule.runtime import LocalRuntime
+from bascule.adapters.mcp.mount import McpMount
+from bascule.hub import Hub, HubSettings
 from tests.hub.serving import ADMIN, Place
+from tests.hub.sessions.serving import Asker, SessionPlace
+from tests.hub.sessions.serving import place as session_place
 
-from .clients import call, code_of, names_of, over_http, text_of
+from .clients import call, code_of, names_of, over_http, over_stdio, text_of
 
 pytestmark = pytest.mark.slow
 
@@ -25,34 +24,17 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 KINDS = {"Accept": "application/json, text/event-stream"}
 
 
-class OneSession:
-    """The sessions of an owner: a single one, in a directory."""
-
-    def __init__(self, directory: Path, _: Identity) -> None:
-        self._directory = directory
-
-    async def list(self) -> Sequence[SessionLine]:
-        return (SessionLine(id="s1", name="first", state="ready"),)
-
-    async def open(self, session_id: str) -> Runtime:
-        if session_id != "s1":
-            raise NoSuchSession(f"There is no session {session_id!r}")
-        runtime = LocalRuntime(self._directory, default_timeout=None)
-        await runtime.connect()
-        return runtime
-
-
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    (tmp_path / "session").mkdir()
-    sessions = partial(OneSession, tmp_path / "session")
-    async with Place(mounts=(partial(McpMount, sessions=sessions),)) as here:
+async def place() -> AsyncIterator[Place]:
+    async with Place(mounts=(McpMount,)) as here:
         yield here
 
 
 async def test_a_client_works_in_the_only_window(place: Place, tmp_path: Path) -> None:
     async with place.fake_window(tmp_path), over_http(f"{place.url}/mcp", place.agent) as client:
-        assert {"run_command", "list_windows", "use_session"} <= names_of(await client.list_tools())
+        names = names_of(await client.list_tools())
+        assert {"run_command", "list_windows"} <= names
+        assert not names & {"list_sessions", "use_session"}  # this hub has none
         seen = await call(client, "run_command", command="pwd")
 
     assert text_of(seen).startswith(f"{tmp_path}\n")
@@ -66,13 +48,16 @@ async def test_one_of_several_windows_is_picked(place: Place, tmp_path: Path) ->
         place.fake_window(one, name="one"),
         place.fake_window(two, name="two"),
         over_http(f"{place.url}/mcp", place.agent) as client,
+        over_http(f"{place.url}/mcp?window=one", place.agent) as decided,
     ):
+        named = await call(decided, "run_command", command="pwd")
         torn = await call(client, "run_command", command="pwd")
         await call(client, "use_window", window="two")
         there = await call(client, "run_command", command="pwd")
         lost = await call(client, "use_window", window="three")
         still = await call(client, "run_command", command="pwd")
 
+    assert text_of(named).startswith(f"{one}\n")
     assert code_of(torn) == "window.ambiguous"
     assert text_of(there).startswith(f"{two}\n")
     assert code_of(lost) == "window.none"
@@ -85,26 +70,77 @@ async def test_without_a_window_tools_say_what_to_do(place: Place) -> None:
         assert code_of(await call(client, "run_command", command="pwd")) == "window.none"
 
 
-async def test_a_sessions_path_is_that_session_alone(place: Place, tmp_path: Path) -> None:
-    token = await place.token("of s1", "session", session_id="s1")
-    async with over_http(f"{place.url}/mcp/s1", token) as client:
-        names = names_of(await client.list_tools())
-        seen = await call(client, "run_command", command="pwd")
-
-    assert not names & {"list_windows", "use_window", "use_session"}
-    assert text_of(seen).startswith(f"{tmp_path / 'session'}\n")
+@asynccontextmanager
+async def hub_with_a_session() -> AsyncIterator[tuple[SessionPlace, Asker, str]]:
+    async with session_place(mounts=(McpMount,)) as hub, Asker(hub.url) as admin:
+        yield hub, admin, await admin.ready({"name": "first", "secrets": {"KEY": "s3cr3t-value"}})
 
 
-async def test_a_session_is_picked_by_a_tool(place: Place, tmp_path: Path) -> None:
-    async with over_http(f"{place.url}/mcp", place.agent) as client:
-        listed = await call(client, "list_sessions")
-        unknown = await call(client, "use_session", session="s9")
-        await call(client, "use_session", session="s1")
-        seen = await call(client, "run_command", command="pwd")
+async def test_sessions_are_listed_and_picked_and_one_that_rests_is_started() -> None:
+    async with hub_with_a_session() as (hub, admin, session):
+        async with over_http(f"{hub.url}/mcp", hub.agent) as client:
+            listed = await call(client, "list_sessions")
+            unknown = await call(client, "use_session", session="another")
+            await admin.must("POST", f"/api/sessions/{session}/stop")
+            await call(client, "use_session", session="first")
+            seen = await call(client, "run_command", command="pwd")
+        async with over_stdio(
+            "--session", "first", BASCULE_HUB=hub.url, BASCULE_TOKEN=hub.agent
+        ) as client:
+            from_afar = await call(client, "run_command", command="pwd")
+        audit = await admin.must("GET", f"/api/audit?session_id={session}")
 
-    assert text_of(listed) == "s1  first  ready"
+    workspace = f"{hub.directory}/sessions/{session}/workspace"
+    assert text_of(listed) == f"{session}  first  ready"
     assert code_of(unknown) == "session.not_found"
-    assert text_of(seen).startswith(f"{tmp_path / 'session'}\n")
+    assert text_of(seen).startswith(f"{workspace}\n")
+    assert text_of(from_afar).startswith(f"{workspace}\n")
+    assert ("agent", "act") in {(row["who"], row["verb"]) for row in audit}
+
+
+async def test_a_sessions_path_is_that_session_alone() -> None:
+    async with hub_with_a_session() as (hub, _, session):
+        token = await hub.token("of it", "session", session_id=session)
+        told: list[str] = []
+
+        async def listen(progress: float, total: float | None, message: str | None) -> None:
+            told.append(message or "")
+
+        async with over_http(f"{hub.url}/mcp/{session}", token) as client:
+            names = names_of(await client.list_tools())
+            seen = await client.call_tool(
+                "run_command", {"command": "echo one"}, progress_callback=listen
+            )
+        stranger = await hub.token("stranger", "agent", owner="somebody else")
+        statuses = [
+            await status_of(f"{hub.url}/mcp/{where}", bearer)
+            for where, bearer in (
+                (session, hub.window),
+                (session, stranger),
+                ("s9", hub.agent),
+                (f"{session}/x", hub.agent),
+                ("", token),
+            )
+        ]
+
+    assert "run_command" in names
+    assert not names & {"list_windows", "use_window", "list_sessions", "use_session"}
+    assert text_of(seen).startswith("one\n")
+    assert "".join(told).startswith("one")
+    assert statuses == [
+        (403, "access.denied"),
+        (404, "session.not_found"),
+        (404, "session.not_found"),
+        (404, "session.not_found"),
+        (403, "access.denied"),
+    ]
+
+
+async def status_of(url: str, token: str) -> tuple[int, str]:
+    headers = {**KINDS, "Authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(headers=headers) as http:
+        reply = await http.post(url.rstrip("/"), json=PING)
+    return reply.status_code, reply.json()["code"]
 
 
 @pytest.mark.parametrize(
@@ -113,17 +149,13 @@ async def test_a_session_is_picked_by_a_tool(place: Place, tmp_path: Path) -> No
         ("/mcp", "", 401, "access.denied"),
         ("/mcp", "wrong", 401, "access.denied"),
         ("/mcp", "window", 403, "access.denied"),
-        ("/mcp", "session", 403, "access.denied"),
-        ("/mcp/s1", "window", 403, "access.denied"),
         ("/mcp/s9", "agent", 404, "session.not_found"),
-        ("/mcp/s1/x", "agent", 404, "session.not_found"),
     ],
 )
 async def test_who_may_not_is_told(
     place: Place, path: str, scope: str, status: int, code: str
 ) -> None:
     tokens = {"agent": place.agent, "window": place.window, "wrong": "wrong", "": ""}
-    tokens["session"] = await place.token("of s1", "session", session_id="s1")
     headers = {"Authorization": f"Bearer {tokens[scope]}"} if scope else {}
     async with httpx.AsyncClient(headers={**KINDS, **headers}) as http:
         reply = await http.post(place.url + path, json=PING)

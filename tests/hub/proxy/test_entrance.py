@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from bascule.hub.proxy import Place
-from bascule.hub.proxy.doorman import TokenDoorman
+from bascule.link.hub_calls import HubCalls
 from tests.hub.serving import ADMIN
 
 from .targets import APP, SESSION, VSCODE, ProxyPlace, Raw, request
@@ -75,7 +75,7 @@ async def test_the_sign_in_leads_nowhere_else(hub: ProxyPlace, onward: str) -> N
     async with hub.raw() as raw:
         _, _, page = await raw.ask(request(f"/sign-in?next={quote(onward, safe='')}", *PAGE))
 
-    assert b'value="/docs"' in page
+    assert b'value="/"' in page
 
 
 async def test_a_wrong_token_and_a_windows_token_do_not_sign_in(hub: ProxyPlace) -> None:
@@ -123,7 +123,7 @@ async def test_signing_out_ends_the_cookies_and_the_tunnels(hub: ProxyPlace) -> 
         _, cookie = await sign_in(raw, ADMIN)
         _, headers, _ = await raw.ask(request(f"{BASE}/", f"Cookie: {cookie}", *PAGE))
         own = headers["set-cookie"].partition(";")[0]
-        socket = await client.ws_connect(f"{hub.url}{BASE}/ws", headers={"Cookie": own})
+        socket = await client.ws_connect(f"{hub.hub.url}{BASE}/ws", headers={"Cookie": own})
         await socket.receive()
 
         out = request("/sign-out", f"Cookie: {cookie}", "Content-Length: 0", method="POST")
@@ -148,10 +148,36 @@ async def test_cookies_outlive_a_restart_of_the_hub_and_end_with_the_token(
             token = await hub.token("short", "agent")
             _, cookie = await sign_in(raw, token)
             await hub.hub.tokens.revoke("short")
-            doorman = hub.hub.proxy.gate._doorman
-            assert isinstance(doorman, TokenDoorman)
-            doorman._known.clear()  # what it remembers for two seconds
             assert (await raw.ask(request(f"{BASE}/", f"Cookie: {cookie}")))[0] == 401
+
+
+async def test_an_address_signs_a_browser_in_once(hub: ProxyPlace) -> None:
+    token = await hub.token("ada's laptop", "agent")
+    async with hub.echo(), hub.raw() as raw, HubCalls(hub.hub.url, token) as calls:
+        address = await calls.sign_in_address(f"{BASE}/")
+        target = address.removeprefix(hub.hub.url)
+        early = await raw.ask(request(target, "Sec-Purpose: prefetch", *PAGE))
+        assert "set-cookie" not in early[1]
+        status, headers, body = await raw.ask(request(target, *PAGE))
+        cookie = headers["set-cookie"]
+        assert (status, f"url={BASE}/".encode() in body) == (200, True)
+        assert cookie.startswith("__Host-bascule=")
+        assert "HttpOnly; Secure; SameSite=Strict" in cookie
+        given = f"Cookie: {cookie.partition(';')[0]}"
+        assert (await raw.ask(request(f"{BASE}/", given)))[0] == 200
+        status, headers, body = await raw.ask(request(target, *PAGE))
+        assert (status, "set-cookie" in headers) == (200, False)
+        assert b"has been used" in body
+        await hub.hub.tokens.revoke("ada's laptop")
+        assert (await raw.ask(request(f"{BASE}/", given)))[0] == 401
+
+
+async def test_an_address_that_signs_in_leads_nowhere_else(hub: ProxyPlace) -> None:
+    async with hub.raw() as raw, HubCalls(hub.hub.url, ADMIN) as calls:
+        for onward in ("//elsewhere.example/", "https://elsewhere.example/", "/a/../b"):
+            address = await calls.sign_in_address(onward)
+            _, _, body = await raw.ask(request(address.removeprefix(hub.hub.url), *PAGE))
+            assert b'url=/"' in body
 
 
 # Strangers ----------------------------------------------------------------------------------
@@ -193,7 +219,7 @@ async def test_a_strangers_websocket_is_refused_in_its_handshake(
         for header in strangers:
             name, _, value = header.partition(": ")
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-                await client.ws_connect(f"{hub.url}{BASE}/ws", headers={name: value})
+                await client.ws_connect(f"{hub.hub.url}{BASE}/ws", headers={name: value})
             assert refused.value.status in (401, 404)
     assert target.requests == 0
 
@@ -306,7 +332,9 @@ async def test_a_keyed_page_may_call_its_app_though_its_origin_is_null(hub: Prox
         seen = dict(json.loads(body)["headers"])
         assert seen["origin"] == "http://127.0.0.1"
         assert seen["authorization"] == "Bearer of-the-app"
-        async with client.ws_connect(f"{hub.url}{keyed}/ws", headers={"Origin": "null"}) as socket:
+        async with client.ws_connect(
+            f"{hub.hub.url}{keyed}/ws", headers={"Origin": "null"}
+        ) as socket:
             assert (await socket.receive_json())[0] == "/ws"
 
 
@@ -372,9 +400,9 @@ async def test_with_an_origin_of_their_own_apps_and_hub_never_meet(origin: str) 
         _, headers, _ = await raw.ask(request(path, *PAGE, host=host))
         assert "//" not in headers["location"]
         back, headers, _ = await raw.ask(request(location, *PAGE, host=host))
-        assert (back, headers["location"]) == (303, f"{hub.url}{APP.path}/x?y")
+        assert (back, headers["location"]) == (303, f"{hub.hub.url}{APP.path}/x?y")
         for path in ("/health", "/sign-in", f"{BASE}/", "/api/vscode/instances"):
             asked = request(path, f"Cookie: {cookie}", host=host, token=ADMIN)
             assert (await raw.ask(asked))[0] in (401, 404)
-        foreign = request(location, f"Cookie: {own}", f"Origin: {hub.url}", host=host)
+        foreign = request(location, f"Cookie: {own}", f"Origin: {hub.hub.url}", host=host)
         assert (await raw.ask(foreign))[0] == 403

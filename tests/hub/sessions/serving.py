@@ -1,4 +1,4 @@
-"""A hub with sessions in plain sandboxes, and what tests ask of it."""
+"""A hub with sessions, in plain sandboxes or in isolated ones, and what tests ask of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from bascule.core.contracts import Spawner
 from bascule.core.sessions import SessionId
 from bascule.hub import Identity
 from bascule.link.sse import EventReader
+from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
 from bascule.runtime.spawn.plain import PlainSpawner
+from bascule.runtime.spawn.vscode import VSCodePlace
 from bascule.wire import from_json
 from tests.hub.serving import Client, Place
 
@@ -22,8 +24,12 @@ from tests.hub.serving import Client, Place
 class SessionPlace(Place):
     """The hub, and everything of its sessions ended afterwards."""
 
-    def __init__(self, directory: Path, **settings: Any) -> None:
+    def __init__(
+        self, directory: Path, *, vscode: VSCodePlace | None = None, **settings: Any
+    ) -> None:
         self.directory = directory
+        self._given = settings
+        self.vscode = vscode
         super().__init__(directory, spawners=self._make, **settings)
 
     @property
@@ -39,7 +45,8 @@ class SessionPlace(Place):
         return {"plain": self.spawner()}
 
     def spawner(self) -> PlainSpawner:
-        return PlainSpawner(self.directory / "run", allow_unisolated=True)
+        run_root = self.directory / "run"
+        return PlainSpawner(run_root, allow_unisolated=True, vscode=self.vscode)
 
 
 @asynccontextmanager
@@ -55,6 +62,41 @@ async def place(**settings: Any) -> AsyncIterator[SessionPlace]:
         for each in await spawner.running():
             await spawner.stop(each.session_id, grace=0)
         await asyncio.to_thread(shutil.rmtree, directory)
+
+
+class LocalPlace(SessionPlace):
+    """The same with sandboxes that are kept apart."""
+
+    def _make(self) -> Mapping[str, Spawner]:
+        return {"local": LocalSpawner(self.local_settings())}
+
+    def local_settings(self) -> LocalSettings:
+        return LocalSettings(
+            sessions_dir=self.directory / "sessions",
+            run_dir=self.directory / "run",
+            state_dir=self.directory / "warden",
+            workspace_roots=self._given.get("workspace_roots", ()),
+        )
+
+
+@asynccontextmanager
+async def local_place(directory: Path | None = None, **settings: Any) -> AsyncIterator[LocalPlace]:
+    """In a new directory, or in one that is given and the caller's to remove."""
+    made_here = directory is None
+    if directory is None:
+        directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bsc-"))
+        await asyncio.to_thread(directory.chmod, 0o755)
+    place = LocalPlace(directory, **settings)
+    try:
+        async with place:
+            yield place
+    finally:
+        async with LocalSpawner(place.local_settings()) as spawner:
+            await spawner.open()
+            for each in await spawner.running():
+                await spawner.stop(each.session_id, grace=0)
+        if made_here:
+            await asyncio.to_thread(shutil.rmtree, directory)
 
 
 class Asker(Client):

@@ -7,12 +7,14 @@ from typing import get_args
 
 import pytest
 
+from bascule.core.errors import SandboxUnreachable
 from bascule.core.sessions import RunningSandbox, SessionSpec, SessionState, new_session_id
 from bascule.hub.sessions.idle import Sample, due, last_active
 from bascule.hub.sessions.masking import Mask
 from bascule.hub.sessions.repairs import Needed, repairs
 from bascule.hub.sessions.rows import SessionRow
 from bascule.hub.sessions.states import BEFORE
+from bascule.hub.sessions.telling import Activity, told_event
 from bascule.hub.settings import HubSettings
 from tests.contracts.store import row
 
@@ -88,7 +90,8 @@ def test_what_is_being_worked_on_is_left_alone() -> None:
 
 def active(activity: dict[str, float | None], used: float, session: SessionRow) -> float:
     before, now = Sample(940.0, 10.0), Sample(1000.0, 10.0 + used)
-    return last_active(session, activity, before, now, busy_from=0.02)
+    told = Activity(cpu_seconds=now.cpu_seconds, **activity)
+    return last_active(session, told, before, now, busy_from=0.02)
 
 
 def test_an_open_tab_and_a_server_that_waits_are_no_use() -> None:
@@ -140,3 +143,17 @@ def test_secrets_are_masked_wherever_they_occur() -> None:
 def test_without_secrets_nothing_is_masked() -> None:
     assert Mask([]).text("as it is") == "as it is"
     assert SessionSpec(secrets={"A": "very secret"}).__repr__().find("very secret") == -1
+
+
+def test_an_event_of_the_wrong_form_is_not_passed_on() -> None:
+    assert told_event("removed", {}) is None
+    assert told_event("port.closed", {"n": 1, "port": 80, "url": "x"}) == {"n": 1, "port": 80}
+    for name, data in (
+        ("port.opened", {"n": "1/../x", "port": 80}),
+        ("port.opened", {"n": 1, "port": 1 << 20}),
+        ("port.opened", []),
+        ("workspace.failed", {"cause": "x" * 5000}),
+        ("workspace.progress", {"stage": "s", "percent": 10**400}),
+    ):
+        with pytest.raises(SandboxUnreachable, match="strangely"):
+            told_event(name, data)

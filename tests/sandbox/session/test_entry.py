@@ -43,13 +43,16 @@ def test_a_spawner_that_says_nothing_of_use_is_told(line: bytes) -> None:
 
 @pytest.mark.slow
 async def test_a_sandbox_answers_on_its_socket_until_it_is_told_to_end(tmp_path: Path) -> None:
+    pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bascule.sandbox.session"), stdin=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "bascule.sandbox.session"), stdin=pipe, stdout=pipe
     )
     try:
         assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.write(launch(tmp_path).to_json())
         process.stdin.close()
+        assert await process.stdout.readline() == b"answers on sandbox.sock\n"
         path = tmp_path / "sandbox.sock"
         async with RemoteRuntime("http://localhost", KEY, socket_path=path) as runtime:
             seen = await runtime.run("echo $GREETING; pwd")

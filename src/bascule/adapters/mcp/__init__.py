@@ -1,10 +1,10 @@
-"""An MCP server over a sandbox, a VS Code window, or all windows of a hub.
+"""An MCP server over a sandbox, or over the windows and sessions of a hub.
 
-`bascule mcp` serves one client over standard input and output; `McpMount` serves many at a hub's
-`/mcp`. Importing this loads nothing of the MCP library.
+`stdio` serves one client over standard input and output; `mount` serves many at a hub's `/mcp`.
+Importing this loads neither the MCP library nor a hub.
 """
 
-from ._mount import McpMount
-from ._places import HubPlaces, OnePlace, Places, SessionLine, Sessions
+from ._places import HubPlaces, OnePlace, Places
+from ._sessions import FarSessions
 
-__all__ = ["HubPlaces", "McpMount", "OnePlace", "Places", "SessionLine", "Sessions"]
+__all__ = ["FarSessions", "HubPlaces", "OnePlace", "Places"]

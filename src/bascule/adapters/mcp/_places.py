@@ -5,30 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from bascule.core.contracts import Runtime, WindowLink
 from bascule.core.errors import NoSuchSession, UsageError
 from bascule.core.windows import Window
 from bascule.runtime import VSCodeRuntime
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionLine:
-    """A session as it is listed."""
-
-    id: str
-    name: str
-    state: str
+from ._sessions import SessionLine, Sessions, chosen
 
 
-class Sessions(Protocol):
-    """The sessions of a hub that one client may use."""
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """What an address names: a session that is all there is, or a window to begin in."""
 
-    async def list(self) -> Sequence[SessionLine]: ...
-
-    async def open(self, session_id: str) -> Runtime:
-        """Connected; whoever asked closes it. Raises `NoSuchSession`."""
+    session: str = ""
+    window: str = ""
 
 
 class Places(ABC):
@@ -50,8 +41,8 @@ class Places(ABC):
     async def sessions(self) -> Sequence[SessionLine]:
         return ()
 
-    async def session(self, session_id: str) -> Runtime:
-        raise NoSuchSession(f"There is no session {session_id!r}", id=session_id)
+    async def session(self, which: str) -> Runtime:
+        raise NoSuchSession(f"There is no session {which!r}", id=which)
 
 
 class OnePlace(Places):
@@ -67,7 +58,7 @@ class OnePlace(Places):
 class HubPlaces(Places):
     """The windows a link sees, and sessions where the hub has some.
 
-    `window` is what a client starts with; else the only window there is.
+    A client starts with `session` or `window`; else with the only window there is.
     """
 
     has_windows = True
@@ -78,13 +69,17 @@ class HubPlaces(Places):
         *,
         sessions: Sessions | None = None,
         window: str = "",
+        session: str = "",
     ) -> None:
         self._link = link
         self._sessions = sessions
         self._window = window
+        self._session = session
         self.has_sessions = sessions is not None
 
     async def first(self) -> Runtime:
+        if self._session:
+            return await self.session(self._session)
         return await self.window(self._window)
 
     async def windows(self) -> Sequence[Window]:
@@ -100,7 +95,7 @@ class HubPlaces(Places):
     async def sessions(self) -> Sequence[SessionLine]:
         return () if self._sessions is None else await self._sessions.list()
 
-    async def session(self, session_id: str) -> Runtime:
+    async def session(self, which: str) -> Runtime:
         if self._sessions is None:
-            return await super().session(session_id)
-        return await self._sessions.open(session_id)
+            return await super().session(which)
+        return await self._sessions.open(chosen(await self._sessions.list(), which).id)

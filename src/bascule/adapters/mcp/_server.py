@@ -220,8 +220,9 @@ _OWN: Final = {
             tool=_own(
                 "use_session",
                 "Work in a session",
-                "Have all tools act in this session's sandbox from now on.",
-                {"session": {**_TEXT, "description": "Its id"}},
+                "Have all tools act in this session's sandbox from now on. One that is stopped is "
+                "started first.",
+                {"session": {**_TEXT, "description": "Its id or its name"}},
             ),
             do=Visit.use_session,
             is_there=lambda places: places.has_sessions,

@@ -13,7 +13,8 @@ from bascule.core.windows import Window
 
 from ._answers import Answer, answer_of, answer_to
 from ._pages import Pages
-from ._places import Places, SessionLine
+from ._places import Places
+from ._sessions import SessionLine
 from ._tools import Arguments, Tool
 
 

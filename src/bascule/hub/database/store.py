@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bascule.core.errors import InvalidRequest, StorageFailed
@@ -38,6 +38,7 @@ from bascule.hub.store import Store
 from . import tables
 from .address import DATABASE, shown
 from .engine import make_engine, reading
+from .memory import TokenMemory, changes_of
 from .migrate import migrate
 
 _QUOTAS: Final = 7_263_171
@@ -56,6 +57,7 @@ class SqlStore(Store):
     def __init__(self, address: str) -> None:
         self._address = address
         self._engine: AsyncEngine | None = None
+        self._memory: TokenMemory | None = None
         self._passing: TemporaryDirectory[str] | None = None
 
     async def open(self) -> None:
@@ -68,8 +70,13 @@ class SqlStore(Store):
         except (SQLAlchemyError, OSError) as error:
             what = f"The hub's database ({shown(self._address)}) cannot be used: {_cause(error)}"
             raise StorageFailed(what) from error
+        file = url.database if url.get_backend_name() == "sqlite" else None
+        self._memory = TokenMemory(await asyncio.to_thread(changes_of, file))
 
     async def aclose(self) -> None:
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
         if self._engine is not None:
             await self._engine.dispose()
             self._engine = None
@@ -108,16 +115,23 @@ class SqlStore(Store):
             ) from None
 
     async def find_token(self, token_hash: str) -> TokenRow | None:
+        row, state = self._remembered.recall(token_hash)
+        if row is not None:
+            return row
         query = select(tables.tokens).where(tables.tokens.c.hash == token_hash)
         rows = await self._rows(query)
-        return TokenRow(**rows[0]) if rows else None
+        if not rows:
+            return None
+        row = TokenRow(**rows[0])
+        self._remembered.keep(row, state)
+        return row
 
     async def list_tokens(self) -> Sequence[TokenRow]:
         query = select(tables.tokens).order_by(tables.tokens.c.name)
         return [TokenRow(**row) for row in await self._rows(query)]
 
     async def remove_token(self, name: str) -> bool:
-        async with self._writing() as connection:
+        async with self._forgetting(), self._writing() as connection:
             done = await connection.execute(
                 delete(tables.tokens).where(tables.tokens.c.name == name)
             )
@@ -177,7 +191,7 @@ class SqlStore(Store):
         return None if row is None else _session(row)
 
     async def remove_session(self, session_id: SessionId) -> bool:
-        async with self._reserving() as connection:
+        async with self._forgetting(), self._reserving() as connection:
             for table in (tables.reservations, tables.events, tables.tokens):
                 await connection.execute(delete(table).where(table.c.session_id == session_id))
             done = await connection.execute(
@@ -296,15 +310,35 @@ class SqlStore(Store):
         assert self._engine is not None, "the store is not open"
         return self._engine
 
+    @property
+    def _remembered(self) -> TokenMemory:
+        assert self._memory is not None, "the store is not open"
+        return self._memory
+
     async def _rows(self, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
         async with reading(self._open).connect() as connection:
             rows: Sequence[Mapping[Any, Any]] = (await connection.execute(query)).mappings().all()
         return rows
 
     @asynccontextmanager
+    async def _forgetting(self) -> AsyncIterator[None]:
+        """Around what ends tokens; also when nobody knows whether it was done."""
+        try:
+            yield
+        finally:
+            self._remembered.forget()
+
+    @asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:
-        async with self._open.begin() as connection:
-            yield connection
+        try:
+            async with self._open.begin() as connection:
+                yield connection
+        except OperationalError as error:
+            if "disk" in _cause(error):  # both say so: `disk is full`, `disk I/O error`, `on disk`
+                raise StorageFailed(
+                    f"The hub's database cannot be written: {_cause(error)}"
+                ) from error
+            raise
 
     @asynccontextmanager
     async def _reserving(self) -> AsyncIterator[AsyncConnection]:

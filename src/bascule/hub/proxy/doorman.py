@@ -18,9 +18,6 @@ from .seals import Seals, SignIn
 
 LIFETIME: Final = 12 * 3600
 """Seconds that a sign-in lasts."""
-_REMEMBERED: Final = 2.0
-"""Seconds a token is known without asking the store; its end is noticed that much later."""
-_MOST: Final = 4096
 
 _HUB: Final = "hub"
 
@@ -73,7 +70,6 @@ class TokenDoorman:
         self._tokens = tokens
         self._seals = seals
         self._clock = clock
-        self._known: dict[str, tuple[Identity, float]] = {}
         self._ended: dict[bytes, int] = {}
         """Sign-ins that were ended before their time; one is forgotten once it is too old."""
 
@@ -84,12 +80,12 @@ class TokenDoorman:
         own = session_cookie(place.session_id)
         for name, value in cookies:
             found = self._open(value, _session(place)) if name == own else None
-            if found is not None and (identity := await self._identity(found.token_hash)):
+            if found and (identity := await self._tokens.identify_hash(found.token_hash)):
                 return Visitor(identity, "session", found)
         return await self._signed_in(cookies)
 
     async def token(self, token: str) -> Identity | None:
-        return await self._identity(hash_of(token)) if token else None
+        return await self._tokens.identify(token) if token else None
 
     async def signed_in(self, request: Request) -> Visitor | None:
         """Whoever signed in to the hub itself."""
@@ -98,8 +94,15 @@ class TokenDoorman:
         )
 
     def sign_in(self, token: str) -> tuple[SignIn, str]:
-        made = SignIn(secrets.token_bytes(8), hash_of(token), int(self._clock()) + LIFETIME)
+        return self.sign_in_by(hash_of(token))
+
+    def sign_in_by(self, token_hash: str) -> tuple[SignIn, str]:
+        """The same, for a token that is known by no more than its hash."""
+        made = SignIn(secrets.token_bytes(8), token_hash, int(self._clock()) + LIFETIME)
         return made, self._seals.seal(made, _HUB)
+
+    async def by_hash(self, token_hash: str) -> Identity | None:
+        return await self._tokens.identify_hash(token_hash)
 
     def for_session(self, sign_in: SignIn, place: Place) -> str:
         return self._seals.seal(sign_in, _session(place))
@@ -112,27 +115,13 @@ class TokenDoorman:
     async def _signed_in(self, cookies: list[tuple[bytes, bytes]]) -> Visitor | None:
         for name, value in cookies:
             found = self._open(value, _HUB) if name == HUB_COOKIE else None
-            if found is not None and (identity := await self._identity(found.token_hash)):
+            if found and (identity := await self._tokens.identify_hash(found.token_hash)):
                 return Visitor(identity, "sign-in", found)
         return None
 
     def _open(self, value: bytes, purpose: str) -> SignIn | None:
         found = self._seals.open(value.decode("latin-1"), purpose)
         return None if found is None or found.id in self._ended else found
-
-    async def _identity(self, token_hash: str) -> Identity | None:
-        now = self._clock()
-        known = self._known.get(token_hash)
-        if known is not None and known[1] > now:
-            return known[0]
-        identity = await self._tokens.identify_hash(token_hash)
-        if len(self._known) >= _MOST:
-            self._known.clear()
-        if identity is None:
-            self._known.pop(token_hash, None)
-        else:
-            self._known[token_hash] = identity, now + _REMEMBERED
-        return identity
 
 
 def _token_in(request: Request, place: Place) -> str:

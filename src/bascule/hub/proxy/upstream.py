@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-import stat
-import struct
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from bascule.core.errors import TargetTimedOut, TargetUnreachable
+from bascule.link.peers import connect_to
 
 from .routes import Target
 
-_PEER: Final = struct.Struct("3i")
 _HIGH_WATER: Final = 256 << 10
 """Bytes that wait for a slow reader before the other side is asked to pause."""
 _KEPT_EACH: Final = 64
@@ -178,30 +174,13 @@ async def _connect(target: Target) -> Upstream:
             lambda: Upstream(target), target.host, target.port
         )
         return upstream
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = await connect_to(target.socket, uid=target.uid)
     try:
-        sock.setblocking(False)
-        await _connect_socket(sock, target)
         _, upstream = await loop.create_unix_connection(lambda: Upstream(target), sock=sock)
     except BaseException:
         sock.close()
         raise
     return upstream
-
-
-async def _connect_socket(sock: socket.socket, target: Target) -> None:
-    """Connect to what lies at the path now; a link planted there would lead to another's socket."""
-    descriptor = os.open(str(target.socket), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-            raise PermissionError(f"{target.socket} is no socket")
-        await asyncio.get_running_loop().sock_connect(sock, f"/proc/self/fd/{descriptor}")
-    finally:
-        os.close(descriptor)
-    if target.uid is not None:
-        peer = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-        if _PEER.unpack(peer)[1] != target.uid:
-            raise PermissionError(f"the server at {target.socket} runs as somebody else")
 
 
 def _complaint(error: OSError) -> str:

@@ -105,10 +105,10 @@ class SessionsApi:
         found = await self._sessions.ports(self._who(request), SessionId(session_id))
         return [
             PortAnswer(
-                n=each["n"],
-                port=each["port"],
-                command=each.get("command") or "",
-                url=self._addresses.app(session_id, each["n"]),
+                n=each.n,
+                port=each.port,
+                command=each.command,
+                url=self._addresses.app(session_id, each.n),
             )
             for each in found
         ]
@@ -158,6 +158,10 @@ class SessionsApi:
         chosen = None if session_id is None else SessionId(session_id)
         rows = await self._store.list_audit(session_id=chosen, limit=min(limit, 10_000))
         return [AuditAnswer.of(row) for row in rows]
+
+    def describe(self, row: SessionRow) -> dict[str, Any]:
+        """A session as these calls answer with it."""
+        return self._answer(row).model_dump()
 
     def _answer(self, row: SessionRow) -> SessionAnswer:
         return SessionAnswer.of(row, spec_to_json(row.spec), self._addresses)

@@ -10,6 +10,7 @@ from typing import Any
 
 from bascule.core.errors import NoSuchSession
 from bascule.core.sessions import SessionId, SessionState
+from bascule.hub.changes import Changes
 from bascule.hub.identity import Identity
 from bascule.hub.store import Store
 
@@ -20,8 +21,11 @@ from .states import BEFORE, refused
 
 
 class Book:
-    def __init__(self, store: Store, news: News, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, store: Store, news: News, clock: Callable[[], float], changes: Changes
+    ) -> None:
         self._store = store
+        self._changes = changes
         self._news = news
         self._clock = clock
         self._rows: dict[SessionId, SessionRow] = {}
@@ -63,6 +67,7 @@ class Book:
         if is_new:
             await self.tell(kept.id, "state", {"state": kept.state})
             self._rows[kept.id] = kept  # last: who sees it finds its start under way
+            self._changes.tell("session", kept.id)
         return kept, is_new
 
     async def move(
@@ -78,6 +83,7 @@ class Book:
         if row is None:
             raise refused(self.get(session_id).state, verb or f"become {state}")
         self._rows[session_id] = row
+        self._changes.tell("session", session_id)
         told = {"state": state} | ({"cause": cause} if cause else {})
         await self.tell(session_id, "state", told)
         return row
@@ -86,6 +92,7 @@ class Book:
         row = await self._store.change_session(session_id, changes)
         if row is not None:
             self._rows[session_id] = row
+            self._changes.tell("session", session_id)
 
     async def stage(self, session_id: SessionId, stage: str) -> None:
         await self.change(session_id, stage=stage)
@@ -97,9 +104,12 @@ class Book:
         await self._store.remove_session(session_id)
         self._rows.pop(session_id, None)
         self._masks.pop(session_id, None)
+        self._changes.tell("session", session_id)
 
     async def tell(self, session_id: SessionId, kind: str, data: Mapping[str, Any]) -> None:
         masked = self.mask(session_id).value(data)
+        if kind.startswith("port."):
+            self._changes.tell("session", session_id)
         self._news.tell(await self._store.add_event(session_id, kind, masked, time=self._clock()))
 
     async def note(

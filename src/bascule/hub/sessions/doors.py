@@ -29,7 +29,7 @@ def door(app: App, settings: HubSettings, identity: Identity) -> App:
     Any process of the session can come, so nothing is let on but what its window needs.
     """
 
-    async def identify(_: dict[bytes, bytes]) -> Identity:
+    async def identify(_path: str, _headers: dict[bytes, bytes]) -> Identity:
         return identity
 
     guarded = Guard(app, settings, identify)

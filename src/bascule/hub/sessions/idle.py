@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from bascule.hub.settings import HubSettings
 
 from .rows import SessionRow
+from .telling import Activity
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Sample:
 
 def last_active(
     row: SessionRow,
-    activity: Mapping[str, Any],
+    activity: Activity,
     before: Sample | None,
     now: Sample,
     *,
@@ -31,8 +31,7 @@ def last_active(
 
     An open tab, a keep-alive or a dev server that waits is none of it.
     """
-    times = [row.last_active]
-    times += [at for name in ("last_action", "last_keystroke") if (at := activity.get(name))]
+    times = [row.last_active, activity.last_action or 0, activity.last_keystroke or 0]
     if before is not None and now.time > before.time:
         used = (now.cpu_seconds - before.cpu_seconds) / (now.time - before.time)
         if used >= busy_from:

@@ -2,38 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError, RemoteError
-from bascule.link.http import HttpClient
+from bascule.link.http import HttpClient, target
 from bascule.link.sse import EventReader
 from bascule.runtime.remote import RemoteRuntime
 from bascule.wire import error_from_wire, from_json, to_json
 
+from .telling import Activity, Port, Ports, Standing, told, told_event
+
 _NAME: Final = "http://localhost"
 _QUICK: Final = 30.0
+_ANSWER: Final = 1 << 20
+"""Bytes of an answer, and of an event; the sandbox's own are far smaller."""
 _JSON: Final = {"Content-Type": "application/json"}
 _BYTES: Final = {"Content-Type": "application/octet-stream"}
 
 
 class Inside(Closable):
-    """What is asked of the sandbox at `socket`: actions by `runtime`, the rest by `/session/…`."""
+    """What is asked of the sandbox at `socket`: actions by `runtime`, the rest by `/session/…`.
 
-    def __init__(self, socket: Path, key: str) -> None:
-        self.runtime = RemoteRuntime(_NAME, key, socket_path=socket)
-        headers = {"X-Session-API-Key": key}
-        self._http = HttpClient(_NAME, headers=headers, socket_path=socket)
+    Whoever answers there runs as `uid`, but may be another program of the session: an observation
+    has at most `max_reply` bytes, and everything else the form it should have.
+    """
+
+    def __init__(self, socket: Path, key: str, *, uid: int | None, max_reply: int) -> None:
+        self.runtime = RemoteRuntime(
+            _NAME, key, socket_path=socket, socket_uid=uid, max_reply=max_reply
+        )
+        self._http = HttpClient(
+            _NAME,
+            headers={"X-Session-API-Key": key},
+            socket_path=socket,
+            socket_uid=uid,
+            max_reply=_ANSWER,
+        )
 
     async def aclose(self) -> None:
         await self.runtime.aclose()
         await self._http.aclose()
 
-    async def workspace(self) -> Mapping[str, Any]:
-        """How far the workspace is filled."""
-        return dict(await self._ask("GET", "/session/workspace"))
+    async def workspace(self) -> Standing:
+        return told(Standing, await self._ask("GET", "/session/workspace"))
 
     async def clone(
         self, url: str, ref: str, credential: Mapping[str, str] | None, *, timeout: float
@@ -46,26 +61,94 @@ class Inside(Closable):
     async def unpack(self, archive: AsyncIterable[bytes]) -> None:
         await self._ask("POST", "/session/workspace", archive, _BYTES, timeout=None)
 
-    async def ports(self) -> Sequence[Mapping[str, Any]]:
-        answer = await self._ask("GET", "/session/ports")
-        return list(answer["ports"])
+    async def ports(self) -> Sequence[Port]:
+        return told(Ports, await self._ask("GET", "/session/ports")).ports
 
     async def declared_ports(self) -> Mapping[int, int]:
         """Ports that have an address before anybody listens there, by the number in that."""
-        answer = await self._ask("GET", "/session/ports")
-        return {each["n"]: each["port"] for each in answer["declared"]}
+        answer = told(Ports, await self._ask("GET", "/session/ports"))
+        return {each.n: each.port for each in answer.declared}
 
-    async def activity(self) -> Mapping[str, Any]:
-        return dict(await self._ask("GET", "/session/activity"))
+    async def activity(self) -> Activity:
+        return told(Activity, await self._ask("GET", "/session/activity"))
 
     async def start_vscode(self, *, window: bool, timeout: float) -> None:
         """`window`: with one that nobody has to look at."""
         asked = to_json({"window": window})
         await self._ask("POST", "/session/vscode", asked, _JSON, timeout=timeout)
 
+    async def stop_vscode(self) -> None:
+        """Text that was not saved is kept, and shown by the next one."""
+        await self._ask("DELETE", "/session/vscode")
+
     async def events(self) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
-        """What the sandbox tells, until it ends."""
+        """What the sandbox tells and we know, until it ends."""
         async with self._http.stream("GET", "/session/events") as reply:
+            if reply.status != 200:
+                _value_of(reply.status, await reply.read())
+            reader = EventReader(limit=_ANSWER)
+            async for chunk in reply.chunks():
+                for event in reader.feed(chunk):
+                    data = told_event(event.name, from_json(event.data))
+                    if data is not None:
+                        yield event.name, data
+
+    async def timeline(
+        self, *, after: int, epoch: str
+    ) -> AsyncGenerator[tuple[str, list[Mapping[str, Any]]], None]:
+        """What is done in the sandbox, as much at a time as there is, with the epoch it is of."""
+        where = target("/session/timeline", after=after, epoch=epoch)
+        async with self._http.stream("GET", where) as reply:
+            if reply.status != 200:
+                _value_of(reply.status, await reply.read())
+            reader, now = EventReader(), ""
+            async for chunk in reply.chunks():
+                entries: list[Mapping[str, Any]] = []
+                for event in reader.feed(chunk):
+                    if event.name == "begin":
+                        now = from_json(event.data)["epoch"]
+                        yield now, []
+                    elif event.name == "entry":
+                        entries.append(from_json(event.data))
+                if entries:
+                    yield now, entries
+
+    # Files ----------------------------------------------------------------------------------
+
+    async def list_files(self, path: str) -> Sequence[str]:
+        """Names in a directory, those of directories with a slash; empty: the workspace."""
+        return list(await self._ask("POST", "/list_files", to_json({"path": path}), _JSON))
+
+    async def workspace_dir(self) -> str:
+        return str((await self._ask("GET", "/capabilities"))["working_dir"])
+
+    @asynccontextmanager
+    async def download(self, path: str) -> AsyncIterator[tuple[int | None, AsyncIterator[bytes]]]:
+        """A file as it is: its size, where that is known, and its bytes."""
+        async with self._http.stream("GET", target("/download_files", path=path, raw=1)) as reply:
+            if reply.status != 200:
+                _value_of(reply.status, await reply.read())
+            size = reply.headers.get("content-length")
+            yield (None if size is None else int(size)), reply.chunks()
+
+    # Terminals ------------------------------------------------------------------------------
+
+    async def open_terminal(self, name: str, *, columns: int, rows: int) -> Mapping[str, Any]:
+        asked = to_json({"columns": columns, "rows": rows})
+        return dict(await self._ask("POST", _terminal(name), asked, _JSON))
+
+    async def type(self, name: str, keys: Mapping[str, Any]) -> None:
+        await self._ask("POST", f"{_terminal(name)}/keys", to_json(keys), _JSON)
+
+    async def close_terminal(self, name: str) -> None:
+        await self._ask("DELETE", _terminal(name))
+
+    async def terminal_output(
+        self, name: str, *, start: int
+    ) -> AsyncGenerator[tuple[str, Mapping[str, Any]], None]:
+        """Frames of its output as they come."""
+        where = target(f"{_terminal(name)}/output", start=start)
+        async with self._http.stream("GET", where) as reply:
             if reply.status != 200:
                 _value_of(reply.status, await reply.read())
             reader = EventReader()
@@ -84,6 +167,10 @@ class Inside(Closable):
     ) -> Any:
         reply = await self._http.request(method, where, body=body, headers=headers, timeout=timeout)
         return _value_of(reply.status, reply.body)
+
+
+def _terminal(name: str) -> str:
+    return f"/session/terminals/{name}"
 
 
 def _value_of(status: int, body: bytes) -> Any:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from bascule.core.contracts import Spawner
-from bascule.core.errors import BasculeError, NotSupported, SandboxStartFailed
+from bascule.core.errors import BasculeError, NoSuchSandbox, NotSupported, SandboxStartFailed
 from bascule.core.sessions import RunningSandbox, SessionId
 from bascule.hub.identity import Identity
 from bascule.hub.settings import HubSettings
@@ -20,8 +22,10 @@ from .archives import Archives
 from .book import Book
 from .doors import Doors
 from .inside import Inside
+from .pace import Pace
 from .places import Directories
 from .quotas import RUNNING as HELD_WHILE_RUNNING
+from .reserve import Reserve
 from .rows import SessionRow
 from .stages import Stages, within
 from .states import AT_REST, RUNNING, refused
@@ -30,6 +34,10 @@ from .vault import Secrets, Vault
 from .windows import SessionWindows
 
 logger = logging.getLogger(__name__)
+
+_BURST: Final = 1000
+_PER_SECOND: Final = 20.0
+"""Events that are taken from a sandbox at once, and after that; each is kept, so it waits."""
 
 
 class Keeper:
@@ -65,6 +73,7 @@ class Keeper:
         self._lines: dict[SessionId, Inside] = {}
         self.places = places
         self.vault = Vault(places.secrets)
+        self.reserve = Reserve(places.reserve)
         self.archives = Archives(
             places.archives, max_bytes=settings.max_archive, lifetime=settings.archive_lifetime
         )
@@ -108,6 +117,11 @@ class Keeper:
         return found
 
     @property
+    def usable(self) -> Sequence[str]:
+        """Kinds of spawner that work on this machine."""
+        return [kind for kind in self._spawners if kind not in self.unusable]
+
+    @property
     def default_spawner(self) -> str:
         return next((kind for kind in self._spawners if kind not in self.unusable), "local")
 
@@ -131,7 +145,14 @@ class Keeper:
     async def line(self, session_id: SessionId) -> Inside:
         if session_id not in self._lines:
             key = (await self.secrets(session_id)).key
-            self._lines.setdefault(session_id, Inside(self.places.socket(session_id), key))
+            running = self.running.get(session_id)
+            line = Inside(
+                self.places.socket(session_id),
+                key,
+                uid=None if running is None else running.uid,
+                max_reply=self._settings.message_bytes,
+            )
+            self._lines.setdefault(session_id, line)
         return self._lines[session_id]
 
     async def secrets(self, session_id: SessionId) -> Secrets:
@@ -194,7 +215,7 @@ class Keeper:
         if source.kind in ("git", "archive"):
             stages.say("filling the workspace")
             async with within(self._settings.fill_timeout, "fill_timeout"):
-                if (await line.workspace())["state"] == "ready":
+                if (await line.workspace()).state == "ready":
                     pass
                 elif source.kind == "git":
                     time = self._settings.fill_timeout
@@ -237,8 +258,10 @@ class Keeper:
                 await self.fail(row, f"its sandbox ended: {how}")
 
     async def _pass_on(self, session_id: SessionId, line: Inside) -> None:
+        pace = Pace(burst=_BURST, per_second=_PER_SECOND)
         try:
             async for name, data in line.events():
+                await pace.turn()
                 if name == "vscode.stopped" or (name == "state" and not data["vscode"]["running"]):
                     self._windows.ended(session_id)
                 if name != "state":
@@ -299,6 +322,13 @@ class Keeper:
     async def remove(self, session_id: SessionId) -> SessionRow:
         return await self._to_its_end(self._remove(session_id))
 
+    async def make_room(self, session_id: SessionId) -> bool:
+        """On a full disk, so that the session can be removed. It cannot fill that again."""
+        row = self._book.get(session_id)
+        with suppress(NoSuchSandbox):
+            await self.spawner(row.spec.spawner).pause(session_id)
+        return await asyncio.to_thread(self.reserve.give_up)
+
     async def end_stray(self, session_id: SessionId) -> None:
         """End a sandbox that no session has a use for."""
         for kind, spawner in self._spawners.items():
@@ -348,6 +378,7 @@ class Keeper:
             await self._watches.cancel(session_id)
         await self._drop_line(session_id)
         await self._doors.close(session_id)
+        await asyncio.to_thread(self.places.close_door, session_id)
         self._on_end(session_id)
         self.running.pop(session_id, None)
 

@@ -59,6 +59,7 @@ class Looking:
         self._samples = {key: each for key, each in self._samples.items() if key in self._book}
         in_use = {row.spec.workspace.archive for row in self._book.all() if not row.is_filled}
         await asyncio.to_thread(self._keeper.archives.sweep, in_use)
+        await asyncio.to_thread(self._keeper.reserve.restore)
         await self._store.forget(
             audit_before=self._clock() - self._settings.audit_days * _DAY,
             events_kept=self._settings.events_kept,
@@ -84,6 +85,9 @@ class Looking:
             except BasculeError as error:
                 what = "session %s cannot be put right (%s) now: %s"
                 logger.warning(what, needed.session_id, needed.repair, error.message)
+            except Exception:
+                what = "session %s could not be put right (%s); the others are seen to"
+                logger.exception(what, needed.session_id, needed.repair)
 
     async def _repair(self, needed: Needed, running: Mapping[SessionId, RunningSandbox]) -> None:
         session_id = needed.session_id
@@ -119,10 +123,12 @@ class Looking:
                     await self._keeper.stop(row.id)
         except BasculeError as error:  # it may be ending just now; the next look tells
             logger.info("session %s could not be looked at: %s", row.id, error.message)
+        except Exception:
+            logger.exception("session %s could not be looked at; the others are", row.id)
 
     async def _measured(self, row: SessionRow) -> SessionRow:
         activity = await (await self._keeper.line(row.id)).activity()
-        now = Sample(self._clock(), float(activity["cpu_seconds"]))
+        now = Sample(self._clock(), activity.cpu_seconds)
         before, self._samples[row.id] = self._samples.get(row.id), now
         active = last_active(row, activity, before, now, busy_from=self._settings.idle_cpu)
         if active > row.last_active:

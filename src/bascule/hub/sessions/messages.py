@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import unicodedata
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from bascule.core.sessions import (
     AppSpec,
@@ -23,8 +24,29 @@ from bascule.sandbox.session.ports import DECLARED
 
 from .rows import AuditRow, SessionRow
 
-Text = Annotated[str, Field(max_length=4096)]
-Secret = Annotated[str, Field(max_length=65536)]
+_DECEIVING: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+"""Characters that have others shown elsewhere than they are."""
+
+
+def _whole(text: str) -> str:
+    """What a process can be given: no program sees what comes after a zero byte."""
+    if "\0" in text:
+        raise ValueError("there is a zero byte in it")
+    return text
+
+
+def _plain(text: str) -> str:
+    """What can be shown to somebody else, at a terminal too."""
+    for each in text:
+        kind, way = unicodedata.category(each), unicodedata.bidirectional(each)
+        if kind in ("Cc", "Zl", "Zp") or way in _DECEIVING:
+            raise ValueError(f"a name has no control characters such as {each!r}")
+    return text
+
+
+Text = Annotated[str, Field(max_length=4096), AfterValidator(_whole)]
+Secret = Annotated[str, Field(max_length=65536), AfterValidator(_whole)]
+Name = Annotated[str, Field(max_length=200), AfterValidator(_plain)]
 
 
 class _Body(BaseModel):
@@ -52,9 +74,9 @@ class WorkspaceBody(_Body):
 class LimitsBody(_Body):
     """None: as much as there is."""
 
-    memory: Annotated[int | None, Field(ge=64 << 20)] = Limits().memory
-    cpus: Annotated[float | None, Field(gt=0)] = Limits().cpus
-    processes: Annotated[int | None, Field(ge=16)] = Limits().processes
+    memory: Annotated[int | None, Field(ge=64 << 20, lt=1 << 63)] = Limits().memory
+    cpus: Annotated[float | None, Field(ge=0.01, lt=1 << 16)] = Limits().cpus
+    processes: Annotated[int | None, Field(ge=16, lt=1 << 31)] = Limits().processes
 
 
 class EgressBody(_Body):
@@ -69,7 +91,7 @@ class AppBody(_Body):
 class SessionBody(_Body):
     """What a session is asked for with."""
 
-    name: Annotated[str, Field(max_length=200)] = ""
+    name: Name = ""
     spawner: Text = ""
     """Empty: the hub's first."""
     runtime: RuntimeKind = "sandbox"

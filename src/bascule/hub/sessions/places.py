@@ -30,6 +30,8 @@ class Directories:
     """`{id}/` with the sockets of each."""
     secrets: Path
     archives: Path
+    reserve: Path
+    """A file that holds room on the disk."""
 
     @classmethod
     def of(cls, settings: HubSettings) -> Directories | None:
@@ -38,7 +40,13 @@ class Directories:
         if state is None:
             return None
         run = settings.run_dir or state / "run"
-        return cls(state / "sessions", run, state / "secrets", state / "archives")
+        return cls(
+            sessions=state / "sessions",
+            run=run,
+            secrets=state / "secrets",
+            archives=state / "archives",
+            reserve=state / "reserve",
+        )
 
     def open(self) -> None:
         longest = self.door(SessionId("x" * 25))
@@ -88,6 +96,10 @@ class Directories:
 
     def socket(self, session_id: SessionId, name: str = "sandbox") -> Path:
         return self.run / session_id / f"{name}.sock"
+
+    def close_door(self, session_id: SessionId) -> None:
+        """Leave no socket there, not of a hub that was killed either."""
+        self.door(session_id).unlink(missing_ok=True)
 
     def remove(self, session_id: SessionId) -> None:
         """All of a session's own; a folder of the host that was its workspace is not in there."""

@@ -31,11 +31,28 @@ def running_claims(spec: SessionSpec, settings: HubSettings) -> tuple[Claim, ...
     )
     memory = Claim(
         "memory",
-        spec.limits.memory or 0,
+        _memory(spec, settings),
         "bytes of memory",
         _quotas(("max_memory", settings.max_memory, False)),
     )
     return running, memory
+
+
+def ensure_modest(spec: SessionSpec, settings: HubSettings) -> None:
+    """Raises `QuotaExceeded` for limits that would be none."""
+    limits = spec.limits
+    for unit, wanted, most, setting in (
+        ("bytes of memory", limits.memory, settings.max_session_memory, "max_session_memory"),
+        ("CPUs", limits.cpus, settings.max_session_cpus, "max_session_cpus"),
+        ("processes", limits.processes, settings.max_session_processes, "max_session_processes"),
+    ):
+        if most is not None and wanted is not None and wanted > most:
+            raise QuotaExceeded(
+                f"A session of this hub has at most {most} {unit}, and this one wants {wanted}; "
+                f"the setting `{setting}` allows more",
+                limit=most,
+                setting=setting,
+            )
 
 
 def exceeded(claim: Claim, quota: Quota, taken: int, owner: str) -> QuotaExceeded:
@@ -48,6 +65,11 @@ def exceeded(claim: Claim, quota: Quota, taken: int, owner: str) -> QuotaExceede
         taken=taken,
         setting=quota.setting,
     )
+
+
+def _memory(spec: SessionSpec, settings: HubSettings) -> int:
+    """A session without a limit may take all there is."""
+    return (settings.max_memory or 0) if spec.limits.memory is None else spec.limits.memory
 
 
 def _being_there(settings: HubSettings) -> Claim:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
 from bascule.core.actions import Action
-from bascule.core.contracts import Closable, Spawner
-from bascule.core.errors import InvalidRequest, NotSupported
+from bascule.core.contracts import Closable, OnProgress, Spawner
+from bascule.core.errors import (
+    HubUnreachable,
+    InvalidRequest,
+    NoSuchSandbox,
+    NotSupported,
+    SandboxStartFailed,
+    StorageFailed,
+)
 from bascule.core.observations import Observation
-from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, new_session_id
+from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, Usage, new_session_id
 from bascule.core.windows import Window
+from bascule.hub.changes import Changes
 from bascule.hub.identity import Identity
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
@@ -30,13 +40,16 @@ from .looking import Looking
 from .masking import Mask
 from .news import News
 from .places import Directories, ensure_folder
-from .quotas import claims_of, running_claims
+from .quotas import claims_of, ensure_modest, running_claims
 from .rows import EventRow, SessionRow
 from .specs import spec_to_json
-from .states import AT_REST, refused
+from .states import AT_REST, RUNNING, refused
+from .telling import Port
 from .vault import Secrets
 from .wanted import Wanted, ensure_allowed
 from .windows import SessionWindows
+
+logger = logging.getLogger(__name__)
 
 _HEARTBEAT: Final = 15.0
 _TOUCH: Final = 10.0
@@ -60,6 +73,7 @@ class Sessions(Closable):
         *,
         door: MakeDoor,
         windows: SessionWindows,
+        changes: Changes | None = None,
         base_path: Callable[[SessionId, int], str] = lambda _session_id, _n: "",
         on_end: Callable[[SessionId], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
@@ -71,7 +85,7 @@ class Sessions(Closable):
         self._store = store
         self._clock = clock
         self._news = News()
-        self._book = Book(store, self._news, clock)
+        self._book = Book(store, self._news, clock, changes or Changes())
         self._all: Keeper | None = None
         self._looking: Looking | None = None
         places = Directories.of(settings)
@@ -89,6 +103,11 @@ class Sessions(Closable):
             )
             self._all = keeper
             self._looking = Looking(settings, store, book=self._book, keeper=keeper, clock=clock)
+
+    @property
+    def are_offered(self) -> bool:
+        """Whether this hub can have any."""
+        return self._all is not None
 
     async def open(self) -> None:
         """Find what runs, go on with what was under way, and look again every minute."""
@@ -141,7 +160,7 @@ class Sessions(Closable):
         )
         key = secrets.token_urlsafe(32)
         own = Secrets(key=key, values=dict(spec.secrets), credential=wanted.credential)
-        await asyncio.to_thread(self._keeper.vault.put, row.id, own)
+        await _kept(self._keeper.vault.put, row.id, own)
         self._book.hide(row.id, _mask(own))
         is_new = False
         try:
@@ -184,12 +203,23 @@ class Sessions(Closable):
 
     async def remove(self, who: Identity, session_id: SessionId) -> None:
         """End it and remove all that is its own."""
-        row = self._book.visible(who, session_id)
-        await self._book.note(who, row, "remove")
-        await self._book.change(session_id, is_doomed=True)
+        self._book.visible(who, session_id)
+        try:
+            await self._doom(who, session_id)
+        except StorageFailed:
+            if not await self._keeper.make_room(session_id):
+                raise
+            await self._doom(who, session_id)
         await self._keeper.remove(session_id)
 
-    async def act(self, who: Identity, session_id: SessionId, action: Action) -> Observation:
+    async def act(
+        self,
+        who: Identity,
+        session_id: SessionId,
+        action: Action,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> Observation:
         """Do one action in the session; a paused one is resumed for it."""
         row = self._book.visible(who, session_id)
         line, _ = await self.enter(session_id)
@@ -197,12 +227,16 @@ class Sessions(Closable):
         kind, what = event["action"], self._described(session_id, event["args"])
         await self._book.note(who, row, "act", action=kind, args=what)
         if row.spec.runtime == "vscode":
-            observation = await self.windows.act(who, await self.window(who, session_id), action)
+            window = await self.window(who, session_id)
+            observation = await self.windows.act(who, window, action, on_progress=on_progress)
         else:
-            observation = await line.runtime.act(action)
+            observation = await line.runtime.act(action, on_progress=on_progress)
         told = {"id": str(action.id), "action": kind, "who": who.name, "args": what}
         outcome = type(observation).__name__
-        await self._book.tell(session_id, "action", {**told, "observation": outcome})
+        try:
+            await self._book.tell(session_id, "action", {**told, "observation": outcome})
+        except StorageFailed as error:  # it was done, and who asked has to learn of that
+            logger.warning("session %s: an action is not among its events: %s", session_id, error)
         return observation
 
     async def window(self, who: Identity, session_id: SessionId) -> Window:
@@ -218,7 +252,7 @@ class Sessions(Closable):
         if session_id in self._book:
             await self.enter(session_id)
 
-    async def ports(self, who: Identity, session_id: SessionId) -> Sequence[Mapping[str, Any]]:
+    async def ports(self, who: Identity, session_id: SessionId) -> Sequence[Port]:
         row = self._book.visible(who, session_id)
         if row.state != "ready":
             return []
@@ -251,20 +285,83 @@ class Sessions(Closable):
         finally:
             self._news.leave(session_id, listening)
 
+    async def until_ready(self, session_id: SessionId) -> SessionRow:
+        """Wait for the end of a start. Raises `SandboxStartFailed` with what it failed of."""
+        async with aclosing(self.events(session_id)) as events:
+            async for _ in events:
+                row = self._book.get(session_id)
+                if row.state == "failed":
+                    raise SandboxStartFailed(row.cause, session_id=session_id)
+                if row.state != "starting":
+                    return row
+        self._book.get(session_id)
+        raise HubUnreachable("The hub stops, and the session was still starting")
+
+    def masked(self, session_id: SessionId, text: str) -> str:
+        """`text` with the values of the session's secrets masked."""
+        return self._book.mask(session_id).text(text)
+
+    # What people look at ----------------------------------------------------------------------
+
+    async def usage(self, who: Identity, session_id: SessionId) -> Usage | None:
+        """None while it has no sandbox."""
+        row = self._book.visible(who, session_id)
+        if row.state not in RUNNING:
+            return None
+        try:
+            return await self._keeper.spawner(row.spec.spawner).usage(session_id)
+        except NoSuchSandbox:
+            return None
+
+    async def inside(self, who: Identity, session_id: SessionId) -> Inside:
+        """The line to a session that somebody does something in; a paused one is resumed."""
+        self._book.visible(who, session_id)
+        return (await self.enter(session_id))[0]
+
+    async def timeline(
+        self, who: Identity, session_id: SessionId, *, after: int, epoch: str
+    ) -> AsyncGenerator[tuple[str, Sequence[Mapping[str, Any]]], None]:
+        """What is done in a session that runs, with the epoch it is of; secrets are masked.
+
+        Looking is no use of it: a paused one stays so, and tells when it goes on.
+        """
+        row = self._book.visible(who, session_id)
+        if row.state != "ready":
+            return
+        line, mask = await self._keeper.line(session_id), self._book.mask(session_id)
+        async with aclosing(line.timeline(after=after, epoch=epoch)) as told:
+            async for now, entries in told:
+                yield now, [mask.value(each) for each in entries]
+
+    @property
+    def spawners(self) -> Sequence[str]:
+        """The kinds that can be used, the default first."""
+        if self._all is None:
+            return []
+        first = self._all.default_spawner
+        return [first, *(kind for kind in self._all.usable if kind != first)]
+
     # For the proxy --------------------------------------------------------------------------
 
     def owner_of(self, session_id: SessionId) -> str | None:
         row = self._book.find(session_id)
         return None if row is None or row.is_doomed else row.owner
 
-    async def enter(self, session_id: SessionId) -> tuple[Inside, RunningSandbox]:
-        """The line into a session that somebody comes to, which counts as a sign of life."""
+    def is_ready(self, session_id: SessionId) -> bool:
+        """Whether its sandbox answers, or will as soon as somebody comes."""
+        row = self._book.find(session_id)
+        return row is not None and row.state in RUNNING and not row.is_doomed
+
+    async def enter(
+        self, session_id: SessionId, *, is_visit: bool = True
+    ) -> tuple[Inside, RunningSandbox]:
+        """The line into a session. A visit is a sign of life, and resumes one that is paused."""
         row = self._book.get(session_id)
-        if row.state == "paused":
+        if row.state == "paused" and is_visit:
             row = await self._resume(session_id, None)
         if row.state != "ready":
             raise refused(row.state, "be entered")
-        if self._clock() - row.last_active > _TOUCH:
+        if is_visit and self._clock() - row.last_active > _TOUCH:
             await self._book.change(session_id, last_active=self._clock())
         line = await self._keeper.line(session_id)
         return line, self._keeper.running.get(session_id, RunningSandbox(session_id=session_id))
@@ -297,6 +394,11 @@ class Sessions(Closable):
             raise NotSupported("This hub has no sessions: it was given no spawner, or no state_dir")
         return self._all
 
+    async def _doom(self, who: Identity, session_id: SessionId) -> None:
+        """From here on its removal is gone on with, whatever comes between."""
+        await self._book.note(who, self._book.get(session_id), "remove")
+        await self._book.change(session_id, is_doomed=True)
+
     def _known(self, who: Identity, wanted: Wanted) -> SessionRow | None:
         if wanted.request_key is None:
             return None
@@ -312,6 +414,7 @@ class Sessions(Closable):
 
     async def _checked(self, who: Identity, spec: SessionSpec) -> SessionSpec:
         ensure_allowed(who, spec)
+        ensure_modest(spec, self._settings)
         self._keeper.spawner(spec.spawner)
         source = spec.workspace
         if source.kind == "folder":
@@ -336,6 +439,13 @@ def _ensure_same(row: SessionRow, wanted: Wanted) -> SessionRow:
             f"The idempotency key {wanted.request_key!r} was used for another request"
         )
     return row
+
+
+async def _kept(put: Callable[[SessionId, Secrets], None], key: SessionId, own: Secrets) -> None:
+    try:
+        await asyncio.to_thread(put, key, own)
+    except OSError as error:
+        raise StorageFailed(f"The session's secrets cannot be kept: {error.strerror}") from error
 
 
 def _mask(own: Secrets) -> Mask:

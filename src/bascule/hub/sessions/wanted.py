@@ -16,7 +16,8 @@ from bascule.hub.identity import Identity
 from .specs import spec_to_json
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_URL: Final = re.compile(r"(https|ssh)://[^\s/]+/\S+|[\w.-]+@[\w.-]+:\S+")
+_URL: Final = re.compile(r"(https|ssh)://[^-\s/][^\s/]*/\S+|\w[\w.-]*@\w[\w.-]*:[^-\s]\S*")
+"""No part of it could be taken for an option by a program that gets it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,13 @@ def ensure_allowed(who: Identity, spec: SessionSpec) -> None:
     if (source.kind == "folder" or spec.image) and not who.is_admin:
         what = "a folder of the hub's machine" if source.kind == "folder" else "an image"
         raise AccessDenied(f"Only a token of scope admin may name {what} for a session")
+    limits = spec.limits
+    if None in (limits.memory, limits.cpus, limits.processes) and not who.is_admin:
+        raise AccessDenied("Only a token of scope admin may have a session without limits")
     if source.kind == "git" and not _URL.fullmatch(source.url):
         raise InvalidRequest(f"{source.url!r} cannot be cloned; it has to be an https or ssh URL")
+    if source.ref.startswith("-") or source.ref != source.ref.strip():
+        raise InvalidRequest(f"{source.ref!r} names no branch, tag or commit")
     for name in (*spec.environment, *spec.secrets):
         if not _VARIABLE.fullmatch(name):
             raise InvalidRequest(f"{name!r} cannot be the name of a variable")

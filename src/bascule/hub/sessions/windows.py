@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from bascule.core.actions import Action
+from bascule.core.contracts import OnProgress
 from bascule.core.observations import Observation
 from bascule.core.sessions import SessionId
 from bascule.core.windows import Window
@@ -65,8 +66,15 @@ class SessionWindows:
                     return window
                 await news
 
-    async def act(self, who: Identity, window: Window, action: Action) -> Observation:
+    async def act(
+        self,
+        who: Identity,
+        window: Window,
+        action: Action,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> Observation:
         """Sent again, as any runtime does, when the window reloads meanwhile."""
         link = HubWindows(self._sockets, self._registry, who)
         async with VSCodeRuntime(link=link, window=window.id, default_timeout=None) as runtime:
-            return await runtime.act(action)
+            return await runtime.act(action, on_progress=on_progress)

@@ -15,14 +15,22 @@ _DYING: Final = 2.0
 """Seconds for a server that broke a connection to be gone, so that its end tells the cause."""
 
 
-async def answering(run_dir: Path, key: str, *, ended: Awaitable[str], within: float) -> None:
+async def answering(
+    run_dir: Path,
+    key: str,
+    *,
+    ended: Awaitable[str],
+    within: float,
+    said: Awaitable[object] | None = None,
+) -> None:
     """Return once the action server takes `key`; raises `SandboxStartFailed` with the cause.
 
-    `ended` says how the sandbox ended, if it does.
+    `ended` says how the sandbox ended, if it does. `said` is over once it says that it listens;
+    without, it is asked again and again.
     """
     path = run_dir / SOCKET
     runtime = RemoteRuntime("http://localhost", key, socket_path=path, connect_timeout=within)
-    connecting = asyncio.ensure_future(runtime.connect())
+    connecting = asyncio.ensure_future(_connect(runtime, said))
     ending = asyncio.ensure_future(ended)
     try:
         async with asyncio.timeout(within):
@@ -40,3 +48,9 @@ async def answering(run_dir: Path, key: str, *, ended: Awaitable[str], within: f
         ending.cancel()
         await asyncio.gather(connecting, ending, return_exceptions=True)
         await runtime.aclose()
+
+
+async def _connect(runtime: RemoteRuntime, said: Awaitable[object] | None) -> None:
+    if said is not None:
+        await said
+    await runtime.connect()

@@ -2,7 +2,8 @@
 
 A spawner starts it inside whatever holds the session (a namespace, a container) and writes a
 `Launch` to its standard input, where no other process can read the key. It then serves on
-`sandbox.sock` until SIGTERM, whatever becomes of the spawner.
+`sandbox.sock`, says so in a line on its standard output, and goes on until SIGTERM, whatever
+becomes of the spawner.
 """
 
 from __future__ import annotations
@@ -61,5 +62,10 @@ async def _serve(launch: Launch, on_started: OnStarted | None) -> None:
         await serve(server, sandbox, sock=sock, annex=annex, on_started=on_started)
 
 
+def _say_so(_server: SandboxServer) -> None:
+    sys.stdout.write(f"answers on {SOCKET}\n")
+    sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    main()
+    main(_say_so)

@@ -29,6 +29,9 @@ from .launch import Launch
 from .likeness import furnish
 from .ports import DECLARED, Ports
 from .processes import Processes
+from .terminal_routes import TerminalRoutes
+from .terminals import Terminals
+from .timeline import SessionTimeline
 from .tunnel import Loopback
 from .vscode import SessionVSCode
 from .vscode_routes import VSCodeRoutes
@@ -65,6 +68,9 @@ class SessionAnnex:
         self._workspace: Workspace
         self._activity: Activity
         self._sandbox: Sandbox
+        self._timeline = SessionTimeline()
+        self._terminals: Terminals
+        self._terminal_routes: TerminalRoutes
 
     def prepare(self) -> Mapping[str, str]:
         """Blocks. What programs of the session have in their environment besides `Launch`'s."""
@@ -90,6 +96,9 @@ class SessionAnnex:
         self, sandbox: Sandbox, last_action: Callable[[], float | None]
     ) -> Sequence[BaseRoute]:
         self._sandbox = sandbox
+        self._timeline.watch(sandbox)
+        self._terminals = Terminals(sandbox)
+        self._terminal_routes = TerminalRoutes(self._terminals)
         self._workspace = Workspace(
             Path(self._launch.working_dir),
             self._state_dir,
@@ -113,6 +122,8 @@ class SessionAnnex:
             *VSCodeRoutes(self._vscode).table(),
             *WorkspaceRoutes(self._workspace, self._state_dir, sandbox).table(),
             Route("/session/activity", self.activity, methods=["GET"]),
+            *self._timeline.table(),
+            *self._terminal_routes.table(),
         ]
 
     def acted(self) -> None:
@@ -127,8 +138,11 @@ class SessionAnnex:
 
     def finish_streams(self) -> None:
         self._bulletin.close()
+        self._timeline.finish()
+        self._terminal_routes.finish()
 
     async def aclose(self) -> None:
+        await self._terminals.aclose()
         await self._vscode.aclose()
         await self._workspace.aclose()
         for door in self._doors:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiodocker
+from aiodocker.stream import Stream
 
 from bascule.core.contracts import OnStage, Spawner
 from bascule.core.errors import (
@@ -177,16 +178,20 @@ class DockerSpawner(Spawner):
         say("starting its container")
         starting = asyncio.ensure_future(self._run(blueprint, image))
         try:
-            container_id = await asyncio.shield(starting)
+            container_id, line = await asyncio.shield(starting)
             say("waiting for its action server")
-            await self._until_it_answers(plan, container_id)
+            await self._until_it_answers(plan, container_id, said=line.read_out())
         except BaseException:
             await self._undo(plan, starting)
             raise
+        await line.close()
         return RunningSandbox(session_id=plan.session_id, uid=owner.uid)
 
-    async def _run(self, blueprint: Blueprint, image: Mapping[str, Any]) -> str:
-        """Not to be cancelled: the engine would go on, and nobody knew with what."""
+    async def _run(self, blueprint: Blueprint, image: Mapping[str, Any]) -> tuple[str, Stream]:
+        """Not to be cancelled: the engine would go on, and nobody knew with what.
+
+        The first that comes on the stream, which is the caller's to close, says that it answers.
+        """
         plan = blueprint.plan
         await self._proxies.open(plan.session_id, plan.egress)
         with losses():
@@ -195,25 +200,38 @@ class DockerSpawner(Spawner):
                     blueprint.configuration(), name=blueprint.name
                 )
                 await made.put_archive("/etc", blueprint.names())  # type: ignore[no-untyped-call]
-                # Attached before it runs: should we end in between, so does its input.
-                async with made.attach(stdin=True) as stream:
+                line = made.attach(stdin=True, stdout=True)
+                try:
+                    # Attached before it runs: should we end in between, so does its input.
+                    await line.__aenter__()
                     await made.start()
-                    await stream.write_in(blueprint.launch(image).to_json())
-        return made.id
+                    await line.write_in(blueprint.launch(image).to_json())
+                except BaseException:
+                    await line.close()
+                    raise
+        return made.id, line
 
-    async def _until_it_answers(self, plan: SandboxPlan, container_id: str) -> None:
-        ended = self._ended(container_id)
-        await answering(plan.run_dir, plan.key, ended=ended, within=self.settings.start_timeout)
+    async def _until_it_answers(
+        self, plan: SandboxPlan, container_id: str, *, said: Awaitable[object] | None = None
+    ) -> None:
+        await answering(
+            plan.run_dir,
+            plan.key,
+            ended=self._ended(container_id),
+            within=self.settings.start_timeout,
+            said=said,
+        )
 
-    async def _undo(self, plan: SandboxPlan, starting: Awaitable[str]) -> None:
+    async def _undo(self, plan: SandboxPlan, starting: Awaitable[tuple[str, Stream]]) -> None:
         undoing = asyncio.ensure_future(self._undo_start(plan, starting))
         self._undoing.add(undoing)
         undoing.add_done_callback(self._undoing.discard)
         await asyncio.shield(undoing)
 
-    async def _undo_start(self, plan: SandboxPlan, starting: Awaitable[str]) -> None:
+    async def _undo_start(self, plan: SandboxPlan, starting: Awaitable[tuple[str, Stream]]) -> None:
         with suppress(aiodocker.DockerError, BasculeError):  # the start's own, told by the start
-            await starting
+            _, line = await starting
+            await line.close()
         if (found := await self._find(plan.session_id)) is not None:
             await self._remove(found)
         else:

@@ -398,8 +398,10 @@ class Sandboxes(Closable):
             settings.state_dir / "wardens", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
         fcntl.flock(self._presence, fcntl.LOCK_SH)
-        for directory in (settings.sessions_dir, settings.run_dir, self._logs):
-            directory.mkdir(parents=True, exist_ok=True)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        if settings.hub_uid is None:  # else they are the hub's to make, where root has no business
+            for directory in (settings.sessions_dir, settings.run_dir):
+                directory.mkdir(parents=True, exist_ok=True)
         self._logs.chmod(0o700)
         if machine.is_root:
             mounts.forbid_links(settings.run_dir)

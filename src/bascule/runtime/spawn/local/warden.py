@@ -206,7 +206,7 @@ def _ensure_may_ask(peer: socket.socket, settings: LocalSettings) -> None:
         raise AccessDenied(f"The user {uid} may not ask the warden")
 
 
-def _listening(path: Path, settings: LocalSettings) -> socket.socket:
+def listening(path: Path, settings: LocalSettings) -> socket.socket:
     """Takes connections from the moment there is something at `path`."""
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
@@ -227,7 +227,7 @@ def main() -> None:
         place = socket.socket(fileno=int(sys.argv[1]))
         place.set_inheritable(False)
     else:
-        place = _listening(Path(sys.argv[1]), settings)
+        place = listening(Path(sys.argv[1]), settings)
     asyncio.run(serve(settings, place, is_listening=not sys.argv[1].isdigit()))
 
 

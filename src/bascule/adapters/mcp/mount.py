@@ -1,24 +1,29 @@
-"""MCP on a hub: streamable HTTP at /mcp, and at /mcp/{session} for one session alone."""
+"""MCP on a hub: streamable HTTP at /mcp, and at /mcp/{session} for one session alone.
+
+`/mcp?window=ID` begins in that window.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs
 
+from bascule.core.contracts import Runtime
 from bascule.core.errors import AccessDenied, BasculeError, HubUnreachable, NoSuchSession
+from bascule.core.sessions import SessionId
 from bascule.hub import Hub, Identity
 from bascule.hub.mounts import Mount, identity_of
 from bascule.hub.replies import Receive, Scope, Send, send_error
 
-from ._places import HubPlaces, OnePlace, Places, Sessions
+from ._places import Entrance, HubPlaces, OnePlace, Places
+from ._sessions import SessionLine, Sessions
 
 if TYPE_CHECKING:
     from ._http import Served
-
-MakeSessions = Callable[[Identity], Sessions]
 
 _SCOPES: Final = ("agent", "admin")
 
@@ -32,9 +37,8 @@ class McpMount(Mount):
 
     prefix = "/mcp"
 
-    def __init__(self, hub: Hub, *, sessions: MakeSessions | None = None) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._sessions = sessions
         self._served: Served | None = None
         self._lock = asyncio.Lock()
         self._closed = False
@@ -42,38 +46,37 @@ class McpMount(Mount):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         identity = identity_of(scope)
         try:
-            session = _session_in(scope["path"].removeprefix(self.prefix))
-            await self._ensure_may(identity, session)
+            at = _entrance(scope["path"].removeprefix(self.prefix), scope["query_string"])
+            self._ensure_may(identity, at.session)
             served = await self._ready()
         except BasculeError as error:
             status = 404 if isinstance(error, NoSuchSession) else None
             await send_error(scope, send, error, status)
             return
-        await served.answer(scope, receive, send, principal=(identity, session))
+        await served.answer(scope, receive, send, principal=(identity, at))
 
     async def aclose(self) -> None:
         self._closed = True
         if self._served is not None:
             await self._served.aclose()
 
-    def places(self, identity: Identity, session: str) -> Places:
+    def places(self, identity: Identity, at: Entrance) -> Places:
         """What a client of that token finds: at a session's path, that session alone."""
-        sessions = None if self._sessions is None else self._sessions(identity)
-        if session and sessions is not None:
-            return OnePlace(partial(sessions.open, session))
-        return HubPlaces(lambda: self._hub.windows(identity), sessions=sessions)
+        sessions = _OurSessions(self._hub, identity)
+        if at.session:
+            return OnePlace(partial(sessions.open, at.session))
+        offered = sessions if self._hub.sessions.are_offered else None
+        link = partial(self._hub.windows, identity)
+        return HubPlaces(link, sessions=offered, window=at.window)
 
-    async def _ensure_may(self, identity: Identity, session: str) -> None:
+    def _ensure_may(self, identity: Identity, session: str) -> None:
         is_its_own = identity.scope == "session" and session == identity.session_id
         if identity.scope not in _SCOPES and not is_its_own:
             raise AccessDenied(
                 f"A token of scope {identity.scope} may not do this; one of scope agent may"
             )
-        if not session:
-            return
-        known = () if self._sessions is None else await self._sessions(identity).list()
-        if all(each.id != session for each in known):
-            raise NoSuchSession(f"There is no session {session!r}", id=session)
+        if session:
+            self._hub.sessions.get(identity, SessionId(session))
 
     async def _ready(self) -> Served:
         async with self._lock:
@@ -88,8 +91,26 @@ class McpMount(Mount):
             return self._served
 
 
-def _session_in(rest: str) -> str:
+class _OurSessions(Sessions):
+    """Those of `hub`, as `identity` may use them."""
+
+    def __init__(self, hub: Hub, identity: Identity) -> None:
+        self._hub = hub
+        self._identity = identity
+
+    async def list(self) -> Sequence[SessionLine]:
+        rows = self._hub.sessions.list(self._identity)
+        return [SessionLine(id=row.id, name=row.spec.name, state=row.state) for row in rows]
+
+    async def open(self, session_id: str) -> Runtime:
+        runtime = self._hub.session(self._identity, session_id)
+        await runtime.connect()
+        return runtime
+
+
+def _entrance(rest: str, query: bytes) -> Entrance:
     session = rest.strip("/")
     if "/" in session:
         raise NoSuchSession(f"There is no session {session!r}", id=session)
-    return session
+    windows = parse_qs(query.decode("latin-1")).get("window", [""])
+    return Entrance(session, windows[0])

@@ -1,0 +1,166 @@
+"""Commands as OpenHands' clients follow them: one event when it begins, outputs in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from bascule.core.contracts import Closable, Runtime
+from bascule.core.errors import BasculeError
+
+from ._programs import Ended, Programs
+
+Event = dict[str, Any]
+
+_PIECE: Final = 1 << 20
+"""Characters of one output event."""
+_KEPT: Final = 64 << 20
+"""Characters of all commands of a session together; the oldest are forgotten first."""
+
+
+@dataclass(slots=True)
+class _Command:
+    event: Event
+    outputs: list[Event] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def size(self) -> int:
+        return sum(len(each["stdout"] or "") + len(each["stderr"] or "") for each in self.outputs)
+
+
+class Commands(Closable):
+    """The commands of one session. `masked` hides its secrets in what they print."""
+
+    def __init__(self, programs: Programs, *, masked: Callable[[str], str]) -> None:
+        self._programs = programs
+        self._masked = masked
+        self._commands: OrderedDict[str, _Command] = OrderedDict()
+
+    async def aclose(self) -> None:
+        """End what runs."""
+        tasks = [each.task for each in self._commands.values() if each.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def start(
+        self, runtime: Runtime, command: str, *, directory: str | None, timeout: float
+    ) -> Event:
+        event = _event("BashCommand", command=command, cwd=directory, timeout=timeout)
+        made = _Command(event)
+        self._commands[event["id"]] = made
+        made.task = asyncio.create_task(self._run(runtime, made))
+        return event
+
+    async def finished(self, command_id: str) -> Event:
+        """All that the command printed, as one output, once it has ended."""
+        made = self._commands[command_id]
+        assert made.task is not None
+        await asyncio.wait({made.task})
+        printed = {
+            name: "".join(each[name] or "" for each in made.outputs) or None
+            for name in ("stdout", "stderr")
+        }
+        return {**made.outputs[-1], **printed}
+
+    async def stop(self, runtime: Runtime, command_id: str) -> bool:
+        """End it; whether it is known at all."""
+        if command_id not in self._commands:
+            return False
+        await self._programs.stop(runtime, command_id)
+        return True
+
+    def find(self, event_id: str) -> Event | None:
+        return next((each for each in self._events() if each["id"] == event_id), None)
+
+    def search(
+        self,
+        *,
+        kind: str | None = None,
+        command_id: str | None = None,
+        after: int | None = None,
+        newest_first: bool = False,
+        page_id: str | None = None,
+        limit: int = 100,
+    ) -> Mapping[str, Any]:
+        """A page of events, and where the next one starts. `after`: outputs of a higher number."""
+        found = [
+            each
+            for each in self._events()
+            if (kind is None or each["kind"] == kind)
+            and (command_id is None or each.get("command_id") == command_id)
+            and (after is None or each.get("order", after + 1) > after)
+        ]
+        if newest_first:
+            found.reverse()
+        ids = [each["id"] for each in found]
+        start = ids.index(page_id) if page_id in ids else 0
+        rest = ids[start + limit : start + limit + 1]
+        return {"items": found[start : start + limit], "next_page_id": rest[0] if rest else None}
+
+    def clear(self) -> int:
+        """Forget what has ended; how many events that were."""
+        ended = [key for key, each in self._commands.items() if each.outputs]
+        return sum(1 + len(self._commands.pop(key).outputs) for key in ended)
+
+    def _events(self) -> Iterator[Event]:
+        for each in self._commands.values():
+            yield each.event
+            yield from each.outputs
+
+    async def _run(self, runtime: Runtime, made: _Command) -> None:
+        """Every command ends with an output that has a status, whatever becomes of it."""
+        asked = made.event
+        try:
+            ended = await self._programs.run(
+                runtime,
+                asked["command"],
+                directory=asked["cwd"],
+                timeout=asked["timeout"],
+                key=asked["id"],
+            )
+        except BasculeError as error:
+            ended = Ended(status=-1, err=f"Error executing command: {error.message}".encode())
+        note = f"Command timed out after {asked['timeout']} seconds" if ended.is_late else ""
+        outputs = self._outputs(ended, note)
+        made.outputs = [_event("BashOutput", command_id=asked["id"], **each) for each in outputs]
+        self._forget()
+
+    def _outputs(self, ended: Ended, note: str) -> Sequence[Mapping[str, Any]]:
+        out = _pieces(self._masked(ended.out.decode(errors="replace")))
+        err = _pieces(self._masked(ended.err.decode(errors="replace") + note))
+        pairs = list(itertools.zip_longest(out, err)) or [(None, None)]
+        return [
+            {
+                "order": order,
+                "exit_code": ended.status if order == len(pairs) - 1 else None,
+                "stdout": stdout,
+                "stderr": stderr,
+            }
+            for order, (stdout, stderr) in enumerate(pairs)
+        ]
+
+    def _forget(self) -> None:
+        sizes = {key: each.size for key, each in self._commands.items()}
+        for key, each in list(self._commands.items())[:-1]:
+            if sum(sizes.values()) <= _KEPT:
+                return
+            if each.outputs:
+                del self._commands[key], sizes[key]
+
+
+def _event(kind: str, **fields: Any) -> Event:
+    now = datetime.now(UTC).isoformat()
+    return {"id": str(uuid.uuid4()), "timestamp": now, "kind": kind, **fields}
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]

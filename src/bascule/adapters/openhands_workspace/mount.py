@@ -1,0 +1,250 @@
+"""The routes, at `/openhands/v1/{session}`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+from pydantic import BaseModel, Field, ValidationError
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, Router
+
+import bascule
+from bascule.core.contracts import Runtime
+from bascule.core.errors import BasculeError, InvalidRequest, NoSuchPath
+from bascule.core.sessions import SessionId
+from bascule.hub import Hub
+from bascule.hub.mounts import Mount, identity_of
+from bascule.hub.replies import Receive, Refused, Scope, Send, send_error
+
+from . import _files, _git
+from ._bash import Commands
+from ._programs import Programs
+
+MADE_AFTER: Final = "1.58.0"
+"""The version of OpenHands' agent server whose routes these are."""
+
+_OPEN: Final = ("health", "alive", "ready")
+_UPLOAD: Final = "/api/file/upload"
+
+
+class _Asked(BaseModel):
+    """A command, as OpenHands' clients ask for it."""
+
+    command: str
+    cwd: str | None = None
+    timeout: float = Field(default=300, ge=0, le=86400)
+
+
+class _Workspace:
+    """What is kept of one session."""
+
+    def __init__(self, hub: Hub, session_id: SessionId) -> None:
+        self.programs = Programs()
+        self.commands = Commands(self.programs, masked=partial(hub.sessions.masked, session_id))
+
+
+class WorkspaceMount(Mount):
+    """Serves each session to whoever may act in it: its owner's tokens, and its own.
+
+    What commands printed is kept in memory: it ends with the hub, as the commands do.
+    """
+
+    prefix = "/openhands/v1"
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._workspaces: dict[SessionId, _Workspace] = {}
+        self._router = Router([self._route(*each) for each in self._table()])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._router(scope, receive, send)
+        except Refused as refused:
+            await send_error(scope, send, refused.error, refused.status)
+        except NoSuchPath as error:
+            await send_error(scope, send, error, 404)
+        except BasculeError as error:
+            await send_error(scope, send, error)
+
+    async def aclose(self) -> None:
+        for each in self._workspaces.values():
+            await each.commands.aclose()
+
+    def is_open(self, path: str) -> bool:
+        rest = path.removeprefix(f"{self.prefix}/").split("/")
+        return len(rest) == 2 and rest[1] in _OPEN
+
+    def takes_files(self, path: str) -> bool:
+        return path.endswith(_UPLOAD)
+
+    def _table(self) -> list[tuple[str, str, Callable[[Request], Awaitable[Response]]]]:
+        bash, events = "/api/bash", "/api/bash/bash_events"
+        return [
+            *(("GET", f"/{name}", self._health) for name in _OPEN),
+            ("GET", "/server_info", self._info),
+            ("POST", f"{bash}/start_bash_command", self._start),
+            ("POST", f"{bash}/execute_bash_command", self._execute),
+            ("POST", f"{bash}/bash_commands/{{command}}/stop", self._stop),
+            ("GET", f"{events}/search", self._search),
+            ("GET", f"{events}/{{event}}", self._event),
+            ("DELETE", events, self._clear),
+            ("POST", _UPLOAD, self._upload),
+            ("GET", "/api/file/download", self._download),
+            ("GET", "/api/git/changes", self._changes),
+            ("GET", "/api/git/diff", self._diff),
+            ("GET", "/api/vscode/url", self._vscode),
+        ]
+
+    def _route(
+        self, method: str, path: str, answer: Callable[[Request], Awaitable[Response]]
+    ) -> Route:
+        return Route(f"{self.prefix}/{{session}}{path}", answer, methods=[method])
+
+    # Health -----------------------------------------------------------------------------------
+
+    async def _health(self, request: Request) -> Response:
+        """To a stranger a session that is not there and one that is not ready look the same."""
+        session_id = SessionId(request.path_params["session"])
+        if self._hub.sessions.is_ready(session_id):
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "not ready"}, 503)
+
+    async def _info(self, request: Request) -> Response:
+        self._runtime(request)
+        return JSONResponse(
+            {"title": "Bascule", "version": MADE_AFTER, "bascule_version": bascule.__version__}
+        )
+
+    # Commands ---------------------------------------------------------------------------------
+
+    async def _start(self, request: Request) -> Response:
+        runtime, asked = self._runtime(request), await _asked(request)
+        return JSONResponse(self._begun(request, runtime, asked))
+
+    async def _execute(self, request: Request) -> Response:
+        runtime, asked = self._runtime(request), await _asked(request)
+        event = self._begun(request, runtime, asked)
+        return JSONResponse(await self._workspace(request).commands.finished(event["id"]))
+
+    def _begun(self, request: Request, runtime: Runtime, asked: _Asked) -> dict[str, Any]:
+        commands = self._workspace(request).commands
+        return commands.start(
+            runtime, asked.command, directory=asked.cwd, timeout=max(asked.timeout, 1.0)
+        )
+
+    async def _stop(self, request: Request) -> Response:
+        runtime, command = self._runtime(request), request.path_params["command"]
+        if not await self._workspace(request).commands.stop(runtime, command):
+            raise Refused(404, InvalidRequest(f"There is no command {command!r}"))
+        return JSONResponse({"success": True})
+
+    async def _search(self, request: Request) -> Response:
+        self._runtime(request)
+        query = request.query_params
+        page = self._workspace(request).commands.search(
+            kind=query.get("kind__eq"),
+            command_id=query.get("command_id__eq"),
+            after=_number(request, "order__gt"),
+            newest_first=query.get("sort_order") == "TIMESTAMP_DESC",
+            page_id=query.get("page_id"),
+            limit=min(_number(request, "limit") or 100, 100),
+        )
+        return JSONResponse(page)
+
+    async def _event(self, request: Request) -> Response:
+        self._runtime(request)
+        name = request.path_params["event"]
+        event = self._workspace(request).commands.find(name)
+        if event is None:
+            raise Refused(404, InvalidRequest(f"There is no event {name!r}"))
+        return JSONResponse(event)
+
+    async def _clear(self, request: Request) -> Response:
+        self._runtime(request)
+        return JSONResponse({"cleared_count": self._workspace(request).commands.clear()})
+
+    # Files ------------------------------------------------------------------------------------
+
+    async def _upload(self, request: Request) -> Response:
+        runtime, path = self._runtime(request), _text(request, "path")
+        try:
+            async with request.form(max_files=1) as form:
+                file = form.get("file")
+                if not isinstance(file, UploadFile):
+                    raise InvalidRequest("The form has to hold one file, in the field `file`")
+                size = await _files.upload(runtime, file, path)
+        except MultiPartException as error:
+            raise InvalidRequest(f"The form cannot be read: {error.message}") from error
+        return JSONResponse({"success": True, "file_size": size})
+
+    async def _download(self, request: Request) -> Response:
+        return await _files.download(self._runtime(request), _text(request, "path"))
+
+    # Git --------------------------------------------------------------------------------------
+
+    async def _changes(self, request: Request) -> Response:
+        return JSONResponse(await _git.changes(*self._in_git(request)))
+
+    async def _diff(self, request: Request) -> Response:
+        found = await _git.diff(*self._in_git(request))
+        session_id = SessionId(request.path_params["session"])
+        masked = partial(self._hub.sessions.masked, session_id)
+        return JSONResponse({name: text and masked(text) for name, text in found.items()})
+
+    def _in_git(self, request: Request) -> tuple[_git.Run, str, str]:
+        run = partial(self._workspace(request).programs.run, self._runtime(request))
+        return run, _text(request, "path"), request.query_params.get("ref", "")
+
+    # VS Code ----------------------------------------------------------------------------------
+
+    async def _vscode(self, request: Request) -> Response:
+        self._runtime(request)
+        return JSONResponse({"url": self._hub.addresses.vscode(request.path_params["session"])})
+
+    # ------------------------------------------------------------------------------------------
+
+    def _runtime(self, request: Request) -> Runtime:
+        """The session for whoever asks. Raises `NoSuchSession`, also for somebody else's."""
+        identity, session = identity_of(request.scope), request.path_params["session"]
+        self._hub.sessions.get(identity, SessionId(session))
+        return self._hub.session(identity, session)
+
+    def _workspace(self, request: Request) -> _Workspace:
+        """Of a session that is there; what was kept of others that are gone is dropped."""
+        session_id = SessionId(request.path_params["session"])
+        sessions = self._hub.sessions
+        if session_id not in self._workspaces:
+            gone = [each for each in self._workspaces if sessions.owner_of(each) is None]
+            for each in gone:
+                del self._workspaces[each]
+            self._workspaces[session_id] = _Workspace(self._hub, session_id)
+        return self._workspaces[session_id]
+
+
+async def _asked(request: Request) -> _Asked:
+    try:
+        return _Asked.model_validate_json(await request.body())
+    except ValidationError as error:
+        raise Refused(422, InvalidRequest(f"The command is not asked for well: {error}")) from error
+
+
+def _text(request: Request, name: str) -> str:
+    value = request.query_params.get(name)
+    if not value:
+        raise InvalidRequest(f"The query has to name `{name}`", parameter=name)
+    return value
+
+
+def _number(request: Request, name: str) -> int | None:
+    value = request.query_params.get(name)
+    if value is None:
+        return None
+    try:
+        return int(value)
+    except ValueError:
+        raise InvalidRequest(f"`{name}` has to be a whole number, not {value!r}") from None

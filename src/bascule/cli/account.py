@@ -1,0 +1,123 @@
+"""Whose rights the hub has: root's are for its warden, and given up before the hub listens."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from bascule.core.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from .hub_settings import HubFile
+
+logger = logging.getLogger(__name__)
+
+Warden = socket.socket | Path
+"""Somebody with root's rights who can be asked: by a connected socket, or where one listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user of this machine."""
+
+    name: str
+    uid: int
+    gid: int
+    home: Path
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        try:
+            found = pwd.getpwnam(name)
+        except KeyError:
+            raise InvalidSetting(
+                f"user: this machine has no user {name!r}; as root: useradd --system "
+                f"--create-home --home-dir /var/lib/{name} {name}"
+            ) from None
+        return cls(found.pw_name, found.pw_uid, found.pw_gid, Path(found.pw_dir))
+
+    def be_at_home(self) -> None:
+        """Look for what is a user's own (state, cache) where it is this user's."""
+        os.environ.update(HOME=str(self.home), USER=self.name, LOGNAME=self.name)
+        for name in [name for name in os.environ if name.startswith("XDG_")]:
+            del os.environ[name]
+
+    def own(self, directory: Path, mode: int) -> None:
+        """Make a directory of theirs, unless there is one: as root in root's own, else as them.
+
+        In theirs, what is on the way could be exchanged for a link meanwhile.
+        """
+        if directory.exists():
+            return
+        self.own(directory.parent, 0o755)
+        if directory.parent.stat().st_uid == 0:
+            directory.mkdir(mode=mode)
+            os.chown(directory, self.uid, self.gid)
+            return
+        os.setegid(self.gid)
+        os.seteuid(self.uid)
+        try:
+            directory.mkdir(mode=mode)
+        except OSError as error:
+            raise InvalidSetting(f"{self.name} cannot make {directory}: {error}") from error
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
+
+    def become(self) -> None:
+        """For good: no right of root is left."""
+        os.initgroups(self.name, self.gid)
+        os.setresgid(self.gid, self.gid, self.gid)
+        os.setresuid(self.uid, self.uid, self.uid)
+
+
+def settle_rights(settings: HubFile) -> Warden | None:
+    """Be the user that the settings name, and know the warden that has kept root's rights.
+
+    None: the spawner starts a warden of its own, with the rights that we have. Do this first:
+    what is made before it is root's.
+    """
+    if not settings.user:
+        return settings.warden
+    account = Account.named(settings.user)
+    if os.geteuid() == account.uid:
+        return settings.warden
+    if os.geteuid() != 0:
+        raise InvalidSetting(
+            f"user: only root can become {account.name}; start the hub as root, or as that user"
+        )
+    account.be_at_home()
+    make_places(settings, account)
+    warden = settings.warden or _start_warden(settings, account)
+    account.become()
+    return warden
+
+
+def warn_of_root() -> None:
+    """To be said once the hub is up: it works all the same."""
+    if os.geteuid() == 0:
+        logger.warning(
+            "the hub runs as root; with the setting `user` it becomes that user, and only what "
+            "starts sessions keeps root's rights"
+        )
+
+
+def make_places(settings: HubFile, account: Account) -> None:
+    """The directories that the hub and its warden share."""
+    account.own(settings.state(), 0o700)
+    account.own(settings.run(), 0o711)
+
+
+def _start_warden(settings: HubFile, account: Account) -> Warden | None:
+    from .spawners import local_settings
+
+    if "local" not in settings.spawners:
+        return None
+    from bascule.runtime.spawn.local import start_warden
+
+    return start_warden(local_settings(settings, hub_uid=account.uid))

@@ -1,0 +1,193 @@
+"""What `bascule up` is about: a hub, and the session of one folder in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bascule.core.errors import InvalidSetting, MissingTool
+from bascule.hub import Hub
+from bascule.hub.tokens import admin_token
+
+from .hub_place import HubPlace, HubRuns, alone, announced
+from .hub_settings import HubFile, load
+from .user_dirs import make_runtime_dir, runtime_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bascule.link.sessions import HubSession
+
+    from .loop import LoopThread
+
+OnStage = Callable[[str], None]
+
+_NO_LIMITS: Final = {"memory": None, "cpus": None, "processes": None}
+"""It is the machine of whoever asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the session of a folder is to be."""
+
+    folder: Path
+    shells: str = "pty"
+    egress: str = "open"
+
+    @property
+    def name(self) -> str:
+        """For people: the folder's, or of one that is called as any is, that of the one above."""
+        is_any = self.folder.name in ("", "workspace") and self.folder.parent.name
+        return self.folder.parent.name if is_any else self.folder.name
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "shells": self.shells,
+            "egress": {"mode": self.egress},
+            "limits": _NO_LIMITS,
+            "workspace": {"kind": "folder", "folder": str(self.folder)},
+        }
+
+
+@contextlib.contextmanager
+def hub_for(
+    folder: Path, loop: LoopThread, *, allow_unisolated: bool
+) -> Iterator[tuple[HubPlace, bool]]:
+    """The folder's own hub, in `loop`, while this is open; or the one that another `up` of the
+    same folder has, who then keeps it. Also whether it is ours.
+
+    It has nothing in common with a hub of `serve` but the token: what it may do here, that one
+    should not.
+    """
+    settings = load(None, os.environ, {})
+    token = os.environ.get("BASCULE_TOKEN") or admin_token(settings.state())
+    ours = _ours(settings, folder, allow_unisolated)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(alone(ours.state()))
+        except HubRuns as runs:
+            yield HubPlace(runs.url, token), False
+            return
+        stack.callback(shutil.rmtree, ours.run(), ignore_errors=True)
+        hub = stack.enter_context(_own_hub(ours, token, loop))
+        for state in (settings.state(), ours.state()):
+            stack.enter_context(announced(state, hub.local_url))
+        yield HubPlace(hub.local_url, token), True
+
+
+def _ours(settings: HubFile, folder: Path, allow_unisolated: bool) -> HubFile:
+    """Whoever starts it stands in that folder, and may have it as a session; root's too."""
+    make_runtime_dir()
+    name = f"up-{hashlib.sha256(bytes(folder)).hexdigest()[:12]}"
+    changes = {
+        "state_dir": settings.state() / name,
+        "run_dir": (settings.run_dir or runtime_dir()) / name,
+        "workspace_roots": (*settings.workspace_roots, folder),
+        "allow_unisolated": settings.allow_unisolated or allow_unisolated,
+        "allow_root": settings.allow_root or os.geteuid() == 0,
+    }
+    return settings.model_copy(update=changes)
+
+
+@contextlib.contextmanager
+def _own_hub(settings: HubFile, token: str, loop: LoopThread) -> Iterator[Hub]:
+    """On the port of the settings; if that is only the usual one and taken, on any."""
+    from .machine import checks
+    from .mounts import adapter_mounts
+    from .spawners import make_spawners
+
+    given = settings.settings(token)
+
+    def made(port: int) -> Hub:
+        return Hub(
+            replace(given, port=port),
+            spawners=make_spawners(settings),
+            mounts=adapter_mounts(),
+            checks=checks,
+        )
+
+    with contextlib.ExitStack() as stack:
+        try:
+            hub = stack.enter_context(loop.hold(made(given.port)))
+        except InvalidSetting:
+            if "port" in settings.model_fields_set:
+                raise
+            hub = stack.enter_context(loop.hold(made(0)))
+        yield hub
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A session that is up, and how to get there."""
+
+    session: HubSession
+    address: str
+    """Shows its VS Code in any browser of this machine, once; then the browser is signed in."""
+    complaint: str = ""
+    """Why it has no VS Code, and what to do about it; else empty."""
+
+
+@contextlib.contextmanager
+def session_of(
+    wish: Wish, hub: HubPlace, loop: LoopThread, *, is_ours: bool, on_stage: OnStage
+) -> Iterator[Bench]:
+    """The folder's session: the one it had before, or a new one. Leaving stops it if the hub
+    is ours.
+
+    Stopped it keeps what VS Code knows of the folder, text nobody saved too.
+    """
+    bench = loop.start(_begin(wish, hub, on_stage)).result()
+    try:
+        yield bench
+    finally:
+        if is_ours:
+            loop.start(_stop(hub, bench.session.id)).result()
+
+
+async def _begin(wish: Wish, hub: HubPlace, on_stage: OnStage) -> Bench:
+    from urllib.parse import urlsplit
+
+    from bascule.link.sessions import SessionCalls
+
+    with hub.told_how_to_start():
+        async with SessionCalls(hub.url, hub.token) as calls:
+            known = [each for each in await calls.sessions() if _is_of(wish.folder, each.metadata)]
+            if known:
+                session = await calls.resume(known[0].id)
+            else:
+                session = await calls.create(wish.body())
+            session = await calls.until_ready(session.id, on_stage=on_stage)
+            complaint = await asyncio.to_thread(_lack_of_vscode)
+            onward = urlsplit(session.vscode_url).path
+            address = "" if complaint else await calls.sign_in_address(onward)
+    return Bench(session, address, complaint)
+
+
+async def _stop(hub: HubPlace, session_id: str) -> None:
+    from bascule.link.sessions import SessionCalls
+
+    async with SessionCalls(hub.url, hub.token) as calls:
+        await calls.stop(session_id)
+
+
+def _is_of(folder: Path, metadata: Mapping[str, Any]) -> bool:
+    return bool(metadata["workspace"].get("folder") == str(folder))
+
+
+def _lack_of_vscode() -> str:
+    from . import editor
+
+    try:
+        editor.find().ensure_complete()
+        editor.extension()
+    except MissingTool as error:
+        return error.message
+    return ""

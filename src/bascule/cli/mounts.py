@@ -1,0 +1,16 @@
+"""What a hub serves besides its own: the adapters, which stand above it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bascule.hub.mounts import MakeMount
+
+
+def adapter_mounts() -> tuple[MakeMount, ...]:
+    from bascule.adapters.mcp.mount import McpMount
+    from bascule.adapters.openhands_hub import OpenHandsV0Mount
+    from bascule.adapters.openhands_workspace import WorkspaceMount
+
+    return (McpMount, OpenHandsV0Mount, WorkspaceMount)

@@ -1,0 +1,97 @@
+"""What happened in one place, newest last: numbered, bounded, and told to whoever listens."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+MOST_ENTRIES: Final = 5_000
+MOST_BYTES: Final = 32 << 20
+
+OnEntry = Callable[["Entry"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened: `action`, `observation`, `failed`, or a piece of `output`."""
+
+    number: int
+    """Counts up from 1. 0 for output, which is told while it comes and then held by nobody: the
+    observation has all of it."""
+    kind: str
+    time: float
+    """Unix time."""
+    data: Mapping[str, Any]
+    size: int = 0
+    """Bytes it takes, about."""
+
+
+class Timeline:
+    """Holds the newest entries. Past either bound the oldest are dropped.
+
+    Who remembers `epoch` and the number of the last entry it saw goes on from there. Another epoch
+    is another timeline, whose numbers mean nothing to the first.
+    """
+
+    def __init__(
+        self,
+        *,
+        most: int = MOST_ENTRIES,
+        most_bytes: int = MOST_BYTES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.epoch = secrets.token_hex(8)
+        self._most = most
+        self._most_bytes = most_bytes
+        self._clock = clock
+        self._entries: deque[Entry] = deque()
+        self._bytes = 0
+        self._last = 0
+        self._listeners: list[OnEntry] = []
+
+    @property
+    def has_listeners(self) -> bool:
+        return bool(self._listeners)
+
+    def note(self, kind: str, data: Mapping[str, Any], *, size: int = 0) -> None:
+        """Keep it and tell it."""
+        self._last += 1
+        entry = Entry(self._last, kind, self._clock(), data, size)
+        self._entries.append(entry)
+        self._bytes += size
+        while len(self._entries) > self._most or (
+            self._bytes > self._most_bytes and len(self._entries) > 1
+        ):
+            self._bytes -= self._entries.popleft().size
+        self._tell(entry)
+
+    def show(self, kind: str, data: Mapping[str, Any], *, size: int = 0) -> None:
+        """Tell it to those who listen now, and keep nothing."""
+        if self._listeners:
+            self._tell(Entry(0, kind, self._clock(), data, size))
+
+    def after(self, number: int, epoch: str = "") -> list[Entry]:
+        """What is held behind that entry; all of it to whoever comes from another epoch."""
+        if epoch != self.epoch:
+            number = 0
+        first = self._last - len(self._entries) + 1
+        skipped = max(0, number - first + 1)
+        return list(self._entries)[skipped:]
+
+    def subscribe(self, listener: OnEntry) -> Callable[[], None]:
+        """Have it called with each entry from now on, until the returned function is."""
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def _tell(self, entry: Entry) -> None:
+        for listener in tuple(self._listeners):
+            listener(entry)

@@ -1,0 +1,81 @@
+"""Questions that windows have put to people and nobody has answered yet. Plain data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from bascule.core.errors import AlreadyAnswered, InvalidRequest
+from bascule.core.windows import WindowId
+
+from .changes import Changes
+
+ANSWERS: Final = ("once", "workspace", "deny")
+_MOST: Final = 1000
+
+Question = Mapping[str, Any]
+
+
+class Approvals:
+    """The first answer takes a question off the list, wherever it comes from."""
+
+    def __init__(self, changes: Changes, *, clock: Callable[[], float] = time.time) -> None:
+        self._changes = changes
+        self._clock = clock
+        self._pending: dict[tuple[WindowId, str], Question] = {}
+        self._answered: dict[tuple[WindowId, str], str] = {}
+
+    def ask(self, window_id: WindowId, question: Question) -> None:
+        key = window_id, str(question.get("id"))
+        self._pending[key] = {**question, "window_id": window_id}
+        while len(self._pending) > _MOST:
+            del self._pending[next(iter(self._pending))]
+        self._changes.tell("approvals")
+
+    def settle(self, window_id: WindowId, question_id: str, by: str) -> None:
+        """It was answered in its window."""
+        if self._take(window_id, question_id, by) is not None:
+            self._changes.tell("approvals")
+
+    def answer(self, window_id: WindowId, question_id: str, answer: str, by: str) -> None:
+        """Somebody answers here. Raises `AlreadyAnswered` for whoever comes second."""
+        if answer not in ANSWERS:
+            raise InvalidRequest(f"An answer is one of {', '.join(ANSWERS)}, not {answer!r}")
+        if self._take(window_id, question_id, by) is None:
+            who = self._answered.get((window_id, question_id))
+            said = f"{who} has answered already" if who else "nobody asks this any more"
+            raise AlreadyAnswered(f"Too late: {said}")
+        self._changes.tell("approvals")
+
+    def withdraw(self, window_id: WindowId) -> None:
+        """The window is gone, and its questions with it."""
+        gone = [key for key in self._pending if key[0] == window_id]
+        for key in gone:
+            del self._pending[key]
+        if gone:
+            self._changes.tell("approvals")
+
+    def pending(self) -> Sequence[Question]:
+        """Oldest first, without those whose time is up."""
+        now = self._clock()
+        late = [key for key, each in self._pending.items() if _expires(each) <= now]
+        for key in late:
+            del self._pending[key]
+        return list(self._pending.values())
+
+    def _take(self, window_id: WindowId, question_id: str, by: str) -> Question | None:
+        question = self._pending.pop((window_id, question_id), None)
+        if question is not None:
+            self._answered[window_id, question_id] = by
+            while len(self._answered) > _MOST:
+                del self._answered[next(iter(self._answered))]
+        return question
+
+
+def _expires(question: Question) -> float:
+    try:
+        return datetime.fromisoformat(str(question.get("expires"))).timestamp()
+    except ValueError:
+        return float("inf")

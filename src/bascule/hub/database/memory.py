@@ -1,0 +1,119 @@
+"""Token rows that need not be asked for again, for as long as the database is as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+from bascule.hub.identity import TokenRow
+
+_MOST: Final = 4096
+_HEAD: Final = 48
+"""Bytes that say how far the log goes: counters, salts and a checksum, as SQLite documents it."""
+_LATEST: Final = 2.0
+"""Seconds after which a database that cannot tell is asked again."""
+
+
+class Changes(Protocol):
+    """Whether a database is as it was: its state is the same as before, or another."""
+
+    def state(self) -> object: ...
+
+    def wrote(self) -> None:
+        """We have written ourselves."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def changes_of(file: str | None) -> Changes:
+    """Those of a SQLite file, or of a database elsewhere. Blocks."""
+    if file is not None:
+        with contextlib.suppress(FileNotFoundError):  # it has no write-ahead log
+            return SqliteChanges(file)
+    return TimedChanges()
+
+
+class SqliteChanges:
+    """Exact, and asks nobody: the head of the write-ahead log's index is another after every
+    commit, whatever process it is made in, and can be looked at in memory.
+
+    SQLite's connections share that index as a file; ours is only held open, so that it stays.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._connection = sqlite3.connect(file, check_same_thread=False)
+        try:
+            self._connection.execute("SELECT 1 FROM sqlite_master").fetchall()
+            with Path(f"{file}-shm").open("rb") as index:
+                self._index = mmap.mmap(index.fileno(), 0, prot=mmap.PROT_READ)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def state(self) -> object:
+        return self._index[:_HEAD]
+
+    def wrote(self) -> None:
+        """That is seen by itself."""
+
+    def close(self) -> None:
+        self._index.close()
+        self._connection.close()
+
+
+class TimedChanges:
+    """For a database on a server: what this process writes counts at once, the rest in time."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._asked = clock()
+        self._number = 0
+
+    def state(self) -> object:
+        if self._clock() - self._asked > _LATEST:
+            self.wrote()
+        return self._number
+
+    def wrote(self) -> None:
+        self._asked = self._clock()
+        self._number += 1
+
+    def close(self) -> None:
+        """There is nothing to."""
+
+
+class TokenMemory:
+    """The rows that were found since the database last changed."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+        self._state = changes.state()
+        self._rows: dict[str, TokenRow] = {}
+
+    def recall(self, token_hash: str) -> tuple[TokenRow | None, object]:
+        """The row, if it is known; and the state of the database, for `keep`."""
+        state = self._changes.state()
+        if state != self._state:
+            self._rows.clear()
+            self._state = state
+        return self._rows.get(token_hash), state
+
+    def keep(self, row: TokenRow, state: object) -> None:
+        """Not when the database has changed since `recall`: the row may be from before that."""
+        if state != self._state:
+            return
+        if len(self._rows) >= _MOST:
+            self._rows.clear()
+        self._rows[row.hash] = row
+
+    def forget(self) -> None:
+        self._changes.wrote()
+
+    def close(self) -> None:
+        self._changes.close()

@@ -1,0 +1,67 @@
+"""A session as a runtime for whoever is in the hub's own process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bascule.core.actions import Action
+from bascule.core.contracts import LogMatch, OnProgress
+from bascule.core.observations import Observation
+from bascule.core.sessions import SessionId
+from bascule.hub.identity import Identity
+from bascule.runtime.remote import RemoteRuntime
+from bascule.runtime.verbs import Verbs
+
+from .service import Sessions
+
+
+class SessionRuntime(Verbs):
+    """Acts in a session as `identity`, under whose name everything is recorded.
+
+    Connecting starts one that is at rest, unless whoever asks is inside it, and waits until it is
+    ready. Closing leaves it as it is.
+    """
+
+    def __init__(self, sessions: Sessions, identity: Identity, session_id: SessionId) -> None:
+        self._sessions = sessions
+        self._identity = identity
+        self._id = session_id
+        self._capabilities: frozenset[str] = frozenset()
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self._capabilities
+
+    async def connect(self) -> None:
+        self._sessions.get(self._identity, self._id)
+        if self._identity.scope != "session":
+            await self._sessions.resume(self._identity, self._id)
+        await self._sessions.until_ready(self._id)
+        line = await self._line()
+        await line.connect()
+        self._capabilities = line.capabilities
+
+    async def aclose(self) -> None: ...
+
+    async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
+        return await self._sessions.act(self._identity, self._id, action, on_progress=on_progress)
+
+    async def upload(self, source: Path, destination: str) -> None:
+        await (await self._line()).upload(source, destination)
+
+    async def download(self, path: str, destination: Path) -> Path:
+        return await (await self._line()).download(path, destination)
+
+    async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
+        return await (await self._line()).read_log(shell, start=start, end=end)
+
+    async def search_log(
+        self, pattern: str, shell: str = "", *, start: int = 0, limit: int = 100
+    ) -> Sequence[LogMatch]:
+        return await (await self._line()).search_log(pattern, shell, start=start, limit=limit)
+
+    async def _line(self) -> RemoteRuntime:
+        self._sessions.get(self._identity, self._id)
+        line, _ = await self._sessions.enter(self._id)
+        return line.runtime

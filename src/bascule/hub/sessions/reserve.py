@@ -1,0 +1,44 @@
+"""Room on the disk that the hub keeps for itself, so that on a full one sessions can be removed."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+_BYTES: Final = 8 << 20
+
+
+class Reserve:
+    """A file of no use but its size. All methods block."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def restore(self) -> None:
+        """Have it, where there is plenty of room for it."""
+        if self._path.exists() or shutil.disk_usage(self._path.parent).free < 4 * _BYTES:
+            return
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, _BYTES)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            self._path.unlink()
+        finally:
+            os.close(descriptor)
+
+    def give_up(self) -> bool:
+        """Make room; whether there was any to make."""
+        try:
+            self._path.unlink()
+        except FileNotFoundError:
+            return False
+        logger.warning("the disk is full; what the hub had kept of it for itself is free now")
+        return True

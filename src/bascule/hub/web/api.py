@@ -1,0 +1,82 @@
+"""REST calls that the page needs besides those of programs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Annotated, Any, Final
+
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+from bascule.core.sessions import SessionId
+from bascule.hub.api import identity_of
+from bascule.hub.sessions.service import Sessions
+
+MakeChecks = Callable[[], Sequence[Mapping[str, Any]]]
+"""Blocks: looks at the machine, as `bascule doctor` does."""
+
+Path = Annotated[str, Query(max_length=4096)]
+
+_AS_BYTES: Final = {
+    "Content-Security-Policy": "sandbox; default-src 'none'",
+    "Content-Disposition": "attachment",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+"""Whatever a workspace holds, no browser shows it as a page of ours."""
+
+
+class FilesAnswer(BaseModel):
+    path: str
+    names: list[str]
+    """Those of directories end with a slash."""
+
+
+class CheckAnswer(BaseModel):
+    name: str
+    state: str
+    found: str
+    advice: str
+
+
+class WebApi:
+    def __init__(self, sessions: Sessions, checks: MakeChecks) -> None:
+        self._sessions = sessions
+        self._checks = checks
+
+    def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
+        own = [may("agent", "admin")]
+        add = app.add_api_route
+        add("/api/sessions/{session_id}/files", self.files, dependencies=own)
+        add("/api/sessions/{session_id}/file", self.file, dependencies=own, response_model=None)
+        add("/api/checks", self.checks, dependencies=[may("admin")])
+
+    async def files(self, session_id: str, request: Request, path: Path = "") -> FilesAnswer:
+        """The names in a directory of a session; by default its workspace."""
+        line = await self._sessions.inside(identity_of(request), SessionId(session_id))
+        where = path or await line.workspace_dir()
+        return FilesAnswer(path=where, names=list(await line.list_files(where)))
+
+    async def file(self, session_id: str, request: Request, path: Path) -> StreamingResponse:
+        """A file of a session, as bytes to be saved and never shown."""
+        line = await self._sessions.inside(identity_of(request), SessionId(session_id))
+        async with AsyncExitStack() as stack:
+            size, chunks = await stack.enter_async_context(line.download(path))
+            held = stack.pop_all()
+        headers = dict(_AS_BYTES) | ({} if size is None else {"Content-Length": str(size)})
+        return StreamingResponse(
+            _to_the_end(chunks, held), media_type="application/octet-stream", headers=headers
+        )
+
+    async def checks(self) -> list[CheckAnswer]:
+        """What the hub's machine has and lacks, as `bascule doctor` tells."""
+        return [CheckAnswer(**each) for each in await asyncio.to_thread(self._checks)]
+
+
+async def _to_the_end(chunks: AsyncIterator[bytes], held: AsyncExitStack) -> AsyncIterator[bytes]:
+    async with held:
+        async for chunk in chunks:
+            yield chunk

@@ -1,0 +1,262 @@
+"""What the page is told while it is open, and what it asks: Socket.IO on `/page`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+import socketio
+
+import bascule
+from bascule.core.contracts import Closable
+from bascule.core.errors import AccessDenied, BasculeError, InvalidRequest, NoSuchSession
+from bascule.core.sessions import SessionId
+from bascule.core.windows import WindowId
+from bascule.hub.changes import Changes, Topic
+from bascule.hub.guard import IDENTITY
+from bascule.hub.identity import Identity
+from bascule.hub.proxy.doorman import TokenDoorman
+from bascule.hub.registry import Registry
+from bascule.hub.sessions.rows import SessionRow
+from bascule.hub.sessions.service import Sessions
+from bascule.hub.sockets import PAGE, Sockets
+from bascule.wire import error_to_wire
+from bascule.wire.windows import encode_window
+
+from .access import PageKeys, signed_in
+from .viewer import Viewer
+
+_NAME: Final = re.compile(r"[a-z0-9-]{1,40}")
+_SCOPES: Final = ("admin", "agent")
+
+Describe = Callable[[SessionRow], Mapping[str, Any]]
+Ask = Callable[[Viewer, Mapping[str, Any]], Awaitable[object]]
+
+
+class Feed(Closable):
+    """Every open page. Each is told what whoever signed in may see, and nothing else."""
+
+    def __init__(
+        self,
+        sockets: Sockets,
+        *,
+        doorman: TokenDoorman,
+        keys: PageKeys,
+        sessions: Sessions,
+        registry: Registry,
+        changes: Changes,
+        describe: Describe,
+    ) -> None:
+        self._sockets = sockets
+        self._server: socketio.AsyncServer = sockets.server
+        self._doorman = doorman
+        self._keys = keys
+        self._sessions = sessions
+        self._registry = registry
+        self._describe = describe
+        self._viewers: dict[str, Viewer] = {}
+        changes.subscribe(self._changed)
+        on = self._server.on
+        on("connect", self._connected, namespace=PAGE)
+        on("disconnect", self._lost, namespace=PAGE)
+        on("terminal.keys", self._keys_came, namespace=PAGE)
+        for name, ask in self._asks().items():
+            on(name, self._answering(ask), namespace=PAGE)
+
+    def _asks(self) -> Mapping[str, Ask]:
+        return {
+            "watch": self._watch,
+            "unwatch": self._unwatch,
+            "usage": self._usage,
+            "approval.answer": self._answer,
+            "terminal.open": self._open_terminal,
+            "terminal.leave": self._leave_terminal,
+            "terminal.close": self._close_terminal,
+        }
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(viewer.aclose() for viewer in self._viewers.values()))
+        self._viewers.clear()
+
+    async def end_sign_in(self, sign_in: bytes) -> None:
+        """Whoever signed out is told nothing more."""
+        for sid, viewer in tuple(self._viewers.items()):
+            if viewer.sign_in == sign_in:
+                await self._server.disconnect(sid, namespace=PAGE)
+
+    # Coming and going -----------------------------------------------------------------------
+
+    async def _connected(self, sid: str, environ: Mapping[str, Any], auth: object) -> None:
+        scope = environ["asgi.scope"]
+        visitor = await signed_in(self._doorman, dict(scope["headers"]))
+        key = auth.get("key") if isinstance(auth, Mapping) else None
+        if (
+            visitor is None
+            or visitor.sign_in is None
+            or visitor.identity != scope[IDENTITY]
+            or not self._keys.is_good(key, visitor.sign_in)
+        ):
+            raise _refused("The page's key is missing or old; load it again")
+        if visitor.identity.scope not in _SCOPES:
+            raise _refused(f"A token of scope {visitor.identity.scope} has no use for this page")
+        viewer = Viewer(
+            self._server,
+            sid,
+            visitor.identity,
+            sign_in=visitor.sign_in.id,
+            sessions=self._sessions,
+            timelines=self._sockets.timelines,
+        )
+        self._viewers[sid] = viewer
+        # The library says that it is connected once this has returned; only then may we speak.
+        self._server.start_background_task(self._greet, viewer)
+
+    async def _lost(self, sid: str, _reason: object) -> None:
+        viewer = self._viewers.pop(sid, None)
+        if viewer is not None:
+            await viewer.aclose()
+
+    async def _greet(self, viewer: Viewer) -> None:
+        who = viewer.identity
+        hello = {
+            "version": bascule.__version__,
+            "name": who.name,
+            "scope": who.scope,
+            "spawners": list(self._sessions.spawners),
+            "sessions": [self._describe(row) for row in self._sessions.list(who)],
+            "windows": self._windows(who),
+            "approvals": self._approvals(who),
+        }
+        await viewer.tell("hello", hello)
+        viewer.keep_told(lambda topic, which: self._described(who, topic, which))
+
+    # How things stand -----------------------------------------------------------------------
+
+    def _changed(self, topic: Topic, which: str) -> None:
+        for viewer in self._viewers.values():
+            viewer.changed(topic, which)
+
+    async def _described(self, who: Identity, topic: Topic, which: str) -> tuple[str, object]:
+        match topic:
+            case "windows":
+                return "windows", self._windows(who)
+            case "approvals":
+                return "approvals", self._approvals(who)
+            case "session":
+                try:
+                    row = self._sessions.get(who, SessionId(which))
+                except NoSuchSession:
+                    return "session.removed", {"id": which}
+                return "session", self._describe(row)
+
+    def _windows(self, who: Identity) -> list[dict[str, Any]]:
+        return [encode_window(each) for each in self._registry.windows() if who.may_see(each.owner)]
+
+    def _approvals(self, who: Identity) -> list[Mapping[str, Any]]:
+        """For admins alone: no agent answers its own question."""
+        return list(self._sockets.approvals.pending()) if who.is_admin else []
+
+    # What the page asks ---------------------------------------------------------------------
+
+    def _answering(self, ask: Ask) -> Callable[[str, object], Awaitable[object]]:
+        async def answer(sid: str, data: object) -> object:
+            viewer = self._viewers.get(sid)
+            if viewer is None:
+                return None
+            try:
+                if not isinstance(data, Mapping):
+                    raise InvalidRequest("What is asked has to be an object")
+                return {"value": await ask(viewer, data)}
+            except BasculeError as error:
+                return {"error": error_to_wire(error)}
+
+        return answer
+
+    async def _watch(self, viewer: Viewer, asked: Mapping[str, Any]) -> None:
+        kind, where = _place(asked)
+        if kind == "session":
+            self._sessions.get(viewer.identity, SessionId(where))
+        else:
+            self._sockets.ensure_visible(viewer.identity, WindowId(where))
+        await viewer.watch(
+            kind, where, after=_number(asked, "after"), epoch=str(asked.get("epoch") or "")
+        )
+
+    async def _unwatch(self, viewer: Viewer, asked: Mapping[str, Any]) -> None:
+        await viewer.unwatch(*_place(asked))
+
+    async def _usage(self, viewer: Viewer, _asked: Mapping[str, Any]) -> object:
+        """Of every session that runs: what it uses, and its apps."""
+        rows = [row for row in self._sessions.list(viewer.identity) if row.state == "ready"]
+        used = await asyncio.gather(*(self._used(viewer.identity, row.id) for row in rows))
+        return {row.id: each for row, each in zip(rows, used, strict=True) if each is not None}
+
+    async def _used(self, who: Identity, session_id: SessionId) -> dict[str, Any] | None:
+        try:
+            usage = await self._sessions.usage(who, session_id)
+        except BasculeError:
+            return None  # it is just ending; its state says so
+        return None if usage is None else asdict(usage)
+
+    async def _answer(self, viewer: Viewer, asked: Mapping[str, Any]) -> None:
+        if not viewer.identity.is_admin:
+            raise AccessDenied("Only somebody signed in as admin may answer for a window's user")
+        window_id = WindowId(str(asked.get("window_id")))
+        question, answer = str(asked.get("id")), str(asked.get("answer"))
+        await self._sockets.answer(window_id, question, answer, by=viewer.identity.name)
+
+    async def _open_terminal(self, viewer: Viewer, asked: Mapping[str, Any]) -> object:
+        start = asked.get("start")
+        return await viewer.open_terminal(
+            *_terminal(asked),
+            columns=_number(asked, "columns"),
+            rows=_number(asked, "rows"),
+            start=start if isinstance(start, int) else None,
+        )
+
+    async def _leave_terminal(self, viewer: Viewer, asked: Mapping[str, Any]) -> None:
+        await viewer.leave_terminal(*_terminal(asked))
+
+    async def _close_terminal(self, viewer: Viewer, asked: Mapping[str, Any]) -> None:
+        where, name = _terminal(asked)
+        await viewer.leave_terminal(where, name)
+        line = await self._sessions.inside(viewer.identity, SessionId(where))
+        await line.close_terminal(name)
+
+    async def _keys_came(self, sid: str, data: object) -> None:
+        """Nothing is awaited before it is queued: keys stay in the order they came."""
+        viewer = self._viewers.get(sid)
+        if viewer is None or not isinstance(data, Mapping):
+            return
+        kept = ("data", "columns", "rows")
+        keys = {name: data[name] for name in kept if isinstance(data.get(name), str | int)}
+        viewer.type(str(data.get("session_id")), str(data.get("name")), keys)
+
+
+def _place(asked: Mapping[str, Any]) -> tuple[str, str]:
+    kind, where = asked.get("kind"), asked.get("id")
+    if kind not in ("session", "window") or not isinstance(where, str):
+        raise InvalidRequest('A place is {"kind": "session" or "window", "id"}')
+    return kind, where
+
+
+def _terminal(asked: Mapping[str, Any]) -> tuple[str, str]:
+    where, name = asked.get("session_id"), asked.get("name")
+    if not isinstance(where, str) or not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidRequest("A terminal is named by `session_id` and a `name` of a-z, 0-9 and -")
+    return where, name
+
+
+def _number(asked: Mapping[str, Any], name: str) -> int:
+    value = asked.get(name) or 0
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidRequest(f"`{name}` has to be a whole number")
+    return value
+
+
+def _refused(what: str) -> socketio.exceptions.ConnectionRefusedError:
+    error = AccessDenied(what)
+    return socketio.exceptions.ConnectionRefusedError(error.message, error_to_wire(error))

@@ -1,0 +1,179 @@
+"""The files of the page, and the document that has its key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final
+from urllib.parse import quote
+
+from bascule.core.errors import InvalidRequest
+from bascule.hub.guard import Names
+from bascule.hub.proxy.doorman import TokenDoorman
+from bascule.hub.proxy.pages import Reply, error_reply, page, redirect
+from bascule.hub.proxy.proxy import Proxy
+from bascule.hub.proxy.request import Header, Request
+from bascule.hub.replies import App, Receive, Refused, Scope, Send
+from bascule.hub.settings import HubSettings
+from bascule.hub.sign_in import request_of, send_reply
+
+from .access import PageKeys
+
+FILES: Final = Path(__file__).with_name("dist")
+"""What scripts/web builds; in a wheel it is there."""
+ASSETS: Final = "/page/"
+
+_PLACES: Final = ("/sessions", "/windows", "/approvals", "/status")
+_INDEX: Final = "index.html"
+_KEY: Final = b"%BASCULE_KEY%"
+_KINDS: Final[Mapping[str, bytes]] = {
+    ".css": b"text/css; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".svg": b"image/svg+xml",
+    ".woff2": b"font/woff2",
+}
+_POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; "
+    b"style-src 'self' 'unsafe-inline'; "  # the terminal makes style sheets of its own
+    b"img-src 'self' blob: data:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
+    b"form-action 'self'; frame-ancestors 'none'; "
+    b"require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_DOCUMENT: Final[tuple[Header, ...]] = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (b"content-security-policy", _POLICY),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+_NOT_BUILT: Final = (
+    "<p>The page's files are not here. In a clone of the repository <code>scripts/web</code> makes "
+    "them, which needs Node 20.</p>"
+)
+
+
+def is_place(path: str) -> bool:
+    """Whether a path is one of the page's own: the page itself sees to what it shows there."""
+    return path == "/" or path.startswith(ASSETS) or _is_below(path, _PLACES)
+
+
+def beside(app: App, own: App) -> App:
+    """`own` for what is the page's, `app` for the rest."""
+
+    async def either(scope: Scope, receive: Receive, send: Send) -> None:
+        is_own = scope["type"] == "http" and is_place(scope["path"])
+        await (own if is_own else app)(scope, receive, send)
+
+    return either
+
+
+class WebPage:
+    """The ASGI app for the page's paths. No guard stands before it: it looks at names itself."""
+
+    def __init__(
+        self,
+        settings: HubSettings,
+        proxy: Proxy,
+        doorman: TokenDoorman,
+        keys: PageKeys,
+        *,
+        files: Path = FILES,
+    ) -> None:
+        self._names = Names(settings)
+        self._proxy = proxy
+        self._doorman = doorman
+        self._keys = keys
+        self._files = _Files(files)
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        request = request_of(scope)
+        try:
+            self._names.ensure_welcome(dict(request.headers))
+            reply = await self._answer(scope["path"], request)
+        except Refused as refused:
+            reply = error_reply(refused.status, refused.error, is_page=request.is_page)
+        if request.method == b"HEAD":
+            reply = Reply(reply.status, reply.headers)
+        await send_reply(send, reply)
+
+    async def _answer(self, path: str, request: Request) -> Reply:
+        if request.method not in (b"GET", b"HEAD"):
+            raise Refused(405, InvalidRequest(f"{request.method.decode()} is not done here"))
+        if path.startswith(ASSETS):
+            return await self._files.asset(path.removeprefix(ASSETS))
+        if refused := self._proxy.gate.refuse_plain(request):
+            return refused
+        visitor = await self._doorman.signed_in(request)
+        if visitor is None or visitor.sign_in is None:
+            return _sign_in_first(request)
+        document = await self._files.document()
+        if document is None:
+            return page(503, "The page is not built", _NOT_BUILT)
+        key = self._keys.of(visitor.sign_in) if _is_visit(request) else ""
+        return Reply(200, _DOCUMENT, document.replace(_KEY, key.encode()))
+
+
+class _Files:
+    """Read once: they come with the program and do not change under it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._held: dict[str, bytes] | None = None
+
+    async def document(self) -> bytes | None:
+        return (await self._all()).get(_INDEX)
+
+    async def asset(self, name: str) -> Reply:
+        body = (await self._all()).get(f"page/{name}")
+        if body is None:
+            raise Refused(404, InvalidRequest(f"The page has no file {name!r}"))
+        kind = _KINDS.get(PurePosixPath(name).suffix, b"application/octet-stream")
+        headers: tuple[Header, ...] = (
+            (b"content-type", kind),
+            (b"cache-control", b"public, max-age=31536000, immutable"),  # names change with them
+            (b"x-content-type-options", b"nosniff"),
+            (b"cross-origin-resource-policy", b"same-origin"),
+        )
+        return Reply(200, headers, body)
+
+    async def _all(self) -> dict[str, bytes]:
+        if self._held is None:
+            held = await asyncio.to_thread(_read, self._root)
+            self._held = held if _INDEX in held else None  # it may be built yet
+            return held
+        return self._held
+
+
+def _read(root: Path) -> dict[str, bytes]:
+    """Blocks."""
+    return {
+        each.relative_to(root).as_posix(): each.read_bytes()
+        for each in root.rglob("*")
+        if each.is_file()
+    }
+
+
+def _is_visit(request: Request) -> bool:
+    """Whether a person goes there. A script that fetches the document says so, and gets no key."""
+    return (
+        request.one(b"sec-fetch-mode") == b"navigate"
+        and request.one(b"sec-fetch-dest") == b"document"
+    )
+
+
+def _sign_in_first(request: Request) -> Reply:
+    there = f"/sign-in?next={quote(request.target.decode('latin-1'), safe='')}"
+    if request.one(b"sec-fetch-site") == b"cross-site":
+        # The strict cookie stays at home when a link on another site is followed, redirects
+        # included; from a page of our own it comes along.
+        onward = f'<meta http-equiv="refresh" content="0;url={there}"><p><a href="{there}">Continue'
+        return page(200, "One moment", f"{onward}</a></p>")
+    return redirect(there)
+
+
+def _is_below(path: str, places: tuple[str, ...]) -> bool:
+    return any(path == place or path.startswith(f"{place}/") for place in places)

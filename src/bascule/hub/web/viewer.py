@@ -1,0 +1,177 @@
+"""One open page: what it has been told, and what it follows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+import socketio
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import BasculeError
+from bascule.core.following import Following
+from bascule.core.sessions import SessionId
+from bascule.core.windows import WindowId
+from bascule.hub.changes import Topic
+from bascule.hub.identity import Identity
+from bascule.hub.sessions.inside import Inside
+from bascule.hub.sessions.service import Sessions
+from bascule.hub.sessions.tasks import Tasks
+from bascule.hub.sockets import PAGE
+from bascule.hub.window_timelines import WindowTimelines
+from bascule.wire import error_to_wire
+from bascule.wire.timeline import encode_entry
+
+_BATCH: Final = 500
+"""Entries in one message, so that none is large."""
+
+
+class Viewer(Closable):
+    """Says one thing after another, and the next only when the last has left: what happens
+    meanwhile is told together. So a slow page lags, and nothing piles up for it here."""
+
+    def __init__(
+        self,
+        server: socketio.AsyncServer,
+        sid: str,
+        identity: Identity,
+        *,
+        sign_in: bytes,
+        sessions: Sessions,
+        timelines: WindowTimelines,
+    ) -> None:
+        self.identity = identity
+        self.sign_in = sign_in
+        self._server = server
+        self._sid = sid
+        self._sessions = sessions
+        self._timelines = timelines
+        self._tasks = Tasks()
+        self._changed: dict[tuple[Topic, str], None] = {}
+        self._wake = asyncio.Event()
+        self._keys: dict[tuple[str, str], asyncio.Queue[Mapping[str, Any]]] = {}
+
+    async def aclose(self) -> None:
+        await self._tasks.aclose()
+
+    async def tell(self, event: str, data: object) -> None:
+        await self._server.emit(event, data, to=self._sid, namespace=PAGE)
+        eio_sid = self._server.manager.eio_sid_from_sid(self._sid, PAGE)
+        socket = self._server.eio.sockets.get(eio_sid)
+        if socket is not None:
+            await socket.queue.join()
+
+    # How things stand -----------------------------------------------------------------------
+
+    def changed(self, topic: Topic, which: str) -> None:
+        self._changed[topic, which] = None
+        self._wake.set()
+
+    def keep_told(self, describe: Callable[[Topic, str], Awaitable[tuple[str, object]]]) -> None:
+        """From now on have the page told of each change, by how things are when its turn comes."""
+        self._tasks.start("changes", self._tell_changes(describe))
+
+    async def _tell_changes(
+        self, describe: Callable[[Topic, str], Awaitable[tuple[str, object]]]
+    ) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            changed, self._changed = self._changed, {}
+            for topic, which in changed:
+                await self.tell(*await describe(topic, which))
+
+    # Timelines ------------------------------------------------------------------------------
+
+    async def watch(self, kind: str, where: str, *, after: int, epoch: str) -> None:
+        """Follow a place in place of what was followed of it before."""
+        await self.unwatch(kind, where)
+        follow = self._follow_session if kind == "session" else self._follow_window
+        self._tasks.start(("watch", kind, where), follow(where, after, epoch))
+
+    async def unwatch(self, kind: str, where: str) -> None:
+        await self._tasks.cancel(("watch", kind, where))
+
+    async def _follow_session(self, where: str, after: int, epoch: str) -> None:
+        place = {"kind": "session", "id": where}
+        ended: dict[str, Any] = {}
+        try:
+            told = self._sessions.timeline(
+                self.identity, SessionId(where), after=after, epoch=epoch
+            )
+            async with aclosing(told):
+                async for now, entries in told:
+                    await self._tell_entries(place, now, entries)
+        except BasculeError as error:
+            ended = error_to_wire(error)
+        await self.tell("timeline.ended", {**place, "error": ended})
+
+    async def _follow_window(self, where: str, after: int, epoch: str) -> None:
+        place = {"kind": "window", "id": where}
+        timeline = self._timelines.of(WindowId(where))
+        with Following(timeline, after=after, epoch=epoch) as following:
+            await self._tell_entries(place, timeline.epoch, [])
+            async for batch in following.batches():
+                await self._tell_entries(place, timeline.epoch, [encode_entry(e) for e in batch])
+        await self.tell("timeline.ended", {**place, "error": {}})
+
+    async def _tell_entries(
+        self, place: Mapping[str, str], epoch: str, entries: Sequence[Mapping[str, Any]]
+    ) -> None:
+        for start in range(0, max(len(entries), 1), _BATCH):
+            some = entries[start : start + _BATCH]
+            await self.tell("timeline", {**place, "epoch": epoch, "entries": some})
+
+    # Terminals ------------------------------------------------------------------------------
+
+    async def open_terminal(
+        self, where: str, name: str, *, columns: int, rows: int, start: int | None
+    ) -> Mapping[str, Any]:
+        """Have it open, and its output told from byte `start` on; None: all that is held."""
+        line = await self._sessions.inside(self.identity, SessionId(where))
+        opened = await line.open_terminal(name, columns=columns, rows=rows)
+        await self.leave_terminal(where, name)
+        key = where, name
+        self._keys[key] = asyncio.Queue()
+        begin = opened["start"] if start is None or start > opened["end"] else start
+        self._tasks.start(("output", key), self._show(line, where, name, begin))
+        self._tasks.start(("keys", key), self._type(line, where, name))
+        return opened
+
+    def type(self, where: str, name: str, keys: Mapping[str, Any]) -> None:
+        """In the order it is called."""
+        queue = self._keys.get((where, name))
+        if queue is not None:
+            queue.put_nowait(keys)
+
+    async def leave_terminal(self, where: str, name: str) -> None:
+        """It goes on, unseen."""
+        key = where, name
+        await self._tasks.cancel(("output", key))
+        await self._tasks.cancel(("keys", key))
+        self._keys.pop(key, None)
+
+    async def _show(self, line: Inside, where: str, name: str, start: int) -> None:
+        place = {"session_id": where, "name": name}
+        why = "The session is gone or does not answer"
+        try:
+            async with aclosing(line.terminal_output(name, start=start)) as frames:
+                async for kind, frame in frames:
+                    if kind == "output":
+                        told = {"offset": frame["offset"], "data": frame["data"]}
+                        await self.tell("terminal.output", {**place, **told})
+                    elif kind == "ended":
+                        why = "Its shell has ended"
+        except BasculeError as error:
+            why = error.message
+        await self.tell("terminal.ended", {**place, "why": why})
+
+    async def _type(self, line: Inside, where: str, name: str) -> None:
+        queue = self._keys[where, name]
+        try:
+            while True:
+                await line.type(name, await queue.get())
+        except BasculeError:
+            return  # its output has ended as well, and says so

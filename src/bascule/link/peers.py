@@ -1,0 +1,48 @@
+"""Connecting to a unix socket in a directory where somebody else may put things."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+import struct
+import sys
+from pathlib import Path
+from typing import Final
+
+_PEER: Final = struct.Struct("3i")
+
+
+async def connect_to(path: Path, *, uid: int | None) -> socket.socket:
+    """A connection to what lies at `path` itself: a link planted there would lead to another's.
+
+    `uid`: as whom whoever listens has to run; None: anybody. Raises `OSError`, without a number
+    when it is we who refuse.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        await _connect(sock, path)
+        if uid is not None:
+            peer = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+            if _PEER.unpack(peer)[1] != uid:
+                raise PermissionError(f"the server at {path} runs as somebody else")
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def _connect(sock: socket.socket, path: Path) -> None:
+    loop = asyncio.get_running_loop()
+    if sys.platform != "linux":  # no sessions there, so nobody who plants anything
+        await loop.sock_connect(sock, str(path))
+        return
+    descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            raise PermissionError(f"{path} is no socket")
+        await loop.sock_connect(sock, f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,196 @@
+"""Terminals for people in a session: bash on a pseudo-terminal, typed into key by key.
+
+They are no shells of agents: nothing marks where a command ends, and nobody waits for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import shutil
+import struct
+import termios
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import InvalidRequest, NoSuchShell
+from bascule.sandbox.executor import Sandbox
+from bascule.sandbox.shell.settings import shell_environment
+
+MOST: Final = 16
+_HELD: Final = 256 << 10
+"""Bytes of each that are held, for whoever looks again."""
+_READ: Final = 65536
+_MOST_CELLS: Final = 1000
+_SHELL: Final = "/bin/bash"
+
+OnOutput = Callable[[int, bytes], None]
+"""Told where a piece begins and what it is; an empty one is the end."""
+
+
+class Terminal:
+    """One bash and what it has shown. Made by `Terminals`, which also ends it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.end = 0
+        """Bytes shown since it began."""
+        self.is_over = False
+        self.pid = 0
+        self._loop = asyncio.get_running_loop()
+        self._tty = -1
+        self._shown = bytearray()
+        self._untyped = bytearray()
+        self._listeners: set[OnOutput] = set()
+
+    async def start(self, sandbox: Sandbox, *, columns: int, rows: int) -> None:
+        self._tty, theirs = os.openpty()
+        try:
+            os.set_blocking(self._tty, False)
+            self.resize(columns, rows)
+            settings = sandbox.settings.shells
+            env = _environment(shell_environment(settings))
+            bash = await asyncio.to_thread(shutil.which, "bash", path=env.get("PATH"))
+            self.pid = await sandbox.shells.keeper.spawn(
+                (bash or _SHELL, "-i"),
+                env=env,
+                cwd=str(settings.working_dir),
+                terminal=theirs,
+                channel=theirs,
+                account=settings.account,
+                on_exit=lambda _: self.close(),
+            )
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(theirs)
+        if self._tty >= 0:
+            self._loop.add_reader(self._tty, self._readable)
+
+    def resize(self, columns: int, rows: int) -> None:
+        if self._tty >= 0:
+            fcntl.ioctl(self._tty, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, keys: bytes) -> None:
+        if self._tty >= 0:
+            self._untyped += keys
+            self._write()
+
+    def shown_from(self, start: int) -> tuple[int, bytes]:
+        """What it showed from there on, as far as it is held; also where that begins."""
+        first = self.end - len(self._shown)
+        start = min(max(start, first), self.end)
+        return start, bytes(self._shown[start - first :])
+
+    def subscribe(self, listener: OnOutput) -> Callable[[], None]:
+        self._listeners.add(listener)
+        return lambda: self._listeners.discard(listener)
+
+    def close(self) -> None:
+        """No more will come."""
+        if self._tty >= 0:
+            self._drain()
+            self._loop.remove_reader(self._tty)
+            self._loop.remove_writer(self._tty)
+            os.close(self._tty)
+            self._tty = -1
+        if not self.is_over:
+            self.is_over = True
+            self._tell(b"")
+
+    def _readable(self) -> None:
+        if self._read() == b"":
+            self._loop.remove_reader(self._tty)  # the keeper tells when bash has ended
+
+    def _drain(self) -> None:
+        while self._read():
+            pass
+
+    def _read(self) -> bytes | None:
+        """None: there is nothing now. Empty: there never will be."""
+        try:
+            data = os.read(self._tty, _READ)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno != errno.EIO:  # the last process closed its side
+                raise
+            return b""
+        if data:
+            self._tell(data)
+        return data
+
+    def _tell(self, data: bytes) -> None:
+        start = self.end
+        self.end += len(data)
+        self._shown += data
+        del self._shown[:-_HELD]
+        for listener in tuple(self._listeners):
+            listener(start, data)
+
+    def _write(self) -> None:
+        self._loop.remove_writer(self._tty)
+        try:
+            del self._untyped[: os.write(self._tty, self._untyped)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._untyped.clear()  # nobody is left to type to
+        if self._untyped:
+            self._loop.add_writer(self._tty, self._write)
+
+
+class Terminals(Closable):
+    """The terminals of a session, by name."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._terminals: dict[str, Terminal] = {}
+        self._opening = asyncio.Lock()
+
+    async def open(self, name: str, *, columns: int, rows: int) -> Terminal:
+        """The terminal of that name, made when there is none or its bash has ended."""
+        _ensure_size(columns, rows)
+        async with self._opening:
+            known = self._terminals.get(name)
+            if known is not None and not known.is_over:
+                known.resize(columns, rows)
+                return known
+            if known is None and len(self._terminals) >= MOST:
+                raise InvalidRequest(f"{MOST} terminals are open in this session; close one")
+            terminal = Terminal(name)
+            await terminal.start(self._sandbox, columns=columns, rows=rows)
+            self._terminals[name] = terminal
+            return terminal
+
+    def get(self, name: str) -> Terminal:
+        terminal = self._terminals.get(name)
+        if terminal is None:
+            raise NoSuchShell(f"There is no terminal {name!r} in this session")
+        return terminal
+
+    async def end(self, name: str) -> None:
+        terminal = self.get(name)
+        await self._sandbox.shells.keeper.end(terminal.pid)
+        terminal.close()
+        self._terminals.pop(name, None)
+
+    async def aclose(self) -> None:
+        """Their processes end with the sandbox's keeper."""
+        for terminal in self._terminals.values():
+            terminal.close()
+
+
+def _ensure_size(columns: int, rows: int) -> None:
+    if not (0 < columns <= _MOST_CELLS and 0 < rows <= _MOST_CELLS):
+        raise InvalidRequest(f"A terminal has 1 to {_MOST_CELLS} columns and rows")
+
+
+def _environment(env: Mapping[str, str]) -> dict[str, str]:
+    """A person is at it: a pager may wait for a key."""
+    given = {name: value for name, value in env.items() if name not in ("PAGER", "GIT_PAGER")}
+    return {**given, "TERM": "xterm-256color", "COLORTERM": "truecolor"}

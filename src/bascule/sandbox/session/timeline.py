@@ -1,0 +1,113 @@
+"""`/session/timeline`: every action of the session and what came of it, as it happens."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route
+
+from bascule.core.actions import Action
+from bascule.core.contracts import OnProgress, Progress
+from bascule.core.following import Following
+from bascule.core.identity import EventId
+from bascule.core.observations import Observation
+from bascule.core.timeline import Entry, Timeline
+from bascule.sandbox.executor import Sandbox
+from bascule.sandbox.server.listener import CONNECTION, Connection
+from bascule.sandbox.server.replies import Receive, Scope, Send
+from bascule.sandbox.server.requests import number
+from bascule.sandbox.server.sse import event as sse_event
+from bascule.sandbox.server.sse import start_events
+from bascule.wire import encode_action, encode_observation, to_json
+from bascule.wire.timeline import brief, encode_entry, output_data, size_of
+
+_HEARTBEAT: Final = 15.0
+
+
+class SessionTimeline:
+    """Watches a sandbox, and tells whoever asks.
+
+    Events are kept as they are and made into JSON for those who come: most of the time nobody
+    does.
+    """
+
+    def __init__(self) -> None:
+        self._timeline = Timeline()
+        self._followings: set[Following] = set()
+
+    def table(self) -> list[BaseRoute]:
+        return [Route("/session/timeline", self, methods=["GET"])]
+
+    def watch(self, sandbox: Sandbox) -> None:
+        sandbox.watcher = self
+
+    def finish(self) -> None:
+        for following in tuple(self._followings):
+            following.finish()
+
+    # As a watcher of the sandbox ------------------------------------------------------------
+
+    def began(self, action: Action, on_progress: OnProgress | None) -> OnProgress:
+        self._timeline.note("action", {"event": action}, size=size_of(_texts(action)))
+        cause = str(action.id)
+
+        def progress(piece: Progress) -> None:
+            if on_progress is not None:
+                on_progress(piece)
+            if self._timeline.has_listeners:
+                data = output_data(cause, piece.data)
+                self._timeline.show("output", data, size=len(piece.data))
+
+        return progress
+
+    def ended(self, observation: Observation, seconds: float) -> None:
+        data = {"event": observation, "seconds": seconds}
+        self._timeline.note("observation", data, size=size_of(_texts(observation)))
+
+    def broke(self, action_id: EventId, seconds: float, why: str) -> None:
+        self._timeline.note("failed", {"cause": str(action_id), "seconds": seconds, "message": why})
+
+    # As an endpoint -------------------------------------------------------------------------
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        after, epoch = number(request, "after") or 0, request.query_params.get("epoch", "")
+        connection: Connection = scope[CONNECTION]
+        with Following(self._timeline, after=after, epoch=epoch) as following:
+            self._followings.add(following)
+            connection.when_lost = following.finish
+            try:
+                await self._send_on(following, send)
+            finally:
+                connection.when_lost = None
+                self._followings.discard(following)
+
+    async def _send_on(self, following: Following, send: Send) -> None:
+        await start_events(send)
+        begin = {"epoch": self._timeline.epoch, "now": time.time()}
+        await _send(send, sse_event("begin", to_json(begin)))
+        async for batch in following.batches(heartbeat=_HEARTBEAT):
+            body = b"".join(sse_event("entry", to_json(_encoded(entry))) for entry in batch)
+            await _send(send, body or b": still here\n\n")
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _encoded(entry: Entry) -> dict[str, Any]:
+    encoded = encode_entry(entry)
+    event = encoded.get("event")
+    if isinstance(event, Action):
+        encoded["event"] = brief(encode_action(event))
+    elif isinstance(event, Observation):
+        encoded["event"] = brief(encode_observation(event))
+    return encoded
+
+
+def _texts(event: Action | Observation) -> list[object]:
+    """Every field's value, to be weighed."""
+    return [getattr(event, name) for name in event.__dataclass_fields__]
+
+
+async def _send(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})

@@ -1,0 +1,65 @@
+"""A timeline's entries as they travel, cut to what a person looks at."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bascule.core.timeline import Entry
+
+TEXT: Final = 64 << 10
+"""Characters of one text that are shown; of a longer one head and tail."""
+_BULKY: Final = frozenset(
+    {"dom_object", "axtree_object", "extra_element_properties", "set_of_marks", "tools"}
+)
+"""Fields for programs, which nobody reads."""
+_PICTURES: Final = frozenset({"screenshot", "image_urls"})
+_PICTURE: Final = 4 << 20
+
+
+def encode_entry(entry: Entry) -> dict[str, Any]:
+    return {"n": entry.number, "kind": entry.kind, "time": entry.time, **entry.data}
+
+
+def decode_entry(data: Mapping[str, Any]) -> Entry:
+    """What `encode_entry` wrote, by one of our own."""
+    rest = {name: value for name, value in data.items() if name not in ("n", "kind", "time")}
+    return Entry(int(data["n"]), str(data["kind"]), float(data["time"]), rest)
+
+
+def brief(value: Any, *, name: str = "") -> Any:
+    """An event without what is too long to look at."""
+    if isinstance(value, str):
+        return _cut(value, _PICTURE if name in _PICTURES else TEXT, is_text=name not in _PICTURES)
+    if isinstance(value, Mapping):
+        kept = ((str(key), each) for key, each in value.items() if key not in _BULKY)
+        return {key: brief(each, name=key) for key, each in kept}
+    if isinstance(value, list | tuple):
+        return [brief(each, name=name) for each in value]
+    return value
+
+
+def size_of(value: Any) -> int:
+    """About how many bytes it takes."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return 16 + sum(len(str(key)) + size_of(each) for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return 16 + sum(map(size_of, value))
+    return 8
+
+
+def output_data(cause: str, data: bytes) -> dict[str, Any]:
+    """A piece of output, in Base64: it may end inside a character."""
+    return {"cause": cause, "data": base64.b64encode(data).decode()}
+
+
+def _cut(text: str, most: int, *, is_text: bool) -> str:
+    if len(text) <= most:
+        return text
+    if not is_text:
+        return ""
+    half = most // 2
+    return f"{text[:half]}\n[… {len(text) - most} characters are left out here …]\n{text[-half:]}"

@@ -1,0 +1,104 @@
+"""The official client library lists and calls every tool, over each way to our server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import ClientSession
+from mcp.types import CallToolResult, ImageContent
+
+from bascule.adapters.mcp.mount import McpMount
+from bascule.sandbox.settings import SandboxSettings
+from bascule.sandbox.shell.settings import ShellSettings
+from tests.adapters.place import DeskWindow
+from tests.hub.sessions.serving import Asker, SessionPlace, place
+
+from .clients import over_http, over_stdio, text_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+PAGE = "<title>A page</title><button>Press me</button>"
+
+Call = tuple[str, dict[str, Any], str]
+"""A tool, its arguments, and a regular expression that its answer fits."""
+
+
+def in_the_window(folder: Path) -> list[Call]:
+    return [
+        ("list_windows", {}, "desk"),
+        ("use_window", {"window": "desk"}, "window desk"),
+        ("write_file", {"path": "sums.py", "content": "print(2 - 2 == 4)\n"}, "sums.py"),
+        ("read_file", {"path": "sums.py"}, r"print\(2 - 2"),
+        ("edit_file", {"path": "sums.py", "old": "2 - 2", "new": "2 + 2"}, r"2 \+ 2"),
+        ("list_directory", {"path": "."}, r"sums\.py"),
+        ("find_files", {"pattern": "*.py"}, r"sums\.py"),
+        ("search_text", {"pattern": "pri.t"}, r"sums\.py.*1.*print"),
+        ("run_command", {"command": "python3 sums.py"}, "^True\n.*exit status 0"),
+        ("run_command", {"command": "read name; echo hello $name", "wait": 0.1}, "still runs"),
+        ("read_output", {"wait": 0.1}, "still runs"),
+        ("type_input", {"text": "you", "wait": 30}, "hello you\n.*exit status 0"),
+        ("interrupt", {}, "nothing runs"),
+        ("run_python", {"code": "6 * 7"}, "42"),
+        ("browse", {"url": f"{folder}/page.html"}, "Press me"),
+        ("browse_interact", {"calls": "noop()"}, "Press me"),
+        ("diagnostics", {"path": "sums.py"}, "undefined name"),
+        ("symbols", {"path": "sums.py"}, "add: function"),
+        ("selection", {}, "return a - b"),
+        ("open_file", {"path": "sums.py", "line": 1}, "is shown"),
+        ("show_diff", {"path": "sums.py", "content": "new\n"}, "is shown"),
+        ("ask_user", {"question": "Which colour?"}, "^blue$"),
+        ("run_command", {"command": "seq 20000"}, "read_more with answer 'a1'"),
+        ("read_more", {"answer": "a1", "offset": 20000}, "^[0-9]+\n"),
+    ]
+
+
+IN_THE_SESSION: list[Call] = [
+    ("list_sessions", {}, "first  ready"),
+    ("use_session", {"session": "first"}, "session first"),
+    ("run_command", {"command": "pwd"}, "/workspace\n"),
+]
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[SessionPlace]:
+    async with place(mounts=(McpMount,)) as made, Asker(made.url) as admin:
+        await admin.ready({"name": "first"})
+        yield made
+
+
+@asynccontextmanager
+async def window(hub: SessionPlace, folder: Path) -> AsyncIterator[None]:
+    (folder / "page.html").write_text(PAGE)
+    settings = SandboxSettings(shells=ShellSettings(working_dir=folder))
+    async with DeskWindow(hub.url, hub.window, settings, name="desk") as desk:
+        await desk.connect()
+        yield
+
+
+def client_of(hub: SessionPlace, way: str) -> AbstractAsyncContextManager[ClientSession]:
+    if way == "http":
+        return over_http(f"{hub.url}/mcp", hub.agent)
+    return over_stdio(BASCULE_HUB=hub.url, BASCULE_TOKEN=hub.agent)
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+async def test_every_tool_is_called(hub: SessionPlace, tmp_path: Path, way: str) -> None:
+    calls = [*in_the_window(tmp_path), *IN_THE_SESSION]
+    async with window(hub, tmp_path), client_of(hub, way) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        answers = [(*each, await client.call_tool(*each[:2])) for each in calls]
+
+    assert tools.keys() == {tool for tool, *_ in calls}
+    for tool, given, expected, result in answers:
+        assert not result.isError, (tool, given, text_of(result))
+        assert re.search(expected, text_of(result), re.DOTALL), (tool, given, text_of(result))
+    assert any(has_picture(result) for tool, *_, result in answers if tool == "browse")
+
+
+def has_picture(result: CallToolResult) -> bool:
+    return any(isinstance(each, ImageContent) for each in result.content)

@@ -1,0 +1,173 @@
+"""`bascule up` with a session and, in one of these, a real VS Code in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from playwright.async_api import Page
+
+from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
+
+from .processes import Terminal, at_terminal, bascule, ended, environment
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap"),
+]
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Iterator[Mapping[str, str]]:
+    """A user whose hub is not that of whoever runs the tests, without a screen."""
+    own = {"TERM": "dumb", "COLUMNS": "500", "XDG_STATE_HOME": str(tmp_path / "state")}
+    with tempfile.TemporaryDirectory(prefix="bsc-") as short:  # for sockets
+        clean = environment(BASCULE_PORT="0", XDG_RUNTIME_DIR=short, **own)
+        yield {
+            name: value
+            for name, value in clean.items()
+            if name not in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+        }
+        for state in (tmp_path / "state/bascule").glob("up-*"):
+            end_sessions(state, Path(short, "bascule", state.name))
+
+
+def end_sessions(state: Path, run_dir: Path) -> None:
+    """Those of a hub that was killed, or of a test that failed."""
+    settings = LocalSettings(
+        sessions_dir=state / "sessions", run_dir=run_dir, state_dir=state / "warden"
+    )
+
+    async def end() -> None:
+        async with LocalSpawner(settings) as spawner:
+            await spawner.open()
+            for each in await spawner.running():
+                await spawner.stop(each.session_id, grace=0)
+
+    with ThreadPoolExecutor() as thread:  # this one may have a loop
+        thread.submit(asyncio.run, end()).result()
+
+
+@contextmanager
+def up(tmp_path: Path, env: Mapping[str, str], *flags: str) -> Iterator[Terminal]:
+    """At its first prompt."""
+    with at_terminal("up", *flags, cwd=tmp_path, env=env) as terminal:
+        terminal.expect(" $ ")
+        yield terminal
+
+
+def fact(terminal: Terminal, name: str) -> str:
+    found = re.search(rf"^  {name} +(.+?)(?:  .*)?\r?$", terminal.seen, re.MULTILINE)
+    assert found is not None, terminal.seen
+    return found[1]
+
+
+def run(terminal: Terminal, command: str) -> str:
+    terminal.type(f"{command}\r")
+    terminal.expect("\r\n")
+    return terminal.expect(" $ ")
+
+
+def sandboxes(tmp_path: Path) -> list[Path]:
+    """Of sessions that run now, by the warden's notes."""
+    return list((tmp_path / "state/bascule").glob("up-*/warden/sandboxes/*"))
+
+
+# Without VS Code ----------------------------------------------------------------------------
+
+
+def test_a_folder_is_a_session_while_it_is_up_and_goes_on_the_next_time(
+    tmp_path: Path, env: Mapping[str, str]
+) -> None:
+    nothing = {**env, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with up(tmp_path, nothing) as terminal:
+        assert "`bascule install vscode`" in fact(terminal, "VS Code")
+        assert "demo" not in terminal.seen
+        name = fact(terminal, "session")
+        assert run(terminal, "pwd; echo fi''rst >made; echo kept >~/note").startswith("/workspace")
+        assert (tmp_path / "workspace/made").read_text() == "first\n"
+        assert (tmp_path / "workspace/made").stat().st_uid == os.geteuid()
+        assert "No such file" in run(terminal, f"ls {Path(__file__)}")
+        listed = json.loads(bascule("session", "list", "--json", env=nothing).stdout)
+        assert [(each["name"], each["state"]) for each in listed] == [(name, "ready")]
+        with up(tmp_path, nothing) as second:  # another terminal in the same folder
+            assert fact(second, "session") == name
+            assert run(second, "cat made").startswith("first")
+            second.type("exit\r")
+            assert second.status() == 0
+        assert run(terminal, "echo still he''re").startswith("still here")
+        pids = [each.pid for each in psutil.Process(terminal.pid).children(recursive=True)]
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.status() == 128 + signal.SIGTERM
+        assert all(ended(pid) for pid in pids)
+        assert not sandboxes(tmp_path)
+    after = bascule("windows", env=nothing)
+    assert (after.returncode, "`bascule up` starts one" in after.stderr) == (1, True)
+
+    with up(tmp_path, nothing) as terminal:
+        assert run(terminal, "cat ~/note").startswith("kept")
+        os.kill(terminal.pid, signal.SIGKILL)
+    with up(tmp_path, nothing) as terminal:  # what a killed one left is taken up, and ended
+        assert fact(terminal, "session") == name
+        terminal.type("exit\r")
+        assert terminal.status() == 0
+    assert not sandboxes(tmp_path)
+    assert not list(Path(env["XDG_RUNTIME_DIR"], "bascule").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (("--shells", "a=tmux"), "in a session all shells are of one kind"),
+        (("--egress", "some"), "--egress is 'some'"),
+    ],
+)
+def test_what_a_session_cannot_be_is_said(
+    flags: tuple[str, ...], complaint: str, tmp_path: Path, env: Mapping[str, str]
+) -> None:
+    ran = bascule("up", "--editor", *flags, cwd=tmp_path, env=env, input="")
+    assert (ran.returncode, complaint in ran.stderr) == (2, True)
+
+
+# With VS Code -------------------------------------------------------------------------------
+
+
+@pytest.mark.editor
+@pytest.mark.usefixtures("vscode")
+async def test_the_one_address_shows_vs_code_on_the_folder(
+    tmp_path: Path, env: Mapping[str, str], page: Page
+) -> None:
+    """No token is typed, and a demo plays in the window that is shown."""
+    opened = tmp_path / "opened"
+    os.mkfifo(opened)
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" >{opened}\n')
+    browser.chmod(0o755)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/hello.txt").touch()
+    patient = {**env, "BROWSER": str(browser), "BASCULE_PROBE_TIMEOUT": "60"}
+    with up(tmp_path, patient, "--working-dir", "mine") as terminal:
+        address = opened.read_text().strip()
+        assert address == fact(terminal, "VS Code")
+        assert "opened in your browser" in terminal.seen
+        await page.goto(address)
+        await page.get_by_role("treeitem", name="hello.txt").wait_for(timeout=90_000)
+        assert "/vscode/" in page.url
+        with at_terminal("demo", "--fast", cwd=tmp_path, env=env) as demo:
+            assert await asyncio.to_thread(demo.status) == 0, demo.seen
+        assert "total        14.70" in demo.seen
+        assert (tmp_path / "mine/bascule-demo/bill.py").exists()
+        terminal.type("exit\r")
+        assert terminal.status() == 0
+    assert not sandboxes(tmp_path)

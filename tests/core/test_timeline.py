@@ -1,0 +1,59 @@
+"""A place's timeline: what it holds, and how one goes on from where one was."""
+
+from __future__ import annotations
+
+from bascule.core.following import Following
+from bascule.core.timeline import Entry, Timeline
+
+
+def noted(timeline: Timeline, *kinds: str) -> None:
+    for kind in kinds:
+        timeline.note(kind, {}, size=10)
+
+
+def kinds(entries: list[Entry]) -> list[str]:
+    return [entry.kind for entry in entries]
+
+
+def test_whoever_knows_the_last_number_gets_what_came_after_it() -> None:
+    timeline = Timeline()
+    noted(timeline, "a", "b", "c")
+    assert kinds(timeline.after(1, timeline.epoch)) == ["b", "c"]
+    assert kinds(timeline.after(3, timeline.epoch)) == []
+    assert kinds(timeline.after(3, "another")) == ["a", "b", "c"]
+
+
+def test_the_oldest_go_first_when_there_are_too_many_or_too_large() -> None:
+    few = Timeline(most=2)
+    noted(few, "a", "b", "c")
+    assert kinds(few.after(0)) == ["b", "c"]
+    assert kinds(few.after(2, few.epoch)) == ["c"]
+    small = Timeline(most_bytes=25)
+    noted(small, "a", "b", "c")
+    assert kinds(small.after(0)) == ["b", "c"]
+
+
+async def test_a_follower_gets_what_was_and_what_comes_in_batches() -> None:
+    timeline = Timeline()
+    noted(timeline, "a")
+    with Following(timeline) as following:
+        noted(timeline, "b")
+        timeline.show("output", {})
+        batches = following.batches()
+        assert kinds(await anext(batches)) == ["a", "b", "output"]
+        noted(timeline, "c")
+        assert kinds(await anext(batches)) == ["c"]
+        following.finish()
+        assert [batch async for batch in batches] == []
+    assert not timeline.has_listeners
+
+
+async def test_a_follower_that_lags_misses_output_and_no_entry() -> None:
+    timeline = Timeline()
+    with Following(timeline) as following:
+        for _ in range(40):
+            timeline.show("output", {}, size=100_000)
+        noted(timeline, "a")
+        batch = await anext(following.batches())
+    assert kinds(batch)[-1] == "a"
+    assert 1 < len(batch) < 20

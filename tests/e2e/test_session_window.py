@@ -1,0 +1,140 @@
+"""A session whose actions are done in its own VS Code window, whoever looks and whatever ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+
+from bascule.core.sessions import SessionId
+from bascule.runtime import CloudRuntime
+from bascule.sandbox.session.processes import command
+
+from .session_ground import CAN_ISOLATE, SessionGround, session_ground
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(not CAN_ISOLATE, reason="needs root and bubblewrap"),
+    pytest.mark.timeout(300),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ground() -> AsyncIterator[SessionGround]:
+    async with session_ground() as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="module", autouse=True)
+async def nobody_looks_afterwards(ground: SessionGround) -> AsyncIterator[None]:
+    yield
+    await ground.close_pages()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def session_id(ground: SessionGround) -> str:
+    stages: list[str] = []
+    runtime = CloudRuntime(
+        ground.hub.url, ground.hub.agent, session={"runtime": "vscode"}, on_stage=stages.append
+    )
+    async with runtime:
+        assert "opening its window" in stages
+        return runtime.session_id
+
+
+async def shell_of(ground: SessionGround, session_id: str) -> str:
+    """Whose child a shell of the session is: VS Code's extension host, or not."""
+    said = await ground.asker.run(session_id, "tr '\\0' ' ' < /proc/$PPID/cmdline")
+    return "window" if "extensionHost" in said else said
+
+
+async def test_its_actions_are_done_in_its_window_by_whichever_way_they_come(
+    ground: SessionGround, session_id: str
+) -> None:
+    assert await shell_of(ground, session_id) == "window"
+    async with CloudRuntime(ground.hub.url, ground.hub.agent, session_id=session_id) as runtime:
+        assert "open_file" in runtime.capabilities
+        await runtime.write("made.txt", "by the window\n")
+        assert (await runtime.run("cat made.txt")).content == "by the window\n"
+        source = ground.hub.settings.state_dir / "given.txt"  # type: ignore[operator]
+        source.write_text("by the sandbox\n")
+        await runtime.upload(source, "/workspace")
+        assert (await runtime.read("given.txt")).content == "by the sandbox\n"
+    assert ground.file(session_id, "made.txt").read_text() == "by the window\n"
+
+
+async def test_a_person_who_comes_sees_what_is_done_and_may_leave_again(
+    ground: SessionGround, session_id: str
+) -> None:
+    alone = await ground.host(session_id)
+    async with CloudRuntime(ground.hub.url, ground.hub.agent, session_id=session_id) as runtime:
+        await runtime.run("cd /tmp; word=kept; mkfifo /workspace/gate")
+        asked = runtime.run("read answer < /workspace/gate; echo $answer", blocking=True)
+        waiting = asyncio.create_task(asked)
+        page = await ground.open(session_id)
+        await ground.host(session_id, after=alone)
+        # What runs is typed into where it runs; what comes then is done before the person's eyes.
+        await runtime.run("echo through > /workspace/gate", shell="other")
+        assert (await waiting).content == "through\n"
+        await runtime.run("echo for your eyes")
+        await expect(page.locator(".terminal.xterm")).to_be_visible()
+        await runtime.write("/workspace/shown.txt", "see\n")
+        await expect(page.get_by_text("shown.txt").first).to_be_visible()
+        await ground.close_pages()
+        await ground.host(session_id, is_it=alone)
+        assert (await runtime.run("pwd; echo $word")).content == "/tmp\nkept\n"
+
+
+async def test_a_reload_and_a_killed_vscode_lose_no_action(
+    ground: SessionGround, session_id: str
+) -> None:
+    number = await ground.host(session_id)
+    page = await ground.open(session_id)
+    number = await ground.host(session_id, after=number)
+    await page.reload()
+    number = await ground.host(session_id, after=number)
+    assert await shell_of(ground, session_id) == "window"
+    await ground.close_pages()
+
+    await asyncio.to_thread(kill_code_server, ground, session_id)
+    await ground.host(session_id, after=number)
+    assert await shell_of(ground, session_id) == "window"
+
+
+def kill_code_server(ground: SessionGround, session_id: str) -> None:
+    """The processes of this session's own user that are VS Code's server."""
+    uid = ground.hub.hub.sessions._keeper.running[SessionId(session_id)].uid
+    found = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal()]
+    servers = [pid for pid in found if _owner(pid) == uid and "out/node/entry" in command(pid)]
+    assert servers
+    for pid in servers:
+        with suppress(ProcessLookupError):  # the first one's end may have been the others'
+            os.kill(pid, signal.SIGKILL)
+
+
+def _owner(pid: int) -> int:
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return -1
+
+
+async def test_it_goes_on_after_a_pause_and_with_another_hub(
+    ground: SessionGround, session_id: str
+) -> None:
+    await ground.asker.run(session_id, "word=kept")
+    await ground.asker.must("POST", f"/api/sessions/{session_id}/pause")
+    assert await ground.asker.run(session_id, "echo $word") == "kept\n"
+    assert (await ground.asker.show(session_id))["state"] == "ready"
+
+    await ground.hub.stop()
+    await ground.hub.start()
+    assert await ground.asker.run(session_id, "echo $word") == "kept\n"
+    assert await shell_of(ground, session_id) == "window"

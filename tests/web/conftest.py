@@ -1,0 +1,117 @@
+"""A hub with sessions, a window beside it, and its page in a real Chromium."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+import pytest
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    ViewportSize,
+    async_playwright,
+)
+
+from bascule.hub.web.page import FILES
+from tests.hub.serving import ADMIN
+from tests.hub.sessions.serving import Asker, SessionPlace, place
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or ""
+PATIENCE = 60_000
+"""Milliseconds: events end the waiting, this only ends a test that hangs."""
+
+FINDINGS: Sequence[Mapping[str, Any]] = (
+    {"name": "bash", "state": "ok", "found": "5.2", "advice": ""},
+    {"name": "tmux", "state": "limited", "found": "not found", "advice": "apt-get install tmux"},
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/web/" in item.path.as_posix():
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.timeout(240))
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[SessionPlace]:
+    async with place(checks=lambda: FINDINGS) as made:
+        yield made
+
+
+@pytest.fixture
+async def admin(hub: SessionPlace) -> AsyncIterator[Asker]:
+    async with Asker(hub.url) as asker:
+        yield asker
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    if not CHROMIUM:
+        pytest.skip("there is no Chromium here; scripts/browser installs one")
+    if not (FILES / "index.html").is_file():
+        pytest.skip("the page is not built; scripts/web builds it")
+    async with async_playwright() as playwright:
+        launched = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield launched
+        await launched.close()
+
+
+class Screen:
+    """Somebody's browser. What its console complains of is kept, and has to be expected."""
+
+    def __init__(self, context: BrowserContext, page: Page, url: str) -> None:
+        self.context = context
+        self.page = page
+        self.url = url
+        self.complaints: list[str] = []
+        page.set_default_timeout(PATIENCE)
+        page.on("console", self._note)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, browser: Browser, url: str, *, width: int = 1280, height: int = 800, **more: Any
+    ) -> AsyncIterator[Self]:
+        size: ViewportSize = {"width": width, "height": height}
+        context = await browser.new_context(viewport=size, **more)
+        try:
+            yield cls(context, await context.new_page(), url)
+        finally:
+            await context.close()
+
+    async def sign_in(self, where: str = "/", *, token: str = ADMIN) -> None:
+        await self.page.goto(self.url + where)
+        await self.page.get_by_label("Token").fill(token)
+        await self.page.get_by_role("button", name="Sign in").click()
+
+    async def go(self, label: str) -> None:
+        await (
+            self.page.get_by_role("navigation", name="Main")
+            .get_by_role("link")
+            .filter(has_text=label)
+            .click()
+        )
+
+    async def tab(self, name: str) -> None:
+        await self.page.get_by_role("tab", name=name).click()
+
+    def _note(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+
+@pytest.fixture
+async def screen(browser: Browser, hub: SessionPlace) -> AsyncIterator[Screen]:
+    async with Screen.open(browser, hub.url) as made:
+        yield made
+        assert made.complaints == []

@@ -1,0 +1,144 @@
+"""Who the page's calls are answered to: a page that was visited, and no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+
+import pytest
+
+from bascule.hub.web.page import FILES
+from bascule.link.http import HttpClient, Reply
+from tests.hub.serving import ADMIN, Place
+
+VISIT = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "text/html"}
+
+
+class Visitor(HttpClient):
+    """A browser as far as headers go."""
+
+    cookie = ""
+
+    async def get(self, where: str, headers: Mapping[str, str] | None = None) -> Reply:
+        known = {"Cookie": self.cookie} if self.cookie else {}
+        return await self.request("GET", where, headers={**known, **(headers or {})}, timeout=30)
+
+    async def sign_in(self, token: str) -> Reply:
+        reply = await self.request(
+            "POST",
+            "/sign-in",
+            body=f"token={token}".encode(),
+            headers={"Content-Type": "application/x-www-form-urlencoded"},
+            timeout=30,
+        )
+        self.cookie = reply.headers.get("set-cookie", "").partition(";")[0]
+        return reply
+
+    async def key(self) -> str:
+        page = (await self.get("/", VISIT)).body.decode()
+        found = re.search(r'name="bascule-key" content="([^"]*)"', page)
+        assert found is not None
+        return found[1]
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[Place]:
+    if not (FILES / "index.html").is_file():
+        pytest.skip("the page is not built; scripts/web builds it")
+    async with Place() as made:
+        yield made
+
+
+@pytest.fixture
+async def visitor(hub: Place) -> AsyncIterator[Visitor]:
+    async with Visitor(hub.url) as made:
+        yield made
+
+
+async def test_a_stranger_is_led_to_the_sign_in_and_back(visitor: Visitor) -> None:
+    reply = await visitor.get("/sessions/abc", VISIT)
+    assert (reply.status, reply.headers["location"]) == (303, "/sign-in?next=%2Fsessions%2Fabc")
+    assert (await visitor.sign_in("wrong")).status == 401
+    assert (await visitor.get("/", VISIT)).status == 303
+
+
+async def test_the_cookie_alone_opens_no_call(visitor: Visitor) -> None:
+    await visitor.sign_in(ADMIN)
+    refused = await visitor.get("/api/sessions")
+    assert (refused.status, b"load it again" in refused.body) == (403, True)
+    good = {"X-Bascule-Page": await visitor.key()}
+    assert (await visitor.get("/api/sessions", good)).status == 200
+    for wrong in ("", "x", good["X-Bascule-Page"][:-1] + "ä"):
+        headers = {"X-Bascule-Page": wrong.encode().decode("latin-1")}
+        assert (await visitor.get("/api/sessions", headers)).status == 403
+
+
+async def test_the_key_is_good_for_its_own_sign_in_alone(hub: Place, visitor: Visitor) -> None:
+    await visitor.sign_in(ADMIN)
+    first = await visitor.key()
+    await visitor.sign_in(hub.agent)
+    assert await visitor.key() != first
+    assert (await visitor.get("/api/sessions", {"X-Bascule-Page": first})).status == 403
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"},
+        {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+        {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"},
+        {},
+    ],
+)
+async def test_no_script_or_frame_is_given_the_key(
+    visitor: Visitor, asked: Mapping[str, str]
+) -> None:
+    await visitor.sign_in(ADMIN)
+    reply = await visitor.get("/", asked)
+    assert b'name="bascule-key" content=""' in reply.body
+
+
+async def test_the_document_is_framed_by_nobody_and_runs_no_script_of_others(
+    visitor: Visitor,
+) -> None:
+    await visitor.sign_in(ADMIN)
+    headers = (await visitor.get("/", VISIT)).headers
+    policy = headers["content-security-policy"]
+    assert "script-src 'self';" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "require-trusted-types-for 'script'" in policy
+    assert headers["cross-origin-opener-policy"] == "same-origin"
+    assert headers["cache-control"] == "no-store"
+
+
+async def test_another_name_or_origin_gets_nothing(visitor: Visitor) -> None:
+    await visitor.sign_in(ADMIN)
+    key = {"X-Bascule-Page": await visitor.key()}
+    assert (await visitor.get("/", {**VISIT, "Host": "evil.example"})).status == 403
+    foreign = {**key, "Origin": "http://127.0.0.1:1"}
+    assert (await visitor.get("/api/sessions", foreign)).status == 403
+
+
+async def test_the_cookie_is_good_for_calls_of_the_page_and_no_others(visitor: Visitor) -> None:
+    await visitor.sign_in(ADMIN)
+    key = {"X-Bascule-Page": await visitor.key()}
+    assert (await visitor.get("/mcp", key)).status == 401
+    assert (await visitor.get("/metrics", key)).status == 401
+
+
+async def test_signing_out_ends_the_key(visitor: Visitor) -> None:
+    await visitor.sign_in(ADMIN)
+    key = {"X-Bascule-Page": await visitor.key()}
+    out = {"Cookie": visitor.cookie, "Origin": visitor.url}
+    assert (await visitor.request("POST", "/sign-out", headers=out, timeout=30)).status == 200
+    assert (await visitor.get("/api/sessions", key)).status == 401
+
+
+async def test_files_of_the_page_last_and_are_open_to_all(visitor: Visitor) -> None:
+    names = [each.name for each in (FILES / "page").iterdir() if each.suffix == ".js"]
+    reply = await visitor.get(f"/page/{names[0]}")
+    assert reply.status == 200
+    assert reply.headers["content-type"].startswith("text/javascript")
+    assert "immutable" in reply.headers["cache-control"]
+    assert (await visitor.get("/page/../index.html")).status in (400, 404)
+    assert (await visitor.get("/page/nothing.js")).status == 404

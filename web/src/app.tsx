@@ -1,0 +1,136 @@
+import { useEffect } from "preact/hooks";
+import { path } from "./router";
+import { approvals, me, now, standing, why } from "./state";
+import { next, theme } from "./theme";
+import { Icon, type IconName } from "./ui/icons";
+import { Empty } from "./ui/parts";
+import { ApprovalsView } from "./views/approvals";
+import { SessionView } from "./views/session";
+import { SessionsView } from "./views/sessions";
+import { StatusView } from "./views/status";
+import { WindowView } from "./views/window";
+import { WindowsView } from "./views/windows";
+
+const PLACES: { path: string; label: string; icon: IconName }[] = [
+  { path: "/sessions", label: "Sessions", icon: "sessions" },
+  { path: "/windows", label: "Windows", icon: "windows" },
+  { path: "/approvals", label: "Approvals", icon: "approvals" },
+  { path: "/status", label: "Health", icon: "status" },
+];
+
+export function App() {
+  useEffect(() => {
+    const clock = setInterval(() => {
+      if (!document.hidden) now.value = Date.now();
+    }, 1000);
+    return () => clearInterval(clock);
+  }, []);
+  useEffect(() => {
+    const count = approvals.value.length;
+    document.title = `${count ? `(${count}) ` : ""}Bascule`;
+  }, [approvals.value]);
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <Side />
+      <main id="main" tabIndex={-1}>
+        <Banner />
+        {standing.value === "refused" ? <Refused /> : <Place />}
+      </main>
+    </>
+  );
+}
+
+function Side() {
+  const here = path.value === "/" ? "/sessions" : path.value;
+  return (
+    <nav class="side" aria-label="Main">
+      <a class="brand" href="/" data-inside>
+        <img src={new URL("./icon.svg", import.meta.url).href} alt="" width="24" height="24" />
+        <span>Bascule</span>
+      </a>
+      <ul>
+        {PLACES.map((place) => (
+          <li key={place.path}>
+            <a
+              href={place.path}
+              data-inside
+              aria-current={here.startsWith(place.path) ? "page" : undefined}
+            >
+              <Icon name={place.icon} />
+              <span>{place.label}</span>
+              {place.path === "/approvals" && approvals.value.length > 0 && (
+                <b class="count">{approvals.value.length}</b>
+              )}
+            </a>
+          </li>
+        ))}
+      </ul>
+      <div class="side-end">
+        {me.value && (
+          <p class="who" title={`Bascule ${me.value.version}`}>
+            Signed in as <b>{me.value.name}</b>
+          </p>
+        )}
+        <button
+          type="button"
+          class="quiet"
+          onClick={next}
+          aria-label={`Colours: ${theme.value}. Change`}
+          title={`Colours: ${theme.value}`}
+        >
+          <Icon name={theme.value === "dark" ? "moon" : theme.value === "light" ? "sun" : "auto"} />
+        </button>
+        <form method="post" action="/sign-out">
+          <button class="quiet" aria-label="Sign out" title="Sign out">
+            <Icon name="leave" />
+          </button>
+        </form>
+      </div>
+    </nav>
+  );
+}
+
+function Banner() {
+  if (standing.value !== "lost") return null;
+  return (
+    <p class="banner" role="status">
+      The hub does not answer. What you see is how things were; this goes on by itself once it is
+      back.
+    </p>
+  );
+}
+
+function Refused() {
+  const back = `/sign-in?next=${encodeURIComponent(path.value)}`;
+  return (
+    <Empty icon="leave" title="Sign in again">
+      <p>{why.value}</p>
+      <p>
+        <a class="button primary" href={back}>
+          Sign in
+        </a>
+      </p>
+    </Empty>
+  );
+}
+
+function Place() {
+  if (!me.value) return <p class="loading">Connecting…</p>;
+  const [, where, id] = path.value.split("/").map(decodeURIComponent);
+  switch (where) {
+    case "":
+    case "sessions":
+      return id ? <SessionView key={id} id={id} /> : <SessionsView />;
+    case "windows":
+      return id ? <WindowView key={id} id={id} /> : <WindowsView />;
+    case "approvals":
+      return <ApprovalsView />;
+    case "status":
+      return <StatusView />;
+    default:
+      return <Empty icon="search" title="Nothing is here" />;
+  }
+}

@@ -1,0 +1,198 @@
+import { io, type Socket } from "socket.io-client";
+import { Failure } from "./failure";
+import type {
+  Approval,
+  Batch,
+  Entry,
+  Fault,
+  Hello,
+  Place,
+  Session,
+  Usage,
+  Window,
+  Answer,
+} from "./types";
+
+export type Standing = "connecting" | "live" | "lost" | "refused";
+
+export interface News {
+  standing(standing: Standing, why: string): void;
+  hello(hello: Hello): void;
+  session(session: Session): void;
+  removed(id: string): void;
+  windows(windows: Window[]): void;
+  approvals(approvals: Approval[]): void;
+}
+
+/** Follows one place; the connection comes back to it by itself, where it left off. */
+export interface Watcher {
+  /** Where to go on from. */
+  position(): { epoch: string; after: number };
+  entries(epoch: string, entries: Entry[]): void;
+  ended(why: string): void;
+}
+
+/** Shows one terminal. */
+export interface Screen {
+  position(): { columns: number; rows: number; start: number | null };
+  output(offset: number, data: Uint8Array): void;
+  ended(why: string): void;
+}
+
+type Reply<T> = { value: T } | { error: Fault } | null;
+
+const PATIENCE = 30_000;
+
+/**
+ * The page's line to the hub. It is told how everything stands when it connects, and from then on
+ * what changes; after a loss it comes back by itself and goes on where it was.
+ */
+export class Connection {
+  private readonly socket: Socket;
+  private readonly watchers = new Map<string, [Place, Watcher]>();
+  private readonly screens = new Map<string, [string, string, Screen]>();
+
+  constructor(
+    key: string,
+    private readonly news: News,
+  ) {
+    this.socket = io("/page", {
+      transports: ["websocket"],
+      auth: { key },
+      reconnectionDelay: 250,
+      reconnectionDelayMax: 3000,
+      autoConnect: false,
+    });
+    this.listen();
+  }
+
+  open(): void {
+    this.socket.connect();
+  }
+
+  /** Ask, and wait for the answer. Rejects with a `Failure`. */
+  async ask<T = null>(event: string, data: object): Promise<T> {
+    let reply: Reply<T>;
+    try {
+      reply = (await this.socket.timeout(PATIENCE).emitWithAck(event, data)) as Reply<T>;
+    } catch {
+      throw new Failure("hub.unreachable", "The hub does not answer. Is it running?");
+    }
+    if (reply === null) throw new Failure("hub.unreachable", "The hub is stopping");
+    if ("error" in reply) throw Failure.of(reply.error, "The hub refused");
+    return reply.value;
+  }
+
+  usage(): Promise<Record<string, Usage>> {
+    return this.ask("usage", {});
+  }
+
+  answer(approval: Approval, answer: Answer): Promise<null> {
+    return this.ask("approval.answer", { window_id: approval.window_id, id: approval.id, answer });
+  }
+
+  /** Follow a place until the returned function is called. */
+  watch(place: Place, watcher: Watcher): () => void {
+    const name = `${place.kind} ${place.id}`;
+    this.watchers.set(name, [place, watcher]);
+    this.follow(place, watcher);
+    return () => {
+      if (this.watchers.get(name)?.[1] !== watcher) return;
+      this.watchers.delete(name);
+      if (this.socket.connected) this.socket.emit("unwatch", place);
+    };
+  }
+
+  /** Follow it again, after the hub ended it and there is reason to think it would not now. */
+  again(place: Place): void {
+    const known = this.watchers.get(`${place.kind} ${place.id}`);
+    if (known) this.follow(...known);
+  }
+
+  /** Show a terminal of a session, opened when it is not, until the returned function is called. */
+  show(session: string, name: string, screen: Screen): () => void {
+    const key = `${session} ${name}`;
+    this.screens.set(key, [session, name, screen]);
+    this.openTerminal(session, name, screen);
+    return () => {
+      if (this.screens.get(key)?.[2] !== screen) return;
+      this.screens.delete(key);
+      if (this.socket.connected) this.socket.emit("terminal.leave", { session_id: session, name });
+    };
+  }
+
+  reopen(session: string, name: string): void {
+    const known = this.screens.get(`${session} ${name}`);
+    if (known) this.openTerminal(...known);
+  }
+
+  type(session: string, name: string, keys: Uint8Array): void {
+    if (!this.socket.connected) return;
+    const data = btoa(Array.from(keys, (byte) => String.fromCharCode(byte)).join(""));
+    this.socket.emit("terminal.keys", { session_id: session, name, data });
+  }
+
+  resize(session: string, name: string, columns: number, rows: number): void {
+    if (!this.socket.connected) return;
+    this.socket.emit("terminal.keys", { session_id: session, name, columns, rows });
+  }
+
+  private follow(place: Place, watcher: Watcher): void {
+    if (!this.socket.connected) return;
+    this.ask("watch", { ...place, ...watcher.position() }).catch((error: unknown) =>
+      watcher.ended(error instanceof Error ? error.message : String(error)),
+    );
+  }
+
+  private openTerminal(session: string, name: string, screen: Screen): void {
+    if (!this.socket.connected) return;
+    this.ask("terminal.open", { session_id: session, name, ...screen.position() }).catch(
+      (error: unknown) => screen.ended(error instanceof Error ? error.message : String(error)),
+    );
+  }
+
+  private listen(): void {
+    const on = this.socket.on.bind(this.socket);
+    on("hello", (hello: Hello) => {
+      this.news.hello(hello);
+      this.news.standing("live", "");
+      for (const [place, watcher] of this.watchers.values()) this.follow(place, watcher);
+      for (const known of this.screens.values()) this.openTerminal(...known);
+    });
+    on("session", (session: Session) => this.news.session(session));
+    on("session.removed", ({ id }: { id: string }) => this.news.removed(id));
+    on("windows", (windows: Window[]) => this.news.windows(windows));
+    on("approvals", (approvals: Approval[]) => this.news.approvals(approvals));
+    on("timeline", (batch: Batch) => {
+      this.watchers.get(`${batch.kind} ${batch.id}`)?.[1].entries(batch.epoch, batch.entries);
+    });
+    on("timeline.ended", ({ kind, id, error }: Place & { error: Partial<Fault> }) => {
+      this.watchers.get(`${kind} ${id}`)?.[1].ended(error.message ?? "");
+    });
+    on("terminal.output", (told: TerminalOutput) => {
+      const bytes = Uint8Array.from(atob(told.data), (letter) => letter.charCodeAt(0));
+      this.screens.get(`${told.session_id} ${told.name}`)?.[2].output(told.offset, bytes);
+    });
+    on("terminal.ended", (told: { session_id: string; name: string; why: string }) => {
+      this.screens.get(`${told.session_id} ${told.name}`)?.[2].ended(told.why);
+    });
+    on("disconnect", (reason) => {
+      // The hub says good-bye only to somebody who signed out; a hub that stops just goes.
+      if (reason === "io server disconnect") this.news.standing("refused", "You are signed out.");
+      else this.news.standing("lost", "");
+    });
+    on("connect_error", (error: Error & { data?: Partial<Fault> }) => {
+      if (error.data?.code === "access.denied") {
+        this.socket.disconnect();
+        this.news.standing("refused", error.message);
+      } else this.news.standing("lost", "");
+    });
+  }
+}
+
+interface TerminalOutput {
+  session_id: string;
+  name: string;
+  offset: number;
+  data: string;
+}

@@ -1,0 +1,19 @@
+import type { Fault } from "./types";
+
+/** The hub said no, or nothing: a message for people and a code for programs. */
+export class Failure extends Error {
+  constructor(
+    readonly code: string,
+    message: string,
+  ) {
+    super(message);
+  }
+
+  static of(fault: Partial<Fault>, otherwise: string): Failure {
+    return new Failure(fault.code ?? "unknown", fault.message ?? otherwise);
+  }
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

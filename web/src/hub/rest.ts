@@ -1,0 +1,80 @@
+import { Failure } from "./failure";
+import type { App, Check, Fault, Session } from "./types";
+
+const UNREACHABLE = "The hub does not answer. Is it running?";
+
+/** The hub's REST calls, with the key that proves that it is this page which asks. */
+export class Rest {
+  constructor(private readonly key: string) {}
+
+  async sessions(): Promise<Session[]> {
+    return this.ask<Session[]>("GET", "/api/sessions");
+  }
+
+  async create(body: object): Promise<Session> {
+    return this.ask<Session>("POST", "/api/sessions", body);
+  }
+
+  async act(session: string, verb: "pause" | "resume" | "stop"): Promise<void> {
+    await this.ask("POST", `${one(session)}/${verb}`);
+  }
+
+  async remove(session: string): Promise<void> {
+    await this.ask("DELETE", one(session));
+  }
+
+  async apps(session: string): Promise<App[]> {
+    return this.ask<App[]>("GET", `${one(session)}/ports`);
+  }
+
+  async logs(session: string): Promise<string> {
+    return (await this.ask<{ text: string }>("GET", `${one(session)}/logs`)).text;
+  }
+
+  async files(session: string, path: string): Promise<{ path: string; names: string[] }> {
+    return this.ask("GET", `${one(session)}/files?path=${encodeURIComponent(path)}`);
+  }
+
+  /** A file's bytes, or null when it is larger than `most`. */
+  async file(session: string, path: string, most: number): Promise<Blob | null> {
+    const reply = await this.send("GET", `${one(session)}/file?path=${encodeURIComponent(path)}`);
+    if (Number(reply.headers.get("content-length") ?? 0) > most) {
+      await reply.body?.cancel();
+      return null;
+    }
+    return reply.blob();
+  }
+
+  async pair(): Promise<{ code: string; expires: string; link: string }> {
+    return this.ask("POST", "/api/vscode/pair");
+  }
+
+  async checks(): Promise<Check[]> {
+    return this.ask<Check[]>("GET", "/api/checks");
+  }
+
+  private async ask<T>(method: string, path: string, body?: object): Promise<T> {
+    return (await (await this.send(method, path, body)).json()) as T;
+  }
+
+  private async send(method: string, path: string, body?: object): Promise<Response> {
+    const headers: Record<string, string> = { "X-Bascule-Page": this.key };
+    if (body !== undefined) headers["Content-Type"] = "application/json";
+    const init: RequestInit = { method, headers };
+    if (body !== undefined) init.body = JSON.stringify(body);
+    let reply: Response;
+    try {
+      reply = await fetch(path, init);
+    } catch {
+      throw new Failure("hub.unreachable", UNREACHABLE);
+    }
+    if (reply.ok) return reply;
+    const said = (await reply.json().catch(() => ({}))) as Partial<Fault>;
+    const failure = Failure.of(said, `The hub answered with HTTP ${reply.status}`);
+    throw reply.status === 401 ? new Failure("signed.out", failure.message) : failure;
+  }
+}
+
+function one(session: string): string {
+  return `/api/sessions/${encodeURIComponent(session)}`;
+}

@@ -1,0 +1,113 @@
+// What the hub says, in its own spelling. Events themselves are generated from the schema.
+import type { Action, Observation } from "../../../extension/src/protocol/events";
+
+export type { Action, Observation };
+
+export type SessionState = "starting" | "ready" | "paused" | "stopping" | "stopped" | "failed";
+
+export interface Session {
+  id: string;
+  name: string;
+  owner: string;
+  created_by: string;
+  state: SessionState;
+  stage: string;
+  cause: string;
+  created: string;
+  updated: string;
+  last_active: string;
+  spawner: string;
+  workspace: { kind: string; url?: string; folder?: string; ref?: string };
+  limits: { memory: number | null; cpus: number | null; processes: number | null };
+  egress: { mode: string; domains: string[] };
+  image: string;
+  vscode_url: string;
+}
+
+export interface App {
+  n: number;
+  port: number;
+  command: string;
+  url: string;
+}
+
+export interface Usage {
+  cpu_seconds: number;
+  memory_bytes: number;
+  processes: number;
+}
+
+export interface Window {
+  connection_id: string;
+  name: string;
+  folders: { name: string; path: string }[];
+  status: "healthy" | "unhealthy" | "gone";
+  registered_at: string;
+  last_heartbeat: string;
+  capabilities: string[];
+  vscode_version: string;
+  extension_version: string;
+  remote: string;
+  platform: string;
+  app: string;
+  hosts: number;
+}
+
+export interface Approval {
+  id: string;
+  window_id: string;
+  agent: string;
+  kind: string;
+  summary: string;
+  detail?: string;
+  expires?: string;
+}
+
+export type Answer = "once" | "workspace" | "deny";
+
+export interface Hello {
+  version: string;
+  name: string;
+  scope: "admin" | "agent";
+  spawners: string[];
+  sessions: Session[];
+  windows: Window[];
+  approvals: Approval[];
+}
+
+/** One thing that happened in a place, as the hub numbers it. */
+export type Entry =
+  | { n: number; kind: "action"; time: number; event: Action; who?: string }
+  | { n: number; kind: "observation"; time: number; event: Observation; seconds: number }
+  | {
+      n: number;
+      kind: "failed";
+      time: number;
+      cause: string;
+      seconds: number;
+      message: string;
+    }
+  | { n: number; kind: "output"; time: number; cause: string; data: string };
+
+export interface Place {
+  kind: "session" | "window";
+  id: string;
+}
+
+export interface Batch extends Place {
+  epoch: string;
+  entries: Entry[];
+}
+
+export interface Check {
+  name: string;
+  state: "ok" | "missing" | "limited";
+  found: string;
+  advice: string;
+}
+
+/** An error as it travels. */
+export interface Fault {
+  code: string;
+  message: string;
+}

@@ -1,0 +1,108 @@
+// How things stand, as the hub told it last. Views read it; the connection writes it.
+import { signal } from "@preact/signals";
+import { Connection, type Standing } from "./hub/connection";
+import { Rest } from "./hub/rest";
+import type { App, Approval, Hello, Session, Usage, Window } from "./hub/types";
+
+export interface Load {
+  memory: number;
+  /** Cores in use; null until it was measured twice. */
+  cores: number | null;
+}
+
+export const standing = signal<Standing>("connecting");
+export const why = signal("");
+export const me = signal<Pick<Hello, "name" | "scope" | "version" | "spawners"> | null>(null);
+export const sessions = signal<ReadonlyMap<string, Session>>(new Map());
+export const windows = signal<readonly Window[]>([]);
+export const approvals = signal<readonly Approval[]>([]);
+export const apps = signal<ReadonlyMap<string, readonly App[]>>(new Map());
+export const loads = signal<ReadonlyMap<string, Load>>(new Map());
+/** Ticks while the page is in sight, for ages. */
+export const now = signal(Date.now());
+
+export const key = document
+  .querySelector<HTMLMetaElement>('meta[name="bascule-key"]')
+  ?.content.trim();
+
+export const rest = new Rest(key ?? "");
+export const connection = new Connection(key ?? "", {
+  standing(state, reason) {
+    standing.value = state;
+    why.value = reason;
+    if (state === "lost") void seeWhetherSignedOut();
+  },
+  hello(hello) {
+    me.value = hello;
+    sessions.value = new Map(hello.sessions.map((each) => [each.id, each]));
+    windows.value = hello.windows;
+    approvals.value = hello.approvals;
+    for (const session of hello.sessions) void seeApps(session);
+  },
+  session(session) {
+    sessions.value = new Map(sessions.value).set(session.id, session);
+    void seeApps(session);
+  },
+  removed(id) {
+    const left = new Map(sessions.value);
+    left.delete(id);
+    sessions.value = left;
+  },
+  windows(all) {
+    windows.value = all;
+  },
+  approvals(all) {
+    approvals.value = all;
+  },
+});
+
+/** A socket that is refused says nothing of why; a call does. */
+async function seeWhetherSignedOut(): Promise<void> {
+  try {
+    await rest.sessions();
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "signed.out") {
+      standing.value = "refused";
+      why.value = "You are signed out.";
+    }
+  }
+}
+
+async function seeApps(session: Session): Promise<void> {
+  if (session.state !== "ready") {
+    if (apps.value.has(session.id)) {
+      const left = new Map(apps.value);
+      left.delete(session.id);
+      apps.value = left;
+    }
+    return;
+  }
+  try {
+    const found = await rest.apps(session.id);
+    apps.value = new Map(apps.value).set(session.id, found);
+  } catch {
+    // It may be stopping just now: its state will say so.
+  }
+}
+
+let before = new Map<string, { usage: Usage; at: number }>();
+
+/** Measure what sessions use; cores are known from the second time on. */
+export async function measure(): Promise<void> {
+  const used = await connection.usage();
+  const at = performance.now();
+  const measured = new Map<string, Load>();
+  const next: typeof before = new Map();
+  for (const [id, usage] of Object.entries(used)) {
+    const then = before.get(id);
+    const seconds = then ? (at - then.at) / 1000 : 0;
+    const cores =
+      then && seconds > 0.5
+        ? Math.max(0, usage.cpu_seconds - then.usage.cpu_seconds) / seconds
+        : null;
+    measured.set(id, { memory: usage.memory_bytes, cores });
+    next.set(id, { usage, at });
+  }
+  before = next;
+  loads.value = measured;
+}

@@ -1,0 +1,98 @@
+// A row in a few words.
+import type { Action } from "../hub/types";
+import type { Row } from "./log";
+
+export type Group = "commands" | "files" | "browser" | "other";
+
+const GROUPS: Record<string, Group> = {
+  run: "commands",
+  run_ipython: "commands",
+  interrupt: "commands",
+  browse: "browser",
+  browse_interactive: "browser",
+  ...Object.fromEntries(
+    ["read", "write", "edit", "mkdir", "rmdir", "rm", "list", "glob", "grep", "open_file"].map(
+      (kind) => [kind, "files" as const],
+    ),
+  ),
+};
+
+/** The fields that say what an action is about, the most telling first. */
+const TELLING = [
+  "command",
+  "code",
+  "path",
+  "url",
+  "browser_actions",
+  "pattern",
+  "content",
+  "thought",
+  "name",
+];
+
+export function kindOf(row: Row): string {
+  return row.action?.action ?? row.observation?.observation ?? "action";
+}
+
+export function groupOf(row: Row): Group {
+  return GROUPS[kindOf(row)] ?? "other";
+}
+
+/** What it was about, in one line. */
+export function subjectOf(row: Row): string {
+  const action = row.action;
+  if (!action) return row.observation?.message ?? "";
+  const args = argsOf(action);
+  if (action.action === "edit") return `${action.args.path} ${action.args.command ?? ""}`.trim();
+  for (const name of TELLING) {
+    const value = args[name];
+    if (typeof value === "string" && value.trim() !== "") return firstLines(value);
+  }
+  return action.message ?? "";
+}
+
+/** How it went, where that is worth a word. */
+export function outcomeOf(row: Row): string {
+  if (row.lost && !row.observation) return row.lost;
+  const seen = row.observation;
+  if (seen?.observation === "run") {
+    const status = seen.extras.metadata?.exit_code;
+    if (status === -1) return "still running";
+    return status === 0 || status === undefined ? "" : `exit ${status}`;
+  }
+  if (seen?.observation === "error") return firstLines(seen.content);
+  return "";
+}
+
+export function argsOf(action: Action): Record<string, unknown> {
+  return "args" in action ? action.args : {};
+}
+
+export interface Filter {
+  text: string;
+  group: Group | "all" | "failed";
+}
+
+export function passes(row: Row, filter: Filter): boolean {
+  if (filter.group === "failed" && row.state !== "failed") return false;
+  if (filter.group !== "all" && filter.group !== "failed" && groupOf(row) !== filter.group)
+    return false;
+  if (filter.text === "") return true;
+  const wanted = filter.text.toLowerCase();
+  return [kindOf(row), subjectOf(row), row.who, row.output, row.observation?.content ?? ""].some(
+    (text) => text.toLowerCase().includes(wanted),
+  );
+}
+
+export function durationOf(seconds: number | null): string {
+  if (seconds === null) return "";
+  if (seconds < 1) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  return `${minutes} min ${Math.round(seconds - minutes * 60)} s`;
+}
+
+function firstLines(text: string): string {
+  const line = text.trim().replace(/\s*\n\s*/g, " ⏎ ");
+  return line.length > 300 ? `${line.slice(0, 300)}…` : line;
+}

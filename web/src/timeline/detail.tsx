@@ -1,0 +1,84 @@
+import { pieces } from "./ansi";
+import { argsOf } from "./describe";
+import { diffOf } from "./diff";
+import type { Row } from "./log";
+
+const PICTURE = /^data:image\/(?:png|jpeg|webp|gif);base64,/;
+/** What nobody looks for, and what says no more than that nothing was said. */
+const UNSAID = new Set(["thought", "security_risk", "confirmation_state", "impl_source"]);
+const USUAL: Record<string, unknown> = { start: 0, end: -1, include_extra: true };
+const IN_DIFF = new Set(["old_str", "new_str", "file_text", "content"]);
+
+/** All there is to see of an action: what was asked, what changed, what came of it. */
+export function Detail({ row }: { row: Row }) {
+  const diff = diffOf(row);
+  const picture = pictureOf(row);
+  const content = row.observation?.content ?? row.output;
+  return (
+    <>
+      <Asked row={row} hasDiff={diff !== null} />
+      {diff && (
+        <pre class="diff" tabIndex={0} aria-label="The change">
+          {diff.map((line, index) => (
+            <span key={index} data-sign={line.sign}>
+              {line.sign} {line.text}
+              {"\n"}
+            </span>
+          ))}
+        </pre>
+      )}
+      {picture && <img class="picture" src={picture} alt="What the browser showed" />}
+      {content !== "" && (
+        <pre class="output" tabIndex={0} aria-label="Output">
+          {pieces(content).map((piece, index) => (
+            <span key={index} class={piece.style}>
+              {piece.text}
+            </span>
+          ))}
+        </pre>
+      )}
+      {row.lost && !row.observation && <p class="lost">{row.lost}</p>}
+      {content === "" && !row.lost && !picture && (
+        <p class="none">{row.observation ? "It showed nothing." : "Nothing was shown so far."}</p>
+      )}
+    </>
+  );
+}
+
+/** The screenshot that came with it; null for anything that is no picture. */
+export function pictureOf(row: Row): string | null {
+  const seen = row.observation;
+  if (seen?.observation !== "browse") return null;
+  const data = seen.extras.screenshot ?? "";
+  if (data === "") return null;
+  const whole = data.startsWith("data:") ? data : `data:image/png;base64,${data}`;
+  return PICTURE.test(whole) ? whole : null;
+}
+
+function Asked({ row, hasDiff }: { row: Row; hasDiff: boolean }) {
+  if (!row.action) return null;
+  const given = Object.entries(argsOf(row.action)).filter(
+    ([name, value]) =>
+      value !== null &&
+      value !== "" &&
+      value !== false &&
+      !UNSAID.has(name) &&
+      value !== USUAL[name] &&
+      !(name === "start" && value === 1) &&
+      !(hasDiff && IN_DIFF.has(name)),
+  );
+  const thought = argsOf(row.action)["thought"];
+  return (
+    <>
+      {typeof thought === "string" && thought !== "" && <p class="thought">{thought}</p>}
+      <dl class="asked">
+        {given.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{typeof value === "string" ? value : JSON.stringify(value)}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  );
+}

@@ -1,0 +1,55 @@
+// What an edit changed, line by line.
+import type { Row } from "./log";
+import { argsOf } from "./describe";
+
+export interface Line {
+  sign: "+" | "-" | " ";
+  text: string;
+}
+
+/** The change of an edit or write; null for whatever is neither. */
+export function diffOf(row: Row): Line[] | null {
+  const action = row.action;
+  if (!action) return null;
+  const args = argsOf(action);
+  const text = (name: string): string => (typeof args[name] === "string" ? args[name] : "");
+  if (action.action === "write") return lines("", text("content"));
+  if (action.action !== "edit") return null;
+  switch (args["command"]) {
+    case "create":
+      return lines("", text("file_text"));
+    case "str_replace":
+      return lines(text("old_str"), text("new_str"));
+    case "insert":
+      return lines("", text("new_str"));
+    default:
+      return null;
+  }
+}
+
+/** Lines that both begin or end with are context, all between was changed. */
+export function lines(before: string, after: string): Line[] {
+  const old = split(before);
+  const now = split(after);
+  let head = 0;
+  while (head < old.length && head < now.length && old[head] === now[head]) head += 1;
+  let tail = 0;
+  while (
+    tail < old.length - head &&
+    tail < now.length - head &&
+    old[old.length - 1 - tail] === now[now.length - 1 - tail]
+  )
+    tail += 1;
+  const signed = (sign: Line["sign"], some: string[]): Line[] =>
+    some.map((text) => ({ sign, text }));
+  return [
+    ...signed(" ", old.slice(0, head)),
+    ...signed("-", old.slice(head, old.length - tail)),
+    ...signed("+", now.slice(head, now.length - tail)),
+    ...signed(" ", old.slice(old.length - tail)),
+  ];
+}
+
+function split(text: string): string[] {
+  return text === "" ? [] : text.replace(/\n$/, "").split("\n");
+}

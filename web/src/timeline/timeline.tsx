@@ -1,0 +1,306 @@
+import { signal, useSignal, type Signal } from "@preact/signals";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Connection } from "../hub/connection";
+import type { Place } from "../hub/types";
+import { Icon } from "../ui/icons";
+import { Empty } from "../ui/parts";
+import { durationOf, groupOf, kindOf, outcomeOf, passes, subjectOf, type Filter } from "./describe";
+import { Detail, pictureOf } from "./detail";
+import { Log, type Row } from "./log";
+import { inSight, topOf, totalOf } from "./virtual";
+
+/** A log, and how often it has changed so far: once a frame at most, however much comes. */
+export interface Live {
+  log: Log;
+  version: Signal<number>;
+  ended: Signal<string | null>;
+}
+
+/** Follow a place for as long as the view is there. */
+export function useLog(connection: Connection, place: Place): Live {
+  const live = useMemo<Live>(
+    () => ({ log: new Log(), version: signal(0), ended: signal<string | null>(null) }),
+    [place.kind, place.id],
+  );
+  useEffect(() => {
+    let frame = 0;
+    const draw = (): void => {
+      frame = 0;
+      live.version.value += 1;
+    };
+    const leave = connection.watch(place, {
+      position: () => ({ epoch: live.log.epoch, after: live.log.last }),
+      entries(epoch, entries) {
+        live.log.apply(epoch, entries);
+        live.ended.value = null;
+        frame ||= requestAnimationFrame(draw);
+      },
+      ended: (why) => (live.ended.value = why),
+    });
+    return () => {
+      leave();
+      cancelAnimationFrame(frame);
+    };
+  }, [live]);
+  return live;
+}
+
+const ROW = 34;
+const GROUPS: { value: Filter["group"]; label: string }[] = [
+  { value: "all", label: "All" },
+  { value: "commands", label: "Commands" },
+  { value: "files", label: "Files" },
+  { value: "browser", label: "Browser" },
+  { value: "other", label: "Other" },
+  { value: "failed", label: "Failed" },
+];
+
+export function Timeline({ log: live }: { log: Live }) {
+  const [filter, setFilter] = useState<Filter>({ text: "", group: "all" });
+  const version = live.version.value;
+  const isWhole = filter.text === "" && filter.group === "all";
+  const rows = useMemo(
+    () => (isWhole ? live.log.rows : live.log.rows.filter((row) => passes(row, filter))),
+    [isWhole, filter, version, live],
+  );
+  return (
+    <div class="timeline">
+      <div class="filters">
+        <label class="search">
+          <span class="hidden">Search the timeline</span>
+          <Icon name="search" />
+          <input
+            type="search"
+            placeholder="Search"
+            value={filter.text}
+            onInput={(event) => setFilter({ ...filter, text: event.currentTarget.value })}
+          />
+        </label>
+        <div class="chips" role="group" aria-label="What to show">
+          {GROUPS.map((group) => (
+            <button
+              key={group.value}
+              type="button"
+              aria-pressed={filter.group === group.value}
+              onClick={() => setFilter({ ...filter, group: group.value })}
+            >
+              {group.label}
+            </button>
+          ))}
+        </div>
+        <output class="tally">
+          {isWhole ? `${rows.length} actions` : `${rows.length} of ${live.log.rows.length} actions`}
+        </output>
+      </div>
+      {rows.length === 0 ? (
+        <Nothing isWhole={isWhole} ended={live.ended.value} />
+      ) : (
+        <Rows rows={rows} live={live} version={version} />
+      )}
+    </div>
+  );
+}
+
+function Nothing({ isWhole, ended }: { isWhole: boolean; ended: string | null }) {
+  if (!isWhole)
+    return (
+      <Empty icon="search" title="Nothing matches">
+        <p>Try fewer letters, or another kind.</p>
+      </Empty>
+    );
+  return (
+    <Empty icon="status" title="Nothing has happened yet">
+      <p>{ended ? ended : "Whatever an agent does here shows up at once."}</p>
+    </Empty>
+  );
+}
+
+/** Only what is in sight is in the document, so that any number of rows is scrolled with ease. */
+function Rows({ rows, live, version }: { rows: readonly Row[]; live: Live; version: number }) {
+  const box = useRef<HTMLDivElement>(null);
+  const [view, setView] = useState({ top: 0, height: 600 });
+  const open = useSignal<ReadonlySet<string>>(new Set());
+  const [heights, setHeights] = useState<ReadonlyMap<string, number>>(new Map());
+  const isFollowing = useRef(true);
+
+  const extra = new Map<number, number>();
+  if (open.value.size > 0) {
+    rows.forEach((row, index) => {
+      if (open.value.has(row.id)) extra.set(index, heights.get(row.id) ?? 0);
+    });
+  }
+  const shape = { count: rows.length, height: ROW, extra };
+  const total = totalOf(shape);
+  const sight = inSight(shape, view.top, view.height);
+
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const resized = new ResizeObserver(() =>
+      setView((known) => ({ ...known, height: element.clientHeight })),
+    );
+    resized.observe(element);
+    return () => resized.disconnect();
+  }, []);
+  useEffect(() => {
+    if (isFollowing.current && box.current) box.current.scrollTop = total;
+  }, [total, version]);
+
+  const onScroll = (): void => {
+    const element = box.current;
+    if (!element) return;
+    isFollowing.current = element.scrollTop + element.clientHeight >= total - ROW;
+    setView({ top: element.scrollTop, height: element.clientHeight });
+  };
+  const toggle = (id: string): void => {
+    const next = new Set(open.value);
+    if (!next.delete(id)) next.add(id);
+    isFollowing.current = false;
+    open.value = next;
+  };
+  const measured = (id: string, height: number): void => {
+    if (heights.get(id) !== height) setHeights((known) => new Map(known).set(id, height));
+  };
+  const onKey = (event: KeyboardEvent): void => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const here = (event.target as Element).closest<HTMLElement>("[data-row]");
+    if (step === undefined || !here) return;
+    event.preventDefault();
+    focusRow(Number(here.dataset["row"]) + step);
+  };
+  const focusRow = (index: number): void => {
+    const element = box.current;
+    if (!element || index < 0 || index >= rows.length) return;
+    const top = topOf(shape, index);
+    if (top < element.scrollTop) element.scrollTop = top;
+    if (top + ROW > element.scrollTop + element.clientHeight)
+      element.scrollTop = top + ROW - element.clientHeight;
+    setView({ top: element.scrollTop, height: element.clientHeight });
+    requestAnimationFrame(() =>
+      element.querySelector<HTMLElement>(`[data-row="${index}"]`)?.focus(),
+    );
+  };
+  const shown = rows.slice(sight.first, sight.end);
+  return (
+    <div
+      class="rows"
+      ref={box}
+      onScroll={onScroll}
+      onKeyDown={onKey}
+      tabIndex={0}
+      role="list"
+      aria-label="Actions, oldest first"
+    >
+      <div class="rows-all" style={{ height: `${total}px` }}>
+        <div class="rows-seen" style={{ transform: `translateY(${sight.top}px)` }}>
+          {shown.map((row, index) => (
+            <RowView
+              key={row.id}
+              row={row}
+              index={sight.first + index}
+              count={rows.length}
+              isOpen={open.value.has(row.id)}
+              toggle={toggle}
+              measured={measured}
+            />
+          ))}
+        </div>
+      </div>
+      {live.ended.value && <p class="rows-end">{live.ended.value}</p>}
+    </div>
+  );
+}
+
+function RowView(props: {
+  row: Row;
+  index: number;
+  count: number;
+  isOpen: boolean;
+  toggle: (id: string) => void;
+  measured: (id: string, height: number) => void;
+}) {
+  const { row, isOpen } = props;
+  return (
+    <div
+      class="row"
+      role="listitem"
+      aria-setsize={props.count}
+      aria-posinset={props.index + 1}
+      data-state={row.state}
+    >
+      <button
+        type="button"
+        class="row-head"
+        data-row={props.index}
+        aria-expanded={isOpen}
+        onClick={() => props.toggle(row.id)}
+      >
+        <Icon name="chevron" />
+        <time>{clock(row.began)}</time>
+        <span class={`kind kind-${groupOf(row)}`}>{kindOf(row)}</span>
+        <span class="subject">{subjectOf(row)}</span>
+        <span class="outcome">{outcomeOf(row)}</span>
+        <span class="agent">{row.who}</span>
+        <span class="duration">
+          {row.state === "running" ? (
+            <i class="spinner" role="img" aria-label="running" />
+          ) : (
+            durationOf(row.seconds)
+          )}
+        </span>
+      </button>
+      {isOpen && <Opened row={row} measured={props.measured} />}
+    </div>
+  );
+}
+
+function Opened(props: { row: Row; measured: (id: string, height: number) => void }) {
+  const element = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const node = element.current;
+    if (!node) return;
+    const resized = new ResizeObserver(() => props.measured(props.row.id, node.offsetHeight));
+    resized.observe(node);
+    return () => resized.disconnect();
+  }, [props.row.id]);
+  return (
+    <div ref={element} class="row-body">
+      <Detail row={props.row} />
+    </div>
+  );
+}
+
+/** The newest picture that a browser in this place took. */
+export function LastScreenshot({ log: live }: { log: Live }) {
+  const version = live.version.value;
+  const last = useMemo(
+    () => live.log.rows.findLast((row) => pictureOf(row) !== null),
+    [version, live],
+  );
+  const picture = last && pictureOf(last);
+  if (!picture)
+    return (
+      <Empty icon="windows" title="No page was looked at yet">
+        <p>
+          When an agent opens a page (<code>browse</code>), what its browser shows is here.
+        </p>
+      </Empty>
+    );
+  return (
+    <figure class="screenshot">
+      <figcaption>{subjectOf(last)}</figcaption>
+      <img src={picture} alt="What the browser shows" />
+    </figure>
+  );
+}
+
+const CLOCK = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
+});
+
+function clock(time: number): string {
+  return CLOCK.format(time * 1000);
+}

@@ -1,0 +1,44 @@
+// Which rows of a long list are in sight, when all are of one height but for a few that are open.
+
+export interface Shape {
+  count: number;
+  height: number;
+  /** By row: how much taller than the others it is. */
+  extra: ReadonlyMap<number, number>;
+}
+
+export interface Sight {
+  first: number;
+  /** Behind the last. */
+  end: number;
+  /** Where the first begins. */
+  top: number;
+}
+
+export function topOf(shape: Shape, index: number): number {
+  let top = index * shape.height;
+  for (const [open, extra] of shape.extra) if (open < index) top += extra;
+  return top;
+}
+
+export function totalOf(shape: Shape): number {
+  return topOf(shape, shape.count);
+}
+
+/** The rows between `top` and `top + view`, and `margin` more on either side. */
+export function inSight(shape: Shape, top: number, view: number, margin = 10): Sight {
+  const first = Math.max(0, rowAt(shape, top) - margin);
+  const end = Math.min(shape.count, rowAt(shape, top + view) + 1 + margin);
+  return { first, end, top: topOf(shape, first) };
+}
+
+function rowAt(shape: Shape, y: number): number {
+  let low = 0;
+  let high = Math.max(0, shape.count - 1);
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (topOf(shape, middle) <= y) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}

@@ -1,0 +1,115 @@
+// What every view is made of.
+import type { ComponentChildren, TargetedMouseEvent } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { messageOf } from "../hub/failure";
+import { Icon, type IconName } from "./icons";
+
+export function Empty(props: { icon: IconName; title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <Icon name={props.icon} />
+      <h2>{props.title}</h2>
+      {props.children}
+    </div>
+  );
+}
+
+export function Trouble(props: { what: string; again?: () => void }) {
+  return (
+    <div class="trouble" role="alert">
+      <p>{props.what}</p>
+      {props.again && (
+        <button type="button" onClick={props.again}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+export function Badge({ state, label }: { state: string; label?: string }) {
+  return (
+    <span class={`badge badge-${state}`}>
+      <i aria-hidden="true" />
+      {label ?? state}
+    </span>
+  );
+}
+
+/** A button that cannot be pressed again while it works, and says what went wrong. */
+export function Act(props: {
+  icon?: IconName;
+  label: string;
+  class?: string;
+  isQuiet?: boolean;
+  act: () => Promise<unknown>;
+  onTrouble: (what: string) => void;
+}) {
+  const [isBusy, setBusy] = useState(false);
+  const press = async (): Promise<void> => {
+    setBusy(true);
+    try {
+      await props.act();
+    } catch (error) {
+      props.onTrouble(messageOf(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <button
+      type="button"
+      class={props.class ?? ""}
+      disabled={isBusy}
+      aria-label={props.isQuiet ? props.label : undefined}
+      title={props.isQuiet ? props.label : undefined}
+      onClick={() => void press()}
+    >
+      {props.icon && <Icon name={props.icon} />}
+      {!props.isQuiet && props.label}
+    </button>
+  );
+}
+
+/** A question or form over the page, which Escape and a click beside it close. */
+export function Modal(props: { title: string; onClose: () => void; children: ComponentChildren }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    dialog.current?.showModal();
+  }, []);
+  const beside = (event: TargetedMouseEvent<HTMLDialogElement>): void => {
+    if (event.target === event.currentTarget) props.onClose();
+  };
+  return (
+    <dialog ref={dialog} aria-labelledby="modal-title" onClose={props.onClose} onClick={beside}>
+      <div class="modal">
+        <h2 id="modal-title">{props.title}</h2>
+        {props.children}
+      </div>
+    </dialog>
+  );
+}
+
+export function age(seconds: number): string {
+  if (seconds < 5) return "just now";
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86400)} d`;
+}
+
+export function since(iso: string, now: number): string {
+  const time = Date.parse(iso);
+  return Number.isNaN(time) ? "" : age(Math.max(0, (now - time) / 1000));
+}
+
+export function bytes(count: number): string {
+  const units = ["B", "KB", "MB", "GB"];
+  let value = count;
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${value < 10 && unit > 0 ? value.toFixed(1) : Math.round(value)} ${units[unit] ?? ""}`;
+}

@@ -1,0 +1,57 @@
+import { useState } from "preact/hooks";
+import type { Answer, Approval } from "../hub/types";
+import { approvals, connection, me, now, windows } from "../state";
+import { Act, Empty, Trouble, age } from "../ui/parts";
+
+export function ApprovalsView() {
+  return (
+    <>
+      <header class="head">
+        <h1>Approvals</h1>
+      </header>
+      {approvals.value.length === 0 && (
+        <Empty icon="approvals" title="Nobody asks for anything">
+          <p>
+            {me.value?.scope === "admin"
+              ? "When an agent wants to act in a window for the first time, its user is asked, and so are you. The first answer wins."
+              : "Questions are answered by whoever signed in as admin."}
+          </p>
+        </Empty>
+      )}
+      {approvals.value.map((each) => (
+        <Question key={`${each.window_id} ${each.id}`} approval={each} />
+      ))}
+    </>
+  );
+}
+
+/** What an agent wants to do, and the three answers. */
+export function Question({ approval }: { approval: Approval }) {
+  const [trouble, setTrouble] = useState("");
+  const window = windows.value.find((each) => each.connection_id === approval.window_id);
+  const left = approval.expires ? (Date.parse(approval.expires) - now.value) / 1000 : NaN;
+  const answer = (word: Answer) => () => connection.answer(approval, word);
+  return (
+    <article class="question" aria-label={`${approval.agent} asks`}>
+      <header>
+        <b>{approval.agent}</b> wants to <b>{approval.kind}</b> in{" "}
+        <a href={`/windows/${approval.window_id}`} data-inside>
+          {window?.name ?? "a window"}
+        </a>
+        {Number.isFinite(left) && left > 0 && <span class="sub"> · {age(left)} left</span>}
+      </header>
+      <p class="question-summary">{approval.summary}</p>
+      {approval.detail && (
+        <pre class="output" tabIndex={0} aria-label="What exactly">
+          {approval.detail}
+        </pre>
+      )}
+      {trouble && <Trouble what={trouble} />}
+      <div class="controls">
+        <Act label="Allow once" class="primary" act={answer("once")} onTrouble={setTrouble} />
+        <Act label="Allow always here" act={answer("workspace")} onTrouble={setTrouble} />
+        <Act label="Deny" class="danger" act={answer("deny")} onTrouble={setTrouble} />
+      </div>
+    </article>
+  );
+}

@@ -1,0 +1,172 @@
+import { useEffect, useState } from "preact/hooks";
+import { messageOf } from "../hub/failure";
+import { rest } from "../state";
+import { Icon } from "../ui/icons";
+import { Empty, Trouble, bytes } from "../ui/parts";
+import { crumbsOf, isText, pictureKind } from "./paths";
+
+const MOST = 2 * 2 ** 20;
+
+/** The session's files. What they hold is shown as text or picture, and never as a page. */
+export function Files({ session }: { session: string }) {
+  const [here, setHere] = useState<{ path: string; names: string[] } | null>(null);
+  const [root, setRoot] = useState("");
+  const [file, setFile] = useState<string | null>(null);
+  const [trouble, setTrouble] = useState("");
+  const list = async (path: string): Promise<void> => {
+    try {
+      const found = await rest.files(session, path);
+      setHere(found);
+      setRoot((known) => known || found.path);
+      setTrouble("");
+    } catch (error) {
+      setTrouble(messageOf(error));
+    }
+  };
+  useEffect(() => {
+    void list("");
+  }, [session]);
+  if (trouble) return <Trouble what={trouble} again={() => void list(here?.path ?? "")} />;
+  if (!here) return <p class="loading">Reading…</p>;
+  const join = (name: string): string => `${here.path.replace(/\/$/, "")}/${name}`;
+  return (
+    <div class="files">
+      <div class="files-list">
+        <nav class="crumbs" aria-label="Folder">
+          {crumbsOf(root, here.path).map((crumb) => (
+            <button
+              key={crumb.path}
+              type="button"
+              class="link"
+              onClick={() => void list(crumb.path)}
+            >
+              {crumb.name}
+            </button>
+          ))}
+          <button
+            type="button"
+            class="link again"
+            onClick={() => void list(here.path)}
+            aria-label="Read again"
+          >
+            ↻
+          </button>
+        </nav>
+        {here.names.length === 0 && <p class="none">Nothing is in this folder.</p>}
+        <ul>
+          {here.names.map((name) => {
+            const isFolder = name.endsWith("/");
+            const path = join(name.replace(/\/$/, ""));
+            return (
+              <li key={name}>
+                <button
+                  type="button"
+                  aria-current={path === file ? "true" : undefined}
+                  onClick={() => (isFolder ? void list(path) : setFile(path))}
+                >
+                  <Icon name={isFolder ? "folder" : "file"} />
+                  {name.replace(/\/$/, "")}
+                </button>
+              </li>
+            );
+          })}
+        </ul>
+      </div>
+      <div class="files-view">
+        {file ? (
+          <Viewer key={file} session={session} path={file} close={() => setFile(null)} />
+        ) : (
+          <Empty icon="file" title="Choose a file" />
+        )}
+      </div>
+    </div>
+  );
+}
+
+type Shown =
+  | { kind: "text"; text: string; blob: Blob }
+  | { kind: "picture"; url: string; blob: Blob }
+  | { kind: "binary"; blob: Blob }
+  | { kind: "large" };
+
+function Viewer(props: { session: string; path: string; close: () => void }) {
+  const { session, path } = props;
+  const [shown, setShown] = useState<Shown | null>(null);
+  const [trouble, setTrouble] = useState("");
+  useEffect(() => {
+    let made = "";
+    let isHere = true;
+    read(session, path).then(
+      (found) => {
+        if (found.kind === "picture") made = found.url;
+        if (isHere) setShown(found);
+        else if (made) URL.revokeObjectURL(made);
+      },
+      (error: unknown) => setTrouble(messageOf(error)),
+    );
+    return () => {
+      isHere = false;
+      if (made) URL.revokeObjectURL(made);
+    };
+  }, [session, path]);
+  return (
+    <article>
+      <header class="file-head">
+        <button type="button" class="quiet files-back" onClick={props.close} aria-label="Close">
+          <Icon name="back" />
+        </button>
+        <h2>{path.slice(path.lastIndexOf("/") + 1)}</h2>
+        {shown && "blob" in shown && <span class="sub">{bytes(shown.blob.size)}</span>}
+        <button
+          type="button"
+          class="quiet"
+          aria-label="Download"
+          title="Download"
+          onClick={() => void save(session, path).catch((e: unknown) => setTrouble(messageOf(e)))}
+        >
+          <Icon name="download" />
+        </button>
+      </header>
+      {trouble && <Trouble what={trouble} />}
+      {!shown && !trouble && <p class="loading">Reading…</p>}
+      {shown?.kind === "text" && (
+        <pre class="file-text" tabIndex={0} aria-label="Text of the file">
+          {shown.text}
+        </pre>
+      )}
+      {shown?.kind === "picture" && <img class="picture" src={shown.url} alt={path} />}
+      {shown?.kind === "binary" && (
+        <p class="none">These bytes are no text. You can download them.</p>
+      )}
+      {shown?.kind === "large" && (
+        <p class="none">It is larger than {bytes(MOST)}. You can download it.</p>
+      )}
+    </article>
+  );
+}
+
+async function read(session: string, path: string): Promise<Shown> {
+  const blob = await rest.file(session, path, MOST);
+  if (!blob) return { kind: "large" };
+  const kind = pictureKind(path);
+  if (kind)
+    return {
+      kind: "picture",
+      url: URL.createObjectURL(new Blob([blob], { type: kind })),
+      blob,
+    };
+  const data = new Uint8Array(await blob.arrayBuffer());
+  if (!isText(data)) return { kind: "binary", blob };
+  return { kind: "text", text: new TextDecoder().decode(data), blob };
+}
+
+async function save(session: string, path: string): Promise<void> {
+  const blob = await rest.file(session, path, Infinity);
+  if (!blob) return;
+  const url = URL.createObjectURL(new Blob([blob], { type: "application/octet-stream" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = path.slice(path.lastIndexOf("/") + 1);
+  link.click();
+  URL.revokeObjectURL(url);
+}

@@ -1,0 +1,44 @@
+// Names of files, and what can be shown of their bytes.
+
+export interface Crumb {
+  name: string;
+  path: string;
+}
+
+/** The folders from `root` down to `path`, each to go to; from the top when it is elsewhere. */
+export function crumbsOf(root: string, path: string): Crumb[] {
+  const isBelow = path === root || path.startsWith(root.endsWith("/") ? root : `${root}/`);
+  const base = isBelow ? root : "/";
+  const parts = path.slice(base.length).split("/").filter(Boolean);
+  const crumbs = [{ name: isBelow ? "workspace" : "/", path: base }];
+  let so = base.replace(/\/$/, "");
+  for (const part of parts) {
+    so += `/${part}`;
+    crumbs.push({ name: part, path: so });
+  }
+  return crumbs;
+}
+
+const PICTURES: Record<string, string> = {
+  png: "image/png",
+  jpg: "image/jpeg",
+  jpeg: "image/jpeg",
+  gif: "image/gif",
+  webp: "image/webp",
+  svg: "image/svg+xml",
+};
+
+/** For files shown by an `img`, where an SVG runs no script either. */
+export function pictureKind(path: string): string | null {
+  return PICTURES[path.slice(path.lastIndexOf(".") + 1).toLowerCase()] ?? null;
+}
+
+export function isText(data: Uint8Array): boolean {
+  if (data.subarray(0, 8000).includes(0)) return false;
+  try {
+    new TextDecoder("utf-8", { fatal: true }).decode(data);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,113 @@
+import { useEffect, useState } from "preact/hooks";
+import { connection, loads, now, rest, sessions } from "../state";
+import { Badge, Empty, Trouble, bytes, since } from "../ui/parts";
+import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
+import { Controls, cores, nameOf, useMeasures } from "./sessions";
+import { Files } from "./files";
+import { Later } from "./later";
+import { Tabs } from "./tabs";
+
+/** Most of the page's bytes are the terminal's; they come when somebody wants one. */
+const terminal = () => import("./terminal").then((module) => module.Terminal);
+
+export function SessionView({ id }: { id: string }) {
+  const session = sessions.value.get(id);
+  const [trouble, setTrouble] = useState("");
+  const log = useLog(connection, { kind: "session", id });
+  useMeasures();
+  const isReady = session?.state === "ready";
+  useEffect(() => {
+    if (isReady) connection.again({ kind: "session", id });
+  }, [isReady, id]);
+  if (!session)
+    return (
+      <Empty icon="sessions" title="There is no such session">
+        <p>It may have been deleted, or belong to somebody else.</p>
+        <a class="button" href="/sessions" data-inside>
+          All sessions
+        </a>
+      </Empty>
+    );
+  const load = loads.value.get(id);
+  const isRunning = session.state === "ready" || session.state === "paused";
+  return (
+    <>
+      <header class="head">
+        <div>
+          <nav class="crumbs" aria-label="Where you are">
+            <a href="/sessions" data-inside>
+              Sessions
+            </a>
+          </nav>
+          <h1>
+            {nameOf(session)} <Badge state={session.state} />
+          </h1>
+          <p class="sub">
+            {session.id} · {session.spawner} · {since(session.created, now.value)} old · idle{" "}
+            {since(session.last_active, now.value)}
+            {isReady && load && ` · CPU ${cores(load.cores)} · ${bytes(load.memory)}`}
+          </p>
+        </div>
+        <Controls session={session} onTrouble={setTrouble} />
+      </header>
+      {trouble && <Trouble what={trouble} again={() => setTrouble("")} />}
+      {session.state === "starting" && <p class="stage">{session.stage || "starting"}…</p>}
+      {session.state === "failed" && <Failed id={id} cause={session.cause} />}
+      <Tabs
+        tabs={[
+          { name: "Timeline", show: () => <Timeline log={log} /> },
+          {
+            name: "Terminal",
+            show: () =>
+              isRunning ? (
+                <Later load={terminal} session={id} />
+              ) : (
+                <Resting state={session.state} />
+              ),
+          },
+          {
+            name: "Files",
+            show: () => (isRunning ? <Files session={id} /> : <Resting state={session.state} />),
+          },
+          { name: "Browser", show: () => <LastScreenshot log={log} /> },
+        ]}
+      />
+    </>
+  );
+}
+
+function Resting({ state }: { state: string }) {
+  return (
+    <Empty icon="play" title={`The session is ${state}`}>
+      <p>
+        {state === "starting"
+          ? "This comes by itself once it is ready."
+          : "Resume it to get in; its files are kept."}
+      </p>
+    </Empty>
+  );
+}
+
+function Failed({ id, cause }: { id: string; cause: string }) {
+  const [words, setWords] = useState("");
+  return (
+    <div class="trouble" role="alert">
+      <pre>{cause}</pre>
+      {words ? (
+        <pre>{words}</pre>
+      ) : (
+        <button
+          type="button"
+          onClick={() =>
+            void rest.logs(id).then(
+              (text) => setWords(text || "It said nothing."),
+              (error: unknown) => setWords(String(error)),
+            )
+          }
+        >
+          Show its log
+        </button>
+      )}
+    </div>
+  );
+}

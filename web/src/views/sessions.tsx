@@ -1,0 +1,216 @@
+import { useEffect, useState } from "preact/hooks";
+import type { Session } from "../hub/types";
+import { apps, loads, me, measure, now, rest, sessions, standing } from "../state";
+import { Icon } from "../ui/icons";
+import { Act, Badge, Empty, Modal, Trouble, bytes, since } from "../ui/parts";
+import { CreateSession } from "./create";
+
+const MEASURED_EVERY = 4000;
+
+/** Have what sessions use measured while a view shows it and somebody looks. */
+export function useMeasures(): void {
+  useEffect(() => {
+    const look = (): void => {
+      if (!document.hidden && standing.value === "live") measure().catch(() => undefined);
+    };
+    look();
+    const clock = setInterval(look, MEASURED_EVERY);
+    return () => clearInterval(clock);
+  }, []);
+}
+
+export function SessionsView() {
+  const [isCreating, setCreating] = useState(false);
+  const [trouble, setTrouble] = useState("");
+  useMeasures();
+  const all = [...sessions.value.values()].reverse();
+  const canCreate = (me.value?.spawners.length ?? 0) > 0;
+  return (
+    <>
+      <header class="head">
+        <h1>Sessions</h1>
+        {canCreate && (
+          <button type="button" class="primary" onClick={() => setCreating(true)}>
+            <Icon name="plus" />
+            New session
+          </button>
+        )}
+      </header>
+      {trouble && <Trouble what={trouble} again={() => setTrouble("")} />}
+      {all.length === 0 && <NoSessions canCreate={canCreate} create={() => setCreating(true)} />}
+      <ul class="cards">
+        {all.map((session) => (
+          <Card key={session.id} session={session} onTrouble={setTrouble} />
+        ))}
+      </ul>
+      {isCreating && <CreateSession onClose={() => setCreating(false)} />}
+    </>
+  );
+}
+
+function NoSessions(props: { canCreate: boolean; create: () => void }) {
+  if (!props.canCreate)
+    return (
+      <Empty icon="sessions" title="This hub starts no sessions">
+        <p>
+          It was given no way to start sandboxes. Set <code>spawners</code> in{" "}
+          <code>bascule.toml</code>, or on a machine that is yours alone run{" "}
+          <code>bascule serve --allow-unisolated</code>.
+        </p>
+      </Empty>
+    );
+  return (
+    <Empty icon="sessions" title="No sessions yet">
+      <p>A session is a workspace with its own sandbox, its VS Code and its apps.</p>
+      <button type="button" class="primary" onClick={props.create}>
+        <Icon name="plus" />
+        Start a session
+      </button>
+    </Empty>
+  );
+}
+
+function Card({ session, onTrouble }: { session: Session; onTrouble: (what: string) => void }) {
+  const load = loads.value.get(session.id);
+  const isReady = session.state === "ready";
+  return (
+    <li class="card">
+      <div class="card-main">
+        <a class="card-name" href={`/sessions/${session.id}`} data-inside>
+          {nameOf(session)}
+        </a>
+        <Badge state={session.state} />
+        <p class="card-note">
+          {session.state === "starting" ? session.stage : session.cause.split("\n")[0]}
+        </p>
+      </div>
+      <dl class="facts">
+        <Fact label="Age" value={since(session.created, now.value)} />
+        <Fact label="Idle" value={since(session.last_active, now.value)} />
+        <Fact label="CPU" value={isReady ? cores(load?.cores ?? null) : "–"} />
+        <Fact label="Memory" value={isReady && load ? bytes(load.memory) : "–"} />
+      </dl>
+      <Controls session={session} onTrouble={onTrouble} />
+    </li>
+  );
+}
+
+function Fact({ label, value }: { label: string; value: string }) {
+  return (
+    <div>
+      <dt>{label}</dt>
+      <dd>{value}</dd>
+    </div>
+  );
+}
+
+/** Everything one can do with a session in its present state. */
+export function Controls(props: { session: Session; onTrouble: (what: string) => void }) {
+  const { session, onTrouble } = props;
+  const [isDeleting, setDeleting] = useState(false);
+  const is = (...states: Session["state"][]): boolean => states.includes(session.state);
+  const act = (verb: "pause" | "resume" | "stop") => () => rest.act(session.id, verb);
+  return (
+    <div class="controls">
+      {is("ready", "paused") && (
+        <a class="button" href={session.vscode_url} target="_blank" rel="noopener">
+          <Icon name="code" />
+          VS Code
+        </a>
+      )}
+      {(apps.value.get(session.id) ?? []).map((app) => (
+        <a
+          key={app.n}
+          class="button"
+          href={app.url}
+          target="_blank"
+          rel="noopener"
+          title={app.command}
+        >
+          <Icon name="open" />
+          App :{app.port}
+        </a>
+      ))}
+      {is("ready") && (
+        <Act
+          icon="pause"
+          label="Pause"
+          isQuiet
+          class="quiet"
+          act={act("pause")}
+          onTrouble={onTrouble}
+        />
+      )}
+      {is("paused", "stopped", "failed") && (
+        <Act
+          icon="play"
+          label="Resume"
+          isQuiet
+          class="quiet"
+          act={act("resume")}
+          onTrouble={onTrouble}
+        />
+      )}
+      {is("ready", "paused", "starting") && (
+        <Act
+          icon="stop"
+          label="Stop"
+          isQuiet
+          class="quiet"
+          act={act("stop")}
+          onTrouble={onTrouble}
+        />
+      )}
+      <button
+        type="button"
+        class="quiet danger"
+        aria-label="Delete"
+        title="Delete"
+        onClick={() => setDeleting(true)}
+      >
+        <Icon name="trash" />
+      </button>
+      {isDeleting && (
+        <DeleteSession session={session} onClose={() => setDeleting(false)} onTrouble={onTrouble} />
+      )}
+    </div>
+  );
+}
+
+function DeleteSession(props: {
+  session: Session;
+  onClose: () => void;
+  onTrouble: (what: string) => void;
+}) {
+  const { session, onClose } = props;
+  const remove = async (): Promise<void> => {
+    try {
+      await rest.remove(session.id);
+    } finally {
+      onClose();
+    }
+  };
+  return (
+    <Modal title={`Delete ${nameOf(session)}?`} onClose={onClose}>
+      <p>
+        Its processes end and its files are removed.{" "}
+        {session.workspace.kind === "folder" ? "The folder of the machine stays." : ""} This cannot
+        be undone.
+      </p>
+      <div class="modal-end">
+        <button type="button" onClick={onClose}>
+          Keep it
+        </button>
+        <Act label="Delete" class="primary danger" act={remove} onTrouble={props.onTrouble} />
+      </div>
+    </Modal>
+  );
+}
+
+export function nameOf(session: Session): string {
+  return session.name || session.id;
+}
+
+export function cores(count: number | null): string {
+  return count === null ? "…" : `${Math.round(count * 100)} %`;
+}

@@ -1,0 +1,62 @@
+import { useEffect, useState } from "preact/hooks";
+import { messageOf } from "../hub/failure";
+import type { Check } from "../hub/types";
+import { me, rest, sessions, windows } from "../state";
+import { Badge, Trouble } from "../ui/parts";
+
+const LABELS: Record<Check["state"], string> = {
+  ok: "fine",
+  missing: "missing",
+  limited: "limited",
+};
+
+export function StatusView() {
+  const [checks, setChecks] = useState<Check[] | null>(null);
+  const [trouble, setTrouble] = useState("");
+  const look = (): void => {
+    setTrouble("");
+    setChecks(null);
+    rest.checks().then(setChecks, (error: unknown) => setTrouble(messageOf(error)));
+  };
+  useEffect(look, []);
+  const running = [...sessions.value.values()].filter((each) => each.state === "ready").length;
+  const healthy = windows.value.filter((each) => each.status === "healthy").length;
+  return (
+    <>
+      <header class="head">
+        <h1>Health</h1>
+        <button type="button" onClick={look} disabled={!checks && !trouble}>
+          Look again
+        </button>
+      </header>
+      <dl class="figures">
+        <Figure label="Sessions running" value={`${running} of ${sessions.value.size}`} />
+        <Figure label="Windows that answer" value={`${healthy} of ${windows.value.length}`} />
+        <Figure label="Version" value={me.value?.version ?? ""} />
+      </dl>
+      {trouble && <Trouble what={trouble} again={look} />}
+      {!checks && !trouble && <p class="loading">Looking at the hub's machine…</p>}
+      {checks && (
+        <ul class="checks">
+          {checks.map((check) => (
+            <li key={check.name}>
+              <Badge state={check.state} label={LABELS[check.state]} />
+              <b>{check.name}</b>
+              <span>{check.found}</span>
+              {check.advice && <p class="advice">{check.advice}</p>}
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}
+
+function Figure({ label, value }: { label: string; value: string }) {
+  return (
+    <div>
+      <dt>{label}</dt>
+      <dd>{value}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,84 @@
+import { FitAddon } from "@xterm/addon-fit";
+import { Terminal as XTerm } from "@xterm/xterm";
+import "@xterm/xterm/css/xterm.css";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { connection } from "../state";
+
+const NAME = "page";
+
+/**
+ * Bash in the session's workspace. It outlives this view, the page and the hub: whoever comes
+ * back finds it as it was left.
+ */
+export function Terminal({ session }: { session: string }) {
+  const place = useRef<HTMLDivElement>(null);
+  const [ended, setEnded] = useState("");
+  useEffect(() => {
+    if (!place.current) return;
+    const terminal = new XTerm({
+      cursorBlink: true,
+      fontFamily: "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace",
+      fontSize: 13,
+      screenReaderMode: false,
+      scrollback: 5000,
+      theme: { background: "#15181e", foreground: "#dfe3ea", cursor: "#8ab0ff" },
+    });
+    const fit = new FitAddon();
+    terminal.loadAddon(fit);
+    terminal.open(place.current);
+    fit.fit();
+    let next: number | null = null;
+    const encoder = new TextEncoder();
+    const leave = connection.show(session, NAME, {
+      position: () => ({ columns: terminal.cols, rows: terminal.rows, start: next }),
+      output(offset, data) {
+        setEnded("");
+        if (next !== null && offset < next) {
+          const known = next - offset;
+          if (known >= data.length) return;
+          data = data.subarray(known);
+          offset = next;
+        }
+        next = offset + data.length;
+        terminal.write(data);
+      },
+      ended(why) {
+        next = null;
+        setEnded(why);
+      },
+    });
+    const typed = terminal.onData((keys) => connection.type(session, NAME, encoder.encode(keys)));
+    const binary = terminal.onBinary((keys) =>
+      connection.type(
+        session,
+        NAME,
+        Uint8Array.from(keys, (each) => each.charCodeAt(0)),
+      ),
+    );
+    const sized = terminal.onResize(({ cols, rows }) =>
+      connection.resize(session, NAME, cols, rows),
+    );
+    const resized = new ResizeObserver(() => fit.fit());
+    resized.observe(place.current);
+    terminal.focus();
+    return () => {
+      leave();
+      resized.disconnect();
+      for (const each of [typed, binary, sized]) each.dispose();
+      terminal.dispose();
+    };
+  }, [session]);
+  return (
+    <div class="terminal">
+      <div ref={place} class="terminal-place" />
+      {ended && (
+        <p class="terminal-end" role="status">
+          {ended}{" "}
+          <button type="button" onClick={() => connection.reopen(session, NAME)}>
+            Open another
+          </button>
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,59 @@
+// What the form for a new session says, as the hub takes it.
+
+export interface Wanted {
+  name: string;
+  workspace: string;
+  url: string;
+  ref: string;
+  network: string;
+  domains: string;
+  memory: string;
+  cpus: string;
+  spawner: string;
+  variables: string;
+  secrets: string;
+}
+
+const GB = 2 ** 30;
+
+export function bodyOf(wanted: Wanted): object {
+  return {
+    name: wanted.name.trim(),
+    ...(wanted.spawner ? { spawner: wanted.spawner } : {}),
+    workspace:
+      wanted.workspace === "git"
+        ? { kind: "git", url: wanted.url.trim(), ref: wanted.ref.trim() }
+        : { kind: "empty" },
+    egress: {
+      mode: wanted.network,
+      domains: wanted.network === "proxy" ? wanted.domains.split(/[\s,]+/).filter(Boolean) : [],
+    },
+    limits: {
+      memory: amount(wanted.memory, (gb) => Math.round(gb * GB)),
+      cpus: amount(wanted.cpus, (count) => count),
+    },
+    environment: assignments(wanted.variables),
+    secrets: assignments(wanted.secrets),
+  };
+}
+
+/** `NAME=value` lines. Throws for a line that is none. */
+export function assignments(text: string): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const line of text.split("\n")) {
+    if (line.trim() === "") continue;
+    const at = line.indexOf("=");
+    const name = line.slice(0, at).trim();
+    if (at < 1 || !/^[A-Za-z_]\w*$/.test(name)) {
+      throw new Error(`“${line.trim()}” is no NAME=value`);
+    }
+    found[name] = line.slice(at + 1);
+  }
+  return found;
+}
+
+/** An empty field is no limit. */
+function amount(text: string, of: (value: number) => number): number | null {
+  const value = Number(text);
+  return text.trim() === "" || !Number.isFinite(value) ? null : of(value);
+}

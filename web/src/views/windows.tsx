@@ -1,0 +1,117 @@
+import { useState } from "preact/hooks";
+import { messageOf } from "../hub/failure";
+import type { Window } from "../hub/types";
+import { me, now, rest, windows } from "../state";
+import { Icon } from "../ui/icons";
+import { Badge, Empty, Modal, Trouble, since } from "../ui/parts";
+
+export function WindowsView() {
+  const [isPairing, setPairing] = useState(false);
+  const mayPair = me.value?.scope === "admin";
+  return (
+    <>
+      <header class="head">
+        <h1>Windows</h1>
+        {mayPair && (
+          <button type="button" class="primary" onClick={() => setPairing(true)}>
+            <Icon name="plus" />
+            Connect a window
+          </button>
+        )}
+      </header>
+      {windows.value.length === 0 && (
+        <Empty icon="windows" title="No VS Code window is connected">
+          <p>
+            Install the Bascule extension in VS Code, then connect the window with a code from here.
+            An agent you admit works in it while you watch.
+          </p>
+          {mayPair && (
+            <button type="button" class="primary" onClick={() => setPairing(true)}>
+              Get a code
+            </button>
+          )}
+        </Empty>
+      )}
+      <ul class="cards">
+        {windows.value.map((window) => (
+          <li class="card" key={window.connection_id}>
+            <div class="card-main">
+              <a class="card-name" href={`/windows/${window.connection_id}`} data-inside>
+                {titleOf(window)}
+              </a>
+              <Badge state={window.status} />
+              <p class="card-note">{foldersOf(window)}</p>
+            </div>
+            <dl class="facts">
+              <Fact label="VS Code" value={window.vscode_version || "–"} />
+              <Fact label="Extension" value={window.extension_version || "–"} />
+              <Fact label="Where" value={window.remote} />
+              <Fact label="Seen" value={since(window.last_heartbeat, now.value) || "–"} />
+            </dl>
+          </li>
+        ))}
+      </ul>
+      {isPairing && <Pair onClose={() => setPairing(false)} />}
+    </>
+  );
+}
+
+function Fact({ label, value }: { label: string; value: string }) {
+  return (
+    <div>
+      <dt>{label}</dt>
+      <dd>{value}</dd>
+    </div>
+  );
+}
+
+export function titleOf(window: Window): string {
+  return window.name || window.folders[0]?.name || "Empty window";
+}
+
+export function foldersOf(window: Window): string {
+  return window.folders.map((folder) => folder.path).join(", ") || "No folder is open";
+}
+
+function Pair({ onClose }: { onClose: () => void }) {
+  const [code, setCode] = useState<{ code: string; link: string; expires: string } | null>(null);
+  const [trouble, setTrouble] = useState("");
+  const [had] = useState(() => new Set(windows.value.map((each) => each.connection_id)));
+  const come = windows.value.find((each) => !had.has(each.connection_id));
+  const ask = (): void => {
+    setTrouble("");
+    rest.pair().then(setCode, (error: unknown) => setTrouble(messageOf(error)));
+  };
+  if (!code && !trouble) ask();
+  const left = code ? Math.max(0, (Date.parse(code.expires) - now.value) / 60_000) : 0;
+  return (
+    <Modal title="Connect a window" onClose={onClose}>
+      {trouble && <Trouble what={trouble} again={ask} />}
+      {come ? (
+        <p class="good">
+          <b>{titleOf(come)}</b> is connected.
+        </p>
+      ) : (
+        code && (
+          <>
+            <p>
+              In VS Code run <b>Bascule: Connect to a Hub</b> and type this code, or let the link do
+              it. It is good once, for {Math.ceil(left)} minutes.
+            </p>
+            <p class="code">{`${code.code.slice(0, 4)} ${code.code.slice(4)}`}</p>
+            <p>
+              <a class="button" href={code.link}>
+                Open in VS Code
+              </a>
+            </p>
+          </>
+        )
+      )}
+      <div class="modal-end">
+        <button type="button" class="primary" onClick={onClose}>
+          {come ? "Done" : "Close"}
+        </button>
+      </div>
+    </Modal>
+  );
+}

@@ -1,0 +1,118 @@
+import { describe, expect, it } from "vitest";
+import type { Entry } from "../src/hub/types";
+import { durationOf, outcomeOf, passes, subjectOf } from "../src/timeline/describe";
+import { Log, type Row } from "../src/timeline/log";
+
+const began = (n: number, id: string, command = "make"): Entry => ({
+  n,
+  kind: "action",
+  time: 10,
+  who: "agent",
+  event: { id, action: "run", args: { command } },
+});
+const ended = (n: number, cause: string, status = 0, content = "ok\n"): Entry => ({
+  n,
+  kind: "observation",
+  time: 12,
+  seconds: 2,
+  event: {
+    id: `${cause}'`,
+    cause,
+    observation: "run",
+    content,
+    extras: { command: "make", metadata: { exit_code: status } },
+    success: status === 0,
+  },
+});
+const printed = (cause: string, bytes: number[]): Entry => ({
+  n: 0,
+  kind: "output",
+  time: 11,
+  cause,
+  data: btoa(String.fromCharCode(...bytes)),
+});
+
+function firstOf(log: Log): Row {
+  const row = log.rows[0];
+  if (!row) throw new Error("the log is empty");
+  return row;
+}
+
+describe("a log", () => {
+  it("has one row for an action, from its beginning to its end", () => {
+    const log = new Log();
+    log.apply("e", [began(1, "a")]);
+    expect(log.rows[0]).toMatchObject({ state: "running", who: "agent" });
+    log.apply("e", [ended(2, "a", 3)]);
+    expect(log.rows).toHaveLength(1);
+    expect(log.rows[0]).toMatchObject({ state: "failed", seconds: 2 });
+    expect(outcomeOf(firstOf(log))).toBe("exit 3");
+  });
+
+  it("passes over what it has seen, as after a reconnect", () => {
+    const log = new Log();
+    log.apply("e", [began(1, "a"), ended(2, "a")]);
+    log.apply("e", [began(1, "a"), ended(2, "a"), began(3, "b")]);
+    expect(log.rows.map((row) => row.id)).toEqual(["a", "b"]);
+    expect(log.last).toBe(3);
+  });
+
+  it("begins anew with another epoch", () => {
+    const log = new Log();
+    log.apply("e", [began(7, "a")]);
+    log.apply("f", [began(1, "b")]);
+    expect(log.rows.map((row) => row.id)).toEqual(["b"]);
+  });
+
+  it("shows output while it comes, also where a piece ends inside a character", () => {
+    const log = new Log();
+    log.apply("e", [began(1, "a"), printed("a", [0x68, 0xc3]), printed("a", [0xa4])]);
+    expect(log.rows[0]?.output).toBe("hä");
+    log.apply("e", [ended(2, "a")]);
+    expect(log.rows[0]).toMatchObject({ output: "", state: "done" });
+  });
+
+  it("keeps what an observation says over what was feared before", () => {
+    const log = new Log();
+    const lost: Entry = { n: 2, kind: "failed", time: 11, cause: "a", seconds: 1, message: "gone" };
+    log.apply("e", [began(1, "a"), lost]);
+    expect(outcomeOf(firstOf(log))).toBe("gone");
+    log.apply("e", [ended(3, "a")]);
+    expect(log.rows[0]?.state).toBe("done");
+    expect(outcomeOf(firstOf(log))).toBe("");
+  });
+
+  it("drops the oldest rows rather than grow for ever", () => {
+    const log = new Log();
+    log.apply(
+      "e",
+      Array.from({ length: 50_010 }, (_, i) => began(i + 1, `a${i}`)),
+    );
+    expect(log.rows).toHaveLength(50_000);
+    expect(log.rows[0]?.id).toBe("a10");
+    expect(log.dropped).toBe(10);
+  });
+});
+
+describe("a row", () => {
+  const log = new Log();
+  log.apply("e", [began(1, "a", "echo one\necho two"), ended(2, "a", 0, "Needle here")]);
+  const row = firstOf(log);
+
+  it("says in one line what it was about", () => {
+    expect(subjectOf(row)).toBe("echo one ⏎ echo two");
+  });
+
+  it("is found by what it asked and by what came of it", () => {
+    expect(passes(row, { text: "needle", group: "all" })).toBe(true);
+    expect(passes(row, { text: "ECHO", group: "commands" })).toBe(true);
+    expect(passes(row, { text: "", group: "files" })).toBe(false);
+    expect(passes(row, { text: "", group: "failed" })).toBe(false);
+  });
+
+  it("tells its time in units that fit", () => {
+    expect(durationOf(0.0004)).toBe("1 ms");
+    expect(durationOf(3.21)).toBe("3.2 s");
+    expect(durationOf(125)).toBe("2 min 5 s");
+  });
+});
