@@ -29,6 +29,7 @@ from benchmarks.cases.files import FileWork
 from benchmarks.cases.fleet import Fleet
 from benchmarks.cases.latency import Latency, LatencyOneCore
 from benchmarks.cases.nets import Nets
+from benchmarks.cases.openhands_v0 import OpenHandsV0
 from benchmarks.cases.output import LARGE, MEDIUM, Output
 from benchmarks.cases.proxy import Proxy
 from benchmarks.cases.server import ServerStart
@@ -46,8 +47,7 @@ CASES: tuple[Case, ...] = (
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
     *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy(), Sessions(), Workbench()),
-    Containers(),
-    AgentLoop(),
+    *(Containers(), AgentLoop(), OpenHandsV0()),
 )
 
 

@@ -155,6 +155,24 @@ AGENT_BASCULE = Entrant(
     only="agent",
 )
 
+V0_STOCK = Entrant(
+    "openhands-v0-local",
+    "OpenHands V0's client with its own server, by its local runtime",
+    "openhands_v0",
+    ("local",),
+    venv="openhands-v0",
+    pace="slow",
+    only="openhands-v0",
+)
+V0_BASCULE = Entrant(
+    "openhands-v0-bascule",
+    "the same client, by its remote runtime, with an isolated session of our hub",
+    "openhands_v0",
+    ("bascule",),
+    venv="openhands-v0",
+    only="openhands-v0",
+)
+
 ENTRANTS: tuple[Entrant, ...] = (
     *(RAW, BASCULE, BASCULE_ASYNCIO, BASCULE_TMUX, BASCULE_HTTP, BASCULE_HTTP_BARE),
     *(OPENHANDS_TMUX, OPENHANDS_PTY, OPENHANDS_SERVER, SWE_REX),
@@ -165,6 +183,7 @@ ENTRANTS: tuple[Entrant, ...] = (
     BASCULE_WORKBENCH,
     BASCULE_CONTAINERS,
     *(AGENT_STOCK, AGENT_BASCULE),
+    *(V0_STOCK, V0_BASCULE),
 )
 NOT_IN_A_HURRY: frozenset[Entrant] = frozenset({OPENHANDS_PTY, OPENHANDS_SERVER})
 """Slow to load and without a goal of ours: a quick run leaves them out."""

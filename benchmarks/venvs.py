@@ -19,8 +19,8 @@ VENVS: Mapping[str, Sequence[Sequence[str]]] = {
 """By name: what to install, and what to try when that cannot be had (the newest)."""
 
 
-WITH_US: Final = "openhands-with-us"
-"""OpenHands beside what we need ourselves: the environment of our tests with it."""
+WITH_US: Final = {"openhands-with-us": "v1", "openhands-v0": "v0"}
+"""OpenHands beside what we need ourselves: the environments of our tests with it, by version."""
 
 
 class VenvFailed(Exception):
@@ -29,8 +29,8 @@ class VenvFailed(Exception):
 
 def python_of(name: str, root: Path, *, make: bool) -> Path:
     """The Python of environment `name`, which is made first if needed and allowed."""
-    if name == WITH_US:
-        return _with_us(root, make=make)
+    if name in WITH_US:
+        return _with_us(WITH_US[name], root, make=make)
     home = root / ".bench" / name
     if not (home / "complete").exists():
         if not make:
@@ -39,13 +39,15 @@ def python_of(name: str, root: Path, *, make: bool) -> Path:
     return home / "bin" / "python"
 
 
-def _with_us(root: Path, *, make: bool) -> Path:
-    command = [str(root / "scripts" / "openhands"), "v1"]
+def _with_us(which: str, root: Path, *, make: bool) -> Path:
+    command = [str(root / "scripts" / "openhands"), which]
     done = subprocess.run(
         command if make else [*command, "--where"], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise VenvFailed(done.stderr.strip() or "not installed; `scripts/openhands v1` does that")
+        raise VenvFailed(
+            done.stderr.strip() or f"not installed; `scripts/openhands {which}` does that"
+        )
     return Path(done.stdout.strip())
 
 

@@ -93,3 +93,17 @@ async def test_a_window_id_belongs_to_its_first_key_and_owner(
         await again.open()
         assert await again.bind_window(window, "key", "ann")
         assert not await again.bind_window(window, "other", "ann")
+
+
+async def test_the_token_of_a_session_is_the_same_until_it_is_revoked(store: SqlStore) -> None:
+    tokens = Tokens(store, "admin")
+    first = await tokens.for_session("abc", owner="ann")
+    again = await tokens.for_session("abc", owner="ann")
+    other = await tokens.for_session("def", owner="ann")
+    who = await tokens.identify(first)
+    await tokens.revoke("session abc")
+
+    assert first == again != other
+    assert who is not None
+    assert (who.scope, who.session_id, who.owner) == ("session", "abc", "ann")
+    assert await tokens.identify(first) is None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import aclosing
 from typing import Any, Final
 
-from bascule.core.errors import NoSuchSession, SandboxStartFailed
+from bascule.core.errors import NoSuchSession
 from bascule.core.sessions import SessionId, SessionState
 from bascule.hub import Hub, Identity
 from bascule.hub.sessions.rows import SessionRow
@@ -55,7 +54,7 @@ class Runtimes:
             row = await self._sessions.create(who, wanted)
         elif row.state in AT_REST or row.state == "paused":
             row = await self._sessions.resume(who, row.id)
-        return await self._described(who, await self._up(who, row.id))
+        return await self._described(who, await self._sessions.until_ready(row.id))
 
     async def show(self, who: Identity, conversation: str) -> dict[str, Any]:
         """By the id of the conversation. Raises `NoSuchSession`."""
@@ -79,7 +78,7 @@ class Runtimes:
 
     async def resume(self, who: Identity, runtime_id: str) -> dict[str, Any]:
         row = await self._sessions.resume(who, session_of(runtime_id))
-        return self._standing(await self._up(who, row.id))
+        return self._standing(await self._sessions.until_ready(row.id))
 
     async def wake(self, who: Identity, session_id: SessionId) -> None:
         """Have a session that rests, or that is just starting, do actions. Raises
@@ -92,7 +91,7 @@ class Runtimes:
         if row.state in AT_REST:
             row = await self._sessions.resume(who, session_id)
         if row.state == "starting":
-            await self._up(who, session_id)
+            await self._sessions.until_ready(session_id)
 
     async def stop(self, who: Identity, runtime_id: str) -> dict[str, Any]:
         """As the client means it: the runtime is over and its files are gone. One that is to be
@@ -107,17 +106,6 @@ class Runtimes:
             if (row.owner, row.request_key) == key and not row.is_doomed:
                 return row
         return None
-
-    async def _up(self, who: Identity, session_id: SessionId) -> SessionRow:
-        """Wait for the end of a start; raises `SandboxStartFailed` with what it failed of."""
-        async with aclosing(self._sessions.events(session_id)) as events:
-            async for _ in events:
-                row = self._sessions.get(who, session_id)
-                if row.state == "failed":
-                    raise SandboxStartFailed(row.cause)
-                if row.state != "starting":
-                    break
-        return self._sessions.get(who, session_id)
 
     async def _described(self, who: Identity, row: SessionRow) -> dict[str, Any]:
         told = self._standing(row)

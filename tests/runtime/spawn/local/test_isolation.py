@@ -208,6 +208,25 @@ async def test_nobody_in_it_has_any_capability_or_can_get_one(one: Session) -> N
     assert seen.content.lower().count("permi") + seen.content.lower().count("must be") >= 3
 
 
+async def test_one_that_is_called_root_has_the_number_and_no_right(
+    spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
+) -> None:
+    plan = replace(new_plan(), user="root", likeness="openhands")
+    await spawner.start(plan)
+    async with client(plan) as runtime:
+        seen = await runtime.run("id -u; whoami; echo ~; stat -c %U /workspace")
+        caps = await runtime.run("grep -hE 'CapPrm|CapEff|CapBnd|CapAmb' /proc/self/status")
+        refused = await runtime.run("chown nobody . || mount -t tmpfs none /workspace")
+        python = await runtime.run(
+            "test -x /openhands/poetry/openhands-ai-5O4_aCHf-py3.12/bin/python3"
+        )
+
+    assert seen.content == "0\nroot\n/root\nroot\n"
+    assert {int(line.split(":\t")[1], 16) for line in caps.content.splitlines()} == {0}
+    assert refused.exit_code != 0
+    assert python.exit_code == 0
+
+
 async def test_the_key_cannot_be_read_from_the_server(one: Session) -> None:
     plan, runtime = one
     await runtime.run("true")
