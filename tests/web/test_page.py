@@ -188,10 +188,12 @@ async def test_the_page_goes_on_by_itself_after_the_hub_was_restarted(
     screen: Screen, hub: SessionPlace, admin: Asker
 ) -> None:
     page = screen.page
-    session = await admin.ready({"name": "lasting"})
+    session = await admin.ready({"name": "lasting", "secrets": {"WORD": "hunter-two"}})
     await screen.sign_in(f"/sessions/{session}")
-    await admin.run(session, "echo before")
+    await admin.run(session, "echo before $WORD")
     await expect(page.locator(".row-head")).to_contain_text("echo before")
+    await page.locator(".row-head").click()
+    await expect(page.get_by_label("Output")).to_have_text("before ***\n")
     await screen.tab("Terminal")
     await page.locator(".xterm-screen").wait_for()
     await page.keyboard.type("kept=still; echo rea''dy\n")
