@@ -16,7 +16,7 @@ editor: ## install the VS Code for the browser that `make run` opens (800 MB, on
 image: ## build the image that sandboxes of kind docker start from (2.8 GB)
 	@scripts/image $(ARGS)
 
-run: ## set up, then a sandbox with a prompt, and VS Code in the browser (bascule up)
+run: ## set up, then ./workspace as a session: VS Code at one address, and a prompt (bascule up)
 	@scripts/run $(ARGS)
 
 test: ## set up, check, then all tests, the last of them in a real VS Code

@@ -1,4 +1,4 @@
-"""An MCP client has a failing test mended, with the official client library and `bascule mcp`."""
+"""An MCP client mends a failing test, with the official client library and `bascule mcp`."""
 
 import asyncio
 import sys
@@ -7,6 +7,9 @@ from typing import Any
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+
+SOURCE = "def add(a, b):\n    return a\n"
+TEST = "from sums import add\n\nassert add(2, 2) == 4\n"
 
 
 async def main(workspace: str) -> None:
@@ -19,9 +22,10 @@ async def main(workspace: str) -> None:
             result = await session.call_tool(tool, given)
             return result.structuredContent or {}
 
-        await call("write_file", path="test_sums.py", content="assert 2 - 2 == 4\n")
+        await call("write_file", path="sums.py", content=SOURCE)
+        await call("write_file", path="test_sums.py", content=TEST)
         before = await call("run_command", command="python3 test_sums.py")
-        await call("edit_file", path="test_sums.py", old="2 - 2", new="2 + 2")
+        await call("edit_file", path="sums.py", old="return a", new="return a + b")
         after = await call("run_command", command="python3 test_sums.py")
         print("exit status", before["exit_code"], "and then", after["exit_code"])
 

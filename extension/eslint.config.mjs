@@ -74,6 +74,7 @@ export default ts.config(
         "**/bridge/*",
         "**/debug/*",
     ),
+    inward(["src/mcp/**"], "**/actions/*", "**/terminal/*", "**/views/*"),
     inward(["src/debug/**"], "**/actions/*", "**/terminal/*", "**/views/*", "**/hub/*"),
     inward(["src/terminal/**"], "**/actions/*", "**/views/*", "**/notebook/*"),
     inward(["src/notebook/**"], "**/actions/*", "**/views/*"),

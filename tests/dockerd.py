@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +35,8 @@ from bascule.runtime.spawn.docker.images import Build, build_image
 
 PROJECT = Path(__file__).parent.parent
 BASE = "bascule/base:bookworm"
-IMAGES = "bascule/tests"
+IMAGES = "bascule/tests-full"
+SMALL_IMAGES = "bascule/tests-sandbox"
 SHARED = "BASCULE_TESTS_ENGINE"
 """The variable that names the engine of a run of tests: its directory and first process."""
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -234,17 +235,23 @@ def prepare() -> None:
 
 
 async def _make(address: str, asked: Build) -> None:
+    """Both targets: what is only on the way to the smaller one would be removed as of no use."""
+    small = replace(asked, target="sandbox", tag=asked.tag.replace(IMAGES, SMALL_IMAGES))
     async with Engine(address) as engine:
         await engine.open()
         if await engine.image(BASE) is None:
             await asyncio.to_thread(_make_base, address)
-        if await engine.image(asked.tag) is None:
-            await build_image(engine, asked, _say_steps)
-        for each in await engine.docker.images.list():
-            for tag in each.get("RepoTags") or ():
-                if tag.startswith(f"{IMAGES}:") and tag != asked.tag:
-                    await engine.docker.images.delete(tag, force=True)
-        await engine.docker.images.prune()
+        for each in (small, asked):
+            await build_image(engine, each, _say_steps)
+        await _remove_older(engine, {small.tag, asked.tag})
+
+
+async def _remove_older(engine: Engine, kept: Collection[str]) -> None:
+    for each in await engine.docker.images.list():
+        for tag in each.get("RepoTags") or ():
+            if tag.partition(":")[0] in (IMAGES, SMALL_IMAGES) and tag not in kept:
+                await engine.docker.images.delete(tag, force=True)
+    await engine.docker.images.prune()
 
 
 def _make_base(address: str) -> None:

@@ -15,7 +15,10 @@ from typing import Any
 
 import bascule
 from bascule.core.errors import CannotIsolate
+from bascule.core.observations import CmdOutput
 from bascule.core.sessions import SandboxPlan, new_session_id
+from bascule.hub import Hub, HubSettings
+from bascule.runtime import CloudRuntime
 from bascule.runtime.remote import RemoteRuntime
 from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
 from benchmarks import processes
@@ -23,6 +26,7 @@ from benchmarks.peers.measurements import percentile
 from benchmarks.peers.serve import respond
 from benchmarks.peers.subject import Refused
 
+TOKEN = "a-token-for-benchmarks"
 SETTLE_SECONDS = 1.0
 ABREAST = 10
 """Sessions started at a time when many are to be held."""
@@ -62,6 +66,26 @@ class LocalSessions:
         memory = await self._weight((await spawner.running())[0].session_id)
         await self._end_all()
         return {"cold": cold, "warm": statistics.median(warm), **memory}
+
+    async def asked(self, count: int) -> dict[str, Any]:
+        """As people get one: a session asked of a hub, and a command in it."""
+        place = self._place / "hub"
+        spawner = LocalSpawner(
+            LocalSettings(
+                sessions_dir=place / "sessions", run_dir=place / "run", state_dir=place / "warden"
+            )
+        )
+        settings = HubSettings(admin_token=TOKEN, state_dir=place)
+        async with Hub(settings, spawners={"local": spawner}) as hub:
+            seconds = [await self._asked_once(hub.local_url) for _ in range(count + 1)]
+        return {"asked": statistics.median(seconds[1:])}  # the first one loads
+
+    async def _asked_once(self, url: str) -> float:
+        began = perf_counter()
+        async with CloudRuntime(url, TOKEN, remove=True) as runtime:
+            await runtime.connect()
+            _ensure_here(await runtime.run("echo here"))
+            return perf_counter() - began
 
     async def burst(self, count: int) -> dict[str, Any]:
         """All at once."""
@@ -109,9 +133,7 @@ class LocalSessions:
         await spawner.start(plan)
         path = plan.run_dir / "sandbox.sock"
         async with RemoteRuntime("http://localhost", plan.key, socket_path=path) as runtime:
-            seen = await runtime.run("echo here")
-        if seen.content != "here\n":
-            raise RuntimeError(f"a session answered {seen.content!r}")
+            _ensure_here(await runtime.run("echo here"))
         return perf_counter() - began
 
     async def _unload(self) -> None:
@@ -160,6 +182,11 @@ class LocalSessions:
             run_dir=self._settings.run_dir / session_id,
             key=f"key-{session_id}",
         )
+
+
+def _ensure_here(seen: CmdOutput) -> None:
+    if seen.content != "here\n":
+        raise RuntimeError(f"a session answered {seen.content!r}")
 
 
 def _pids_of(session_id: str) -> Sequence[int]:

@@ -12,6 +12,7 @@ import { Courier } from "./hub/courier";
 import { identify, readIdentity } from "./hub/identity";
 import { Journal } from "./hub/journal";
 import { Command, Stored, View } from "./manifest";
+import { McpOffer, type Hub } from "./mcp";
 import { buildNets } from "./nets";
 import { Session } from "./session";
 import { setting, watchSettings } from "./settings";
@@ -62,6 +63,10 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   });
   const browser = buildBrowser(key, () => session.current?.hub ?? "", log);
   const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
+  // A window that was given its identity is the same in every browser that shows it, and VS Code's
+  // storage is not: it goes by the address. What was done in one must be known in the others.
+  const given = setting("identityFile");
+  const journal = path.join(given ? path.dirname(given) : storage, "journal");
   const { kernels, notebooks } = buildKernels(context, shells, storage, log);
   const executor = buildExecutor({
     context,
@@ -78,7 +83,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     },
   });
   const courier = new Courier(
-    new Journal(path.join(storage, "journal"), identity.host_id),
+    new Journal(journal, identity.host_id),
     executor,
     {
       began: (action) => {
@@ -97,9 +102,13 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     identity,
     courier,
     () => executor.capabilities,
-    (state) => status.connection(state),
+    (state) => {
+      status.connection(state);
+      mcp.moved();
+    },
     log,
   );
+  const mcp = new McpOffer(context, () => offered(session, identity));
 
   subscriptions.push(
     kernels,
@@ -114,6 +123,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     status,
     courier,
     session,
+    mcp,
   );
   const command = (id: string, run: (...args: never[]) => unknown): void => {
     subscriptions.push(vscode.commands.registerCommand(id, run));
@@ -153,6 +163,13 @@ async function whoWeAre(context: vscode.ExtensionContext): Promise<WindowIdentit
     },
     { id: Stored.windowId, key: Stored.windowKey },
   );
+}
+
+/** Not in a session's own window: what reaches the hub from there is not let in at /mcp. */
+function offered(session: Session, identity: WindowIdentity): ReturnType<Hub> {
+  const hub = session.current?.hub;
+  if (!hub || setting("identityFile")) return undefined;
+  return { hub, windowId: identity.window_id };
 }
 
 function showTexts(texts: Texts): vscode.Disposable {

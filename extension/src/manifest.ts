@@ -17,6 +17,9 @@ export const Command = {
 /** The type of debug sessions of nets; the bridge answers what they ask. */
 export const DEBUG_TYPE = "evolve";
 
+/** By which VS Code knows who offers MCP servers. */
+export const MCP_PROVIDER = "bascule.mcp";
+
 export const View = { activity: "bascule.activity" } as const;
 
 /** Settings by their path below `bascule`, with the type of each. All are machine-scoped. */
@@ -73,6 +76,7 @@ export const Stored = {
   windowId: "bascule.windowId",
   windowKey: "bascule.windowKey",
   token: "bascule.token",
+  agentToken: "bascule.agentToken",
   hub: "bascule.hub",
   admitted: "bascule.admitted",
 } as const;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -9,12 +10,15 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 from playwright.async_api import Page
+
+from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
 
 from .processes import Terminal, at_terminal, bascule, ended, environment
 
@@ -35,6 +39,24 @@ def env(tmp_path: Path) -> Iterator[Mapping[str, str]]:
             for name, value in clean.items()
             if name not in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
         }
+        for state in (tmp_path / "state/bascule").glob("up-*"):
+            end_sessions(state, Path(short, "bascule", state.name))
+
+
+def end_sessions(state: Path, run_dir: Path) -> None:
+    """Those of a hub that was killed, or of a test that failed."""
+    settings = LocalSettings(
+        sessions_dir=state / "sessions", run_dir=run_dir, state_dir=state / "warden"
+    )
+
+    async def end() -> None:
+        async with LocalSpawner(settings) as spawner:
+            await spawner.open()
+            for each in await spawner.running():
+                await spawner.stop(each.session_id, grace=0)
+
+    with ThreadPoolExecutor() as thread:  # this one may have a loop
+        thread.submit(asyncio.run, end()).result()
 
 
 @contextmanager
@@ -134,7 +156,8 @@ async def test_the_one_address_shows_vs_code_on_the_folder(
     browser.chmod(0o755)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/hello.txt").touch()
-    with up(tmp_path, {**env, "BROWSER": str(browser)}, "--working-dir", "mine") as terminal:
+    patient = {**env, "BROWSER": str(browser), "BASCULE_PROBE_TIMEOUT": "60"}
+    with up(tmp_path, patient, "--working-dir", "mine") as terminal:
         address = opened.read_text().strip()
         assert address == fact(terminal, "VS Code")
         assert "opened in your browser" in terminal.seen
@@ -142,7 +165,7 @@ async def test_the_one_address_shows_vs_code_on_the_folder(
         await page.get_by_role("treeitem", name="hello.txt").wait_for(timeout=90_000)
         assert "/vscode/" in page.url
         with at_terminal("demo", "--fast", cwd=tmp_path, env=env) as demo:
-            assert demo.status() == 0
+            assert await asyncio.to_thread(demo.status) == 0, demo.seen
         assert "total        14.70" in demo.seen
         assert (tmp_path / "mine/bascule-demo/bill.py").exists()
         terminal.type("exit\r")

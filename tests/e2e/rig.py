@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from playwright.async_api import Browser, Page, Playwright, async_playwright
 
+from bascule.adapters.mcp.mount import McpMount
 from bascule.core.errors import LinkError
 from bascule.core.windows import WindowId
 from bascule.hub import Hub, HubSettings, Identity
@@ -152,7 +153,7 @@ class Rig:
     async def restart_hub(self) -> None:
         """Runs on the rig's loop. The same port, the same tokens; all sockets are lost."""
         await self.hub.aclose()
-        self.hub = Hub(self._hub_settings)
+        self.hub = Hub(self._hub_settings, mounts=(McpMount,))
         await self.hub.start()
 
     async def serve(
@@ -224,7 +225,7 @@ class Rig:
         self._hub_settings = HubSettings(
             admin_token=ADMIN, state_dir=self._directory / "hub", port=0
         )
-        self.hub = Hub(self._hub_settings)
+        self.hub = Hub(self._hub_settings, mounts=(McpMount,))
         await self.hub.start()
         port = int(self.hub.url.rpartition(":")[2])
         self._hub_settings = replace(self._hub_settings, port=port)

@@ -120,7 +120,7 @@ async def session_ground(
     *, certificate: tuple[Path, Path] | None = None, **settings: Any
 ) -> AsyncIterator[SessionGround]:
     """With a certificate, behind nginx."""
-    vscode = await asyncio.to_thread(_vscode)
+    vscode = await asyncio.to_thread(vscode_place)
     directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bsc-"))
     directory.chmod(0o711)
     async with AsyncExitStack() as stack:
@@ -149,6 +149,7 @@ async def session_ground(
         yield ground
 
 
-def _vscode() -> VSCodePlace:
+def vscode_place() -> VSCodePlace:
+    """Installed and built first if it is not. Blocks."""
     installation = Installation(install_editor())
     return VSCodePlace(installation.home, shared_extensions(installation, build_extension()))

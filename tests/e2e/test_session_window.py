@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,12 @@ pytestmark = [
 async def ground() -> AsyncIterator[SessionGround]:
     async with session_ground() as made:
         yield made
+
+
+@pytest_asyncio.fixture(loop_scope="module", autouse=True)
+async def nobody_looks_afterwards(ground: SessionGround) -> AsyncIterator[None]:
+    yield
+    await ground.close_pages()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -69,7 +76,8 @@ async def test_a_person_who_comes_sees_what_is_done_and_may_leave_again(
     alone = await ground.host(session_id)
     async with CloudRuntime(ground.hub.url, ground.hub.agent, session_id=session_id) as runtime:
         await runtime.run("cd /tmp; word=kept; mkfifo /workspace/gate")
-        waiting = asyncio.create_task(runtime.run("read answer < /workspace/gate; echo $answer"))
+        asked = runtime.run("read answer < /workspace/gate; echo $answer", blocking=True)
+        waiting = asyncio.create_task(asked)
         page = await ground.open(session_id)
         await ground.host(session_id, after=alone)
         # What runs is typed into where it runs; what comes then is done before the person's eyes.
@@ -80,11 +88,7 @@ async def test_a_person_who_comes_sees_what_is_done_and_may_leave_again(
         await runtime.write("/workspace/shown.txt", "see\n")
         await expect(page.get_by_text("shown.txt").first).to_be_visible()
         await ground.close_pages()
-        await ground.window(session_id)
-        while (
-            ground.hub.hub._registry.speaker((await ground.window(session_id))[0]).number != alone
-        ):
-            await ground.hub.hub._sockets.next_news()
+        await ground.host(session_id, is_it=alone)
         assert (await runtime.run("pwd; echo $word")).content == "/tmp\nkept\n"
 
 
@@ -99,17 +103,20 @@ async def test_a_reload_and_a_killed_vscode_lose_no_action(
     assert await shell_of(ground, session_id) == "window"
     await ground.close_pages()
 
-    for pid in code_servers(ground, session_id):
-        os.kill(pid, signal.SIGKILL)
+    await asyncio.to_thread(kill_code_server, ground, session_id)
     await ground.host(session_id, after=number)
     assert await shell_of(ground, session_id) == "window"
 
 
-def code_servers(ground: SessionGround, session_id: str) -> list[int]:
-    """Processes of this session's own user that are VS Code's server."""
+def kill_code_server(ground: SessionGround, session_id: str) -> None:
+    """The processes of this session's own user that are VS Code's server."""
     uid = ground.hub.hub.sessions._keeper.running[SessionId(session_id)].uid
     found = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal()]
-    return [pid for pid in found if _owner(pid) == uid and "out/node/entry" in command(pid)]
+    servers = [pid for pid in found if _owner(pid) == uid and "out/node/entry" in command(pid)]
+    assert servers
+    for pid in servers:
+        with suppress(ProcessLookupError):  # the first one's end may have been the others'
+            os.kill(pid, signal.SIGKILL)
 
 
 def _owner(pid: int) -> int:

@@ -44,6 +44,8 @@ def test_ids_in_the_manifest_are_those_in_the_code(project: Path) -> None:
     shared = re.findall(r'"([\w.]+)":', source.split("EvolveSettings {")[1].split("}")[0])
     ours = {f"bascule.{name}" for name in names} | {f"evolve.{name}" for name in shared}
     assert set(manifest["configuration"]["properties"]) == ours
+    (provider,) = manifest["mcpServerDefinitionProviders"]
+    assert f'MCP_PROVIDER = "{provider["id"]}"' in source
 
 
 def test_its_lock_file_names_no_place_to_fetch_from(project: Path) -> None:

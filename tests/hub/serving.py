@@ -64,6 +64,8 @@ class Place:
         self._sock = socket.create_server(("127.0.0.1", 0))
         self.port = self._sock.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
+        if "apps_origin" in settings:
+            settings["apps_origin"] = settings["apps_origin"].format(port=self.port)
         self.settings = HubSettings(
             admin_token=ADMIN, port=self.port, state_dir=state_dir, **settings
         )

@@ -11,6 +11,8 @@ import { decode, fitsBuffer, TextFormat, type Text } from "./textfile";
 
 /** Bytes past which a file is not loaded into the editor only to be changed. */
 const BUFFER_LIMIT = 20 << 20;
+/** Times that saving is tried. */
+const SAVES = 3;
 /** Milliseconds a clean document may take to show what the disk holds. */
 const FOLLOW_MS = 2000;
 
@@ -107,8 +109,7 @@ export class Documents {
     edit.replace(document.uri, range, text);
     if (!(await vscode.workspace.applyEdit(edit)))
       throw conflict(place, "the editor did not take the change");
-    // Autosave may have been first; then there is nothing left to save, which is fine.
-    if (!(await document.save()) && document.isDirty)
+    if (!(await saved(document)))
       throw new Failure(
         "file.storage",
         `${place.shown} was changed in the editor but could not be saved`,
@@ -166,6 +167,13 @@ function find(real: string): vscode.TextDocument | undefined {
     (document) =>
       document.uri.scheme === "file" && document.uri.fsPath === real && !document.isClosed,
   );
+}
+
+/** Autosave may be first, and leave nothing to do; or be at it, and then our own is turned away. */
+async function saved(document: vscode.TextDocument): Promise<boolean> {
+  for (let tries = 0; tries < SAVES; tries++)
+    if ((await document.save()) || !document.isDirty) return true;
+  return false;
 }
 
 /** A clean document shows the disk a moment late; changing the older text would bring it back. */

@@ -13,7 +13,7 @@ import bascule
 from bascule.core.errors import UsageError
 
 COMMANDS: Mapping[str, str] = {
-    "up": "Start a sandbox with a prompt, a hub, and VS Code in the browser.",
+    "up": "Make a folder a session: VS Code at one address, and a prompt.",
     "demo": "Play a short scripted agent in a connected VS Code window.",
     "pair": "Let your own VS Code into the hub.",
     "windows": "List the VS Code windows of the hub.",

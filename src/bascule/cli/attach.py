@@ -27,9 +27,9 @@ def attach(
 ) -> int:
     """Look into a shell of a sandbox on this machine, and type into what runs there.
 
-    It has to be a tmux shell: `bascule up --shells tmux` makes those. What a command prints is
-    shown as it comes, and what you type goes to it. At its prompt you can run commands of your
-    own; the agent's wait meanwhile. Ctrl-b d leaves, and all goes on.
+    It has to be a tmux shell: `bascule up --no-editor --shells tmux` makes those. What a command
+    prints is shown as it comes, and what you type goes to it. At its prompt you can run commands
+    of your own; the agent's wait meanwhile. Ctrl-b d leaves, and all goes on.
     """
     from bascule.sandbox.shell.tmux_host import find_tmux, session_name
 
@@ -56,8 +56,8 @@ def attach(
 
 
 _HOW = (
-    "`bascule up --shells tmux` or `bascule sandbox --shells tmux` starts one, and the first "
-    "command in it the shell (a pty shell cannot be attached to)"
+    "`bascule up --no-editor --shells tmux` or `bascule sandbox --shells tmux` starts one, and the "
+    "first command in it the shell (a pty shell cannot be attached to)"
 )
 
 

@@ -1,23 +1,52 @@
-"""`bascule doctor`: what this machine has, what it lacks, and how to get it."""
+"""`bascule doctor`: what this machine, or a deployment, has and lacks, and how to get it."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bascule.core.errors import UsageError
+
 from .machine import Finding, examine
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from .deployment.checks import Check
+
 _MARKS = {"ok": "[green]✓[/]", "missing": "[red]✗[/]", "limited": "[yellow]○[/]"}
+_CHECK_MARKS = {**_MARKS, "failed": _MARKS["missing"], "skipped": "[dim]·[/]"}
 
 
 def doctor(
+    url: Annotated[
+        str | None,
+        typer.Argument(help="With --cloud: the hub's address; by default that of this machine's."),
+    ] = None,
+    cloud: Annotated[
+        bool,
+        typer.Option(
+            "--cloud", help="Look at a hub as people meet it, with two throw-away sessions."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> int:
-    """Check this machine; exits 1 when something required is missing."""
+    """Check this machine, or with --cloud a deployment; exits 1 when something required is missing.
+
+    A deployment is asked at the address people use, with the token in BASCULE_TOKEN: TLS, sign-in
+    and its cookie, sessions and whether they are kept apart, an app, a WebSocket, and VS Code drawn
+    in Chromium where there is one here. What is made for it is removed.
+    """
+    if cloud:
+        return _cloud(url, as_json=as_json)
+    if url is not None:
+        raise UsageError("an address is for --cloud")
     findings = examine()
     broken = any(finding.state == "missing" for finding in findings)
     if as_json:
@@ -26,6 +55,82 @@ def doctor(
     else:
         _show(findings)
     return 1 if broken else 0
+
+
+# A deployment ----------------------------------------------------------------------------------
+
+
+def _cloud(url: str | None, *, as_json: bool) -> int:
+    from .address import with_scheme
+    from .hub_place import find_hub
+
+    place = find_hub(url)
+    address = with_scheme(url) if url else _public(place.url)
+    checks = asyncio.run(_examine(address, place.token, is_shown=not as_json))
+    is_ok = not any(check.state == "failed" for check in checks)
+    if as_json:
+        report = {"ok": is_ok, "url": address, "checks": [asdict(check) for check in checks]}
+        typer.echo(json.dumps(report, indent=2))
+    return 0 if is_ok else 1
+
+
+def _public(url: str) -> str:
+    """Where the hub of this machine says people find it, if its settings are here."""
+    import os
+
+    from .hub_settings import load
+
+    return load(None, os.environ, {}).public_url.rstrip("/") or url
+
+
+async def _examine(url: str, token: str, *, is_shown: bool) -> list[Check]:
+    from rich.console import Console
+
+    from .deployment.examine import NAMES, Examination
+    from .starting import stages_shown
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 1000
+    checks: list[Check] = []
+    if is_shown:
+        console.print(f"Looking at [bold]{url}[/]")
+    with stages_shown(only_last=True) as say:
+        async with aclosing(Examination(url, token, on_stage=say).checks()) as found:
+            async for check in found:
+                checks.append(check)
+                if is_shown:
+                    console.print(_row(check, max(map(len, NAMES))))
+    if is_shown:
+        console.print(_cloud_verdict(checks))
+    return checks
+
+
+def _row(check: Check, width: int) -> RenderableType:
+    from rich.markup import escape
+    from rich.table import Table
+
+    row = Table.grid(padding=(0, 1))
+    row.add_column(no_wrap=True)
+    row.add_column(no_wrap=True, min_width=width)
+    row.add_column(overflow="fold")
+    text = escape(check.found)
+    if check.advice:
+        text += f"\n[dim]{escape(check.advice)}[/]"
+    row.add_row(_CHECK_MARKS[check.state], check.name, text)
+    return row
+
+
+def _cloud_verdict(checks: Sequence[Check]) -> str:
+    failed = [check.name for check in checks if check.state == "failed"]
+    if failed:
+        return f"[red]This does not work as it should:[/] {', '.join(failed)}."
+    if any(check.state == "limited" for check in checks):
+        return "It works, as far as could be looked at from here."
+    return "It works."
+
+
+# This machine ----------------------------------------------------------------------------------
 
 
 def _show(findings: Sequence[Finding]) -> None:

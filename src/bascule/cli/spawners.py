@@ -76,6 +76,7 @@ def _make(name: str, settings: HubFile, warden: Warden | None) -> Spawner:
                     engine=settings.docker_engine or os.environ.get("DOCKER_HOST") or ENGINE,
                     image=settings.docker_image or IMAGE,
                     workspace_roots=settings.workspace_roots,
+                    allow_root=settings.allow_root,
                 )
             )
         case _:

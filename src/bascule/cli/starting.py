@@ -7,22 +7,24 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def stages_shown() -> Iterator[Callable[[str], None]]:
-    """Shows on stderr what a start is busy with: at a terminal in place, with the time each stage
-    takes, and gone when it is over; else line by line."""
+def stages_shown(*, only_last: bool = False) -> Iterator[Callable[[str], None]]:
+    """Shows on stderr what work is busy with: at a terminal in place, with the time each stage
+    takes, and gone when it is over; else line by line, or with `only_last` not at all."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal or console.is_dumb_terminal:
-        yield lambda stage: console.print(stage, markup=False)
+        yield lambda stage: None if only_last else console.print(stage, markup=False)
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as shown:
         tasks: list[TaskID] = []
 
         def say(stage: str) -> None:
-            if tasks:
+            if tasks and only_last:
+                shown.remove_task(tasks.pop())
+            elif tasks:
                 shown.update(tasks[-1], total=1, completed=1)
             tasks.append(shown.add_task(stage, total=None))
 

@@ -20,7 +20,7 @@ from tests.hub.sessions.serving import Asker, SessionPlace, place
 
 from .clients import over_http, over_stdio, text_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 PAGE = "<title>A page</title><button>Press me</button>"
 

@@ -48,13 +48,16 @@ async def test_one_of_several_windows_is_picked(place: Place, tmp_path: Path) ->
         place.fake_window(one, name="one"),
         place.fake_window(two, name="two"),
         over_http(f"{place.url}/mcp", place.agent) as client,
+        over_http(f"{place.url}/mcp?window=one", place.agent) as decided,
     ):
+        named = await call(decided, "run_command", command="pwd")
         torn = await call(client, "run_command", command="pwd")
         await call(client, "use_window", window="two")
         there = await call(client, "run_command", command="pwd")
         lost = await call(client, "use_window", window="three")
         still = await call(client, "run_command", command="pwd")
 
+    assert text_of(named).startswith(f"{one}\n")
     assert code_of(torn) == "window.ambiguous"
     assert text_of(there).startswith(f"{two}\n")
     assert code_of(lost) == "window.none"

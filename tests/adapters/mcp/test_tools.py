@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from mcp import ClientSession
+from mcp import ClientSession, McpError
+from mcp.types import CancelledNotification, CancelledNotificationParams, ClientNotification
 
 from bascule.adapters.mcp import Places
 from bascule.adapters.mcp._pages import PAGE
@@ -197,3 +198,27 @@ async def test_progress_is_told_while_a_command_runs(client: ClientSession) -> N
 
     assert told[0].startswith("one")
     assert "one" in text_of(result)
+
+
+async def test_a_call_that_is_cancelled_interrupts_its_command(client: ClientSession) -> None:
+    begun = asyncio.Event()
+
+    async def listen(progress: float, total: float | None, message: str | None) -> None:
+        begun.set()
+
+    number = client._request_id
+    running = asyncio.ensure_future(
+        client.call_tool(
+            "run_command",
+            {"command": "echo begun; sleep 600", "wait": 600},
+            progress_callback=listen,
+        )
+    )
+    await asyncio.wait_for(begun.wait(), 20)
+    params = CancelledNotificationParams(requestId=number)
+    await client.send_notification(ClientNotification(CancelledNotification(params=params)))
+    with pytest.raises(McpError, match="cancelled"):
+        await running
+    after = await call(client, "run_command", command="echo usable")
+
+    assert text_of(after).startswith("usable\n")

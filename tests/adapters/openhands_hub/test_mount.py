@@ -210,6 +210,20 @@ async def test_strictly_it_takes_one_command_and_keeps_what_a_terminal_would(
     assert "truncated" in long["extras"]["metadata"]["prefix"]
 
 
+async def test_what_to_do_about_a_program_that_runs_on_is_said_in_words_of_choice(
+    client: Openhands,
+) -> None:
+    advised = {**START, "environment": {"BASCULE_OPENHANDS_ADVICE": "Have%20patience."}}
+    where = f"{inside(await client.must('POST', '/start', advised))}/execute_action"
+    action = {**run("sleep 60")["action"], "timeout": 0.2}
+    seen = await client.must("POST", where, {"action": action})
+
+    assert seen["extras"]["metadata"]["exit_code"] == -1
+    assert seen["extras"]["metadata"]["suffix"].strip() == (
+        "[The command timed out after 0.2 seconds. Have patience.]"
+    )
+
+
 async def test_any_image_is_there_and_none_is_built(client: Openhands) -> None:
     prefix = await client.must("GET", "/registry_prefix")
     image = await client.must("GET", "/image_exists?image=any:1")

@@ -17,7 +17,9 @@ from tests.adapters.model import Call, serving
 
 from .making import Kind, configured, use
 
-SUMS = "def add(a, b):\n    return a - b\n"
+SUMS = "def add(a, b):\n    return a\n"
+"""Not as long as when it is mended: Python knows by the size, and the second of the time, whether a
+module was changed since it compiled it, and all of this takes less than a second."""
 CHECK = "from sums import add\nassert add(2, 2) == 4\n"
 
 
@@ -36,8 +38,8 @@ async def test_an_agent_mends_a_failing_test(
             {
                 "command": "str_replace",
                 "path": f"{folder}/sums.py",
-                "old_str": "a - b",
-                "new_str": "a + b",
+                "old_str": "return a",
+                "new_str": "return a + b",
                 **low,
             },
         ),

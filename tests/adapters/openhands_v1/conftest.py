@@ -19,7 +19,7 @@ else:
 @pytest.fixture(autouse=True)
 def no_hub_by_chance(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test says where it acts."""
-    for name in ("BASCULE_HUB", "BASCULE_TOKEN", "BASCULE_WINDOW"):
+    for name in ("BASCULE_HUB", "BASCULE_TOKEN", "BASCULE_WINDOW", "BASCULE_SESSION"):
         monkeypatch.delenv(name, raising=False)
     yield
     from bascule.adapters.openhands_v1 import use_bascule

@@ -17,7 +17,9 @@ from bascule.adapters.openhands_v1 import use_bascule
 
 from .talk import call, conversation, converse, told
 
-BROKEN = "def add(a, b):\n    return a - b\n"
+BROKEN = "def add(a, b):\n    return a\n"
+"""Not as long as when it is mended: Python knows by the size, and the second of the time, whether a
+module was changed since it compiled it, and all of this takes less than a second."""
 TEST = "from sums import add\nassert add(2, 2) == 4, add(2, 2)\nprint('passed')\n"
 
 
@@ -35,18 +37,18 @@ def test_an_agent_mends_a_failing_test(tmp_path: Path) -> None:
             "file_editor",
             command="str_replace",
             path=f"{tmp_path}/sums.py",
-            old_str="a - b",
-            new_str="a + b",
+            old_str="return a",
+            new_str="return a + b",
         ),
         call("terminal", command="python3 check.py"),
     )
 
-    assert "AssertionError: 0" in told(failing)
-    assert told(found) == f"{tmp_path}/sums.py:2:    return a - b"
-    assert "     2\t    return a - b" in told(viewed)
+    assert "AssertionError: 2" in told(failing)
+    assert told(found) == f"{tmp_path}/sums.py:2:    return a"
+    assert "     2\t    return a\n" in told(viewed)
     assert "     2\t    return a + b" in told(edited)
     assert told(passing).startswith("passed\n")
-    assert (tmp_path / "sums.py").read_text() == BROKEN.replace("-", "+")
+    assert (tmp_path / "sums.py").read_text() == BROKEN.replace("return a", "return a + b")
 
 
 def test_openhands_own_names_are_ours_once_this_is_imported() -> None:

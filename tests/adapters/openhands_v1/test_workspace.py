@@ -1,4 +1,4 @@
-"""OpenHands' own `Workspace`, unmodified, in a session of a hub."""
+"""A session of a hub: as OpenHands' own `Workspace`, unmodified, and as the place of an agent."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ import pytest
 from openhands.sdk import Workspace
 from openhands.sdk.workspace import AsyncRemoteWorkspace, RemoteWorkspace
 
+from bascule.adapters.openhands_v1 import use_bascule
 from bascule.adapters.openhands_workspace import WorkspaceMount
 from bascule.cli.loop import LoopThread
+from bascule.core.errors import InvalidSetting
 from tests.hub.sessions.serving import Asker, SessionPlace, place
+
+from .talk import call, conversation, converse, told
 
 SECRET = "s3cr3t-value"
 
@@ -159,7 +163,7 @@ def test_files_go_in_and_out_as_they_are(
     assert [each.success for each in (missing, directory, relative)] == [False] * 3
 
 
-def test_changes_of_repositories_are_told(workspace: RemoteWorkspace, held: Held) -> None:
+def test_changes_of_repositories_are_told(workspace: RemoteWorkspace, tmp_path: Path) -> None:
     git = "git -c user.name=n -c user.email=e@example.com"
     workspace.execute_command(
         f"mkdir repo && cd repo && git init -qb main && printf 'one\\n' > kept && touch gone moved"
@@ -184,9 +188,37 @@ def test_changes_of_repositories_are_told(workspace: RemoteWorkspace, held: Held
     assert {"repo/kept", "repo/new"} <= above
     assert (diff.original, diff.modified) == ("one", "one\ntwo")
     assert (deleted.original, deleted.modified) == ("", "")
-    assert workspace.git_changes("/tmp") == []
+    assert workspace.git_changes(tmp_path) == []
     with pytest.raises(httpx.HTTPStatusError, match="400"):
         workspace.git_diff("repo/nowhere")
+
+
+def test_an_agent_here_mends_a_failing_test_there(held: Held, tmp_path: Path) -> None:
+    (held.folder / "sums.py").write_text("print(2 - 2 == 4)\n")
+    tools = use_bascule("session", hub=held.hub.url, token=held.hub.agent, session=held.session)
+
+    failing, found, _, passing = converse(
+        tmp_path,
+        tools,
+        call("terminal", command="python3 sums.py"),
+        call("grep", pattern="print"),
+        call(
+            "file_editor", command="str_replace", path="sums.py", old_str="2 - 2", new_str="2 + 2"
+        ),
+        call("terminal", command="python3 sums.py; pwd"),
+    )
+
+    assert told(failing).startswith("False\n")
+    assert told(found) == f"{held.folder}/sums.py:1:print(2 - 2 == 4)"
+    assert told(passing).startswith(f"True\n{held.folder}\n")
+
+
+def test_a_session_that_is_not_named_whole_is_said(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InvalidSetting, match="BASCULE_SESSION"),
+        conversation(tmp_path, use_bascule("session")) as talk,
+    ):
+        talk.send_message("Please.")
 
 
 async def test_the_asynchronous_client_is_served_too(held: Held) -> None:

@@ -11,6 +11,7 @@ from bascule.hub.proxy import Addresses, Place
 from bascule.hub.proxy.chunks import END, BadChunk, Chunks, framed
 from bascule.hub.proxy.cookies import confined, without_ours
 from bascule.hub.proxy.places import Asked, ensure_plain, read_target
+from bascule.hub.proxy.request import Request
 from bascule.hub.proxy.response import BadAnswer, Manners, incoming_head, read_answer
 from bascule.hub.proxy.seals import Seals, SignIn
 
@@ -91,6 +92,28 @@ def test_a_path_that_could_be_read_as_another_is_refused(path: str) -> None:
 )
 def test_other_dots_and_slashes_go_through(path: str) -> None:
     ensure_plain(path.encode())
+
+
+@pytest.mark.parametrize(
+    ("target", "method", "headers", "is_visit"),
+    [
+        ("/vscode/sessionone123456/", b"GET", {b"sec-fetch-mode": b"navigate"}, True),
+        ("/vscode/sessionone123456/a.js", b"GET", {b"sec-fetch-mode": b"no-cors"}, False),
+        ("/apps/sessionone123456-0/poll", b"POST", {b"sec-fetch-mode": b"cors"}, False),
+        ("/apps/sessionone123456-0/ws", b"GET", {b"origin": b"https://hub.example"}, False),
+        ("/apps/sessionone123456-0/x", b"GET", {}, True),
+        ("/sandbox/sessionone123456/alive", b"GET", {}, False),
+        ("/sandbox/sessionone123456/execute_action", b"POST", {}, True),
+        ("/sandbox/sessionone123456/server_info", b"GET", {}, True),
+    ],
+)
+def test_whoever_comes_is_told_from_a_page_that_is_open(
+    target: str, method: bytes, headers: dict[bytes, bytes], is_visit: bool
+) -> None:
+    asked = read_target(target.encode())
+    assert asked is not None
+    request = Request(method, target.encode(), "1.1", list(headers.items()), peer="")
+    assert request.is_visit(asked) == is_visit
 
 
 # Cookies ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from bascule.hub import Identity
 from bascule.link.sse import EventReader
 from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
 from bascule.runtime.spawn.plain import PlainSpawner
+from bascule.runtime.spawn.vscode import VSCodePlace
 from bascule.wire import from_json
 from tests.hub.serving import Client, Place
 
@@ -23,9 +24,12 @@ from tests.hub.serving import Client, Place
 class SessionPlace(Place):
     """The hub, and everything of its sessions ended afterwards."""
 
-    def __init__(self, directory: Path, **settings: Any) -> None:
+    def __init__(
+        self, directory: Path, *, vscode: VSCodePlace | None = None, **settings: Any
+    ) -> None:
         self.directory = directory
         self._given = settings
+        self.vscode = vscode
         super().__init__(directory, spawners=self._make, **settings)
 
     @property
@@ -41,7 +45,8 @@ class SessionPlace(Place):
         return {"plain": self.spawner()}
 
     def spawner(self) -> PlainSpawner:
-        return PlainSpawner(self.directory / "run", allow_unisolated=True)
+        run_root = self.directory / "run"
+        return PlainSpawner(run_root, allow_unisolated=True, vscode=self.vscode)
 
 
 @asynccontextmanager

@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from bascule.core.actions import CmdRun
-from bascule.core.errors import MissingTool
+from bascule.core.errors import InvalidState, MissingTool
 from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, SessionState
 from bascule.hub import HubSettings, Identity
 from bascule.hub.database.address import sqlite_address
 from bascule.hub.database.store import SqlStore
+from bascule.hub.proxy import Place
 from bascule.hub.registry import Registry
 from bascule.hub.replies import App, Receive, Scope, Send
+from bascule.hub.sessions.routes import SessionRoutes
 from bascule.hub.sessions.service import Sessions
 from bascule.hub.sessions.wanted import Wanted
 from bascule.hub.sessions.windows import SessionWindows
@@ -139,6 +141,25 @@ async def test_a_session_that_works_is_not_idle(rig: Rig) -> None:
     await rig.sessions.look()
     rig.clock.now += 95
     await rig.sessions.look()
+    assert rig.state(session) == "ready"
+
+
+async def test_a_page_that_is_open_and_a_server_that_waits_are_no_use(rig: Rig) -> None:
+    session = await rig.ready()
+    routes, app = SessionRoutes(rig.sessions), Place("apps", session, 0)
+    await rig.run(session, "(setsid python3 -m http.server 0 >/dev/null 2>&1 &)")
+    await rig.run(session, "until pgrep -f http.server >/dev/null; do :; done")
+    await rig.sessions.look()
+    for _ in range(5):  # the first of them sees the server's own start, which is work
+        rig.clock.now += 60
+        if rig.state(session) == "ready":
+            await routes.target(app, is_visit=False)
+        await rig.sessions.look()
+    assert rig.state(session) == "paused"
+    with pytest.raises(InvalidState, match="resume it first"):
+        await routes.target(app, is_visit=False)
+    assert rig.state(session) == "paused"
+    await routes.target(app, is_visit=True)
     assert rig.state(session) == "ready"
 
 

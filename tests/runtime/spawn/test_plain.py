@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bascule.core.errors import CannotIsolate
+from bascule.core.sessions import SandboxPlan, new_session_id
 from bascule.runtime.spawn.plain import PlainSpawner
-from tests.contracts.spawner import MakeSpawner, SpawnerSuite
+from tests.contracts.spawner import MakeSpawner, SpawnerSuite, client
 
 
 class TestPlain(SpawnerSuite):
@@ -20,3 +25,34 @@ class TestPlain(SpawnerSuite):
 async def test_it_opens_only_when_that_is_meant(tmp_path: Path) -> None:
     with pytest.raises(CannotIsolate, match="--allow-unisolated"):
         await PlainSpawner(tmp_path).open()
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A directory whose name leaves room for that of a socket."""
+    path = Path(tempfile.mkdtemp(prefix="bsc-"))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.mark.slow
+async def test_a_sandbox_that_is_killed_leaves_nothing_in_the_machines_tmp(short: Path) -> None:
+    session_id = new_session_id()
+    plan = SandboxPlan(
+        session_id=session_id,
+        directory=short / session_id,
+        run_dir=short / "run" / session_id,
+        key="a-key",
+        environment={"TMPDIR": str(short / "tmp")},
+    )
+    for each in (plan.directory / "workspace", short / "tmp"):
+        each.mkdir(parents=True)
+    async with PlainSpawner(short / "run", allow_unisolated=True) as spawner:
+        await spawner.open()
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            await runtime.run("sleep 1000 & echo busy")
+        assert os.listdir(short / "tmp") != []
+        await spawner.pause(session_id)
+        await spawner.stop(session_id, grace=0)
+        assert os.listdir(short / "tmp") == []

@@ -14,11 +14,11 @@ from bascule.core.contracts import Closable
 from bascule.hub import Identity
 from bascule.hub.replies import Receive, Scope, Send
 
-from ._places import Places
+from ._places import Entrance, Places
 from ._server import make_server
 
-Principal = tuple[Identity, str]
-"""Who asks, and the session of the path they ask at, if any."""
+Principal = tuple[Identity, Entrance]
+"""Who asks, and where."""
 
 _PRINCIPAL: Final = "bascule.mcp.principal"
 _BODY: Final = 32 << 20
@@ -31,7 +31,7 @@ _CLIENTS: Final = 1000
 class Served(Closable):
     """From `start` to `aclose`, which ends every client's visit."""
 
-    def __init__(self, places: Callable[[Identity, str], Places]) -> None:
+    def __init__(self, places: Callable[[Identity, Entrance], Places]) -> None:
         def places_for(request: Any) -> Places:
             return places(*request.scope[_PRINCIPAL])
 
@@ -53,10 +53,11 @@ class Served(Closable):
     async def answer(
         self, scope: Scope, receive: Receive, send: Send, *, principal: Principal
     ) -> None:
-        """A client's number is good only together with the token and the path it was given to."""
-        identity, session = principal
+        """A client's number is good only together with the token and the address it was given
+        to."""
+        identity, at = principal
         scope[_PRINCIPAL] = principal
-        name = f"{identity.scope}:{identity.owner}:{identity.name}:{session}"
+        name = f"{identity.scope}:{identity.owner}:{identity.name}:{at.session}:{at.window}"
         token = AccessToken(token="", client_id=name, scopes=[])
         scope["user"] = AuthenticatedUser(token)
         await self._manager.handle_request(scope, receive, send)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from bascule.core.contracts import Runtime, WindowLink
 from bascule.core.errors import NoSuchSession, UsageError
@@ -11,6 +12,14 @@ from bascule.core.windows import Window
 from bascule.runtime import VSCodeRuntime
 
 from ._sessions import SessionLine, Sessions, chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """What an address names: a session that is all there is, or a window to begin in."""
+
+    session: str = ""
+    window: str = ""
 
 
 class Places(ABC):

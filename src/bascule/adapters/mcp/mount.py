@@ -1,4 +1,7 @@
-"""MCP on a hub: streamable HTTP at /mcp, and at /mcp/{session} for one session alone."""
+"""MCP on a hub: streamable HTTP at /mcp, and at /mcp/{session} for one session alone.
+
+`/mcp?window=ID` begins in that window.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs
 
 from bascule.core.contracts import Runtime
 from bascule.core.errors import AccessDenied, BasculeError, HubUnreachable, NoSuchSession
@@ -15,7 +19,7 @@ from bascule.hub import Hub, Identity
 from bascule.hub.mounts import Mount, identity_of
 from bascule.hub.replies import Receive, Scope, Send, send_error
 
-from ._places import HubPlaces, OnePlace, Places
+from ._places import Entrance, HubPlaces, OnePlace, Places
 from ._sessions import SessionLine, Sessions
 
 if TYPE_CHECKING:
@@ -42,27 +46,28 @@ class McpMount(Mount):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         identity = identity_of(scope)
         try:
-            session = _session_in(scope["path"].removeprefix(self.prefix))
-            self._ensure_may(identity, session)
+            at = _entrance(scope["path"].removeprefix(self.prefix), scope["query_string"])
+            self._ensure_may(identity, at.session)
             served = await self._ready()
         except BasculeError as error:
             status = 404 if isinstance(error, NoSuchSession) else None
             await send_error(scope, send, error, status)
             return
-        await served.answer(scope, receive, send, principal=(identity, session))
+        await served.answer(scope, receive, send, principal=(identity, at))
 
     async def aclose(self) -> None:
         self._closed = True
         if self._served is not None:
             await self._served.aclose()
 
-    def places(self, identity: Identity, session: str) -> Places:
+    def places(self, identity: Identity, at: Entrance) -> Places:
         """What a client of that token finds: at a session's path, that session alone."""
         sessions = _OurSessions(self._hub, identity)
-        if session:
-            return OnePlace(partial(sessions.open, session))
+        if at.session:
+            return OnePlace(partial(sessions.open, at.session))
         offered = sessions if self._hub.sessions.are_offered else None
-        return HubPlaces(lambda: self._hub.windows(identity), sessions=offered)
+        link = partial(self._hub.windows, identity)
+        return HubPlaces(link, sessions=offered, window=at.window)
 
     def _ensure_may(self, identity: Identity, session: str) -> None:
         is_its_own = identity.scope == "session" and session == identity.session_id
@@ -103,8 +108,9 @@ class _OurSessions(Sessions):
         return runtime
 
 
-def _session_in(rest: str) -> str:
+def _entrance(rest: str, query: bytes) -> Entrance:
     session = rest.strip("/")
     if "/" in session:
         raise NoSuchSession(f"There is no session {session!r}", id=session)
-    return session
+    windows = parse_qs(query.decode("latin-1")).get("window", [""])
+    return Entrance(session, windows[0])

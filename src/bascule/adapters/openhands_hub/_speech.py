@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
+from urllib.parse import unquote
 
 from bascule.core.actions import CmdRun
 from bascule.core.errors import (
@@ -25,7 +26,7 @@ from bascule.hub.sessions.service import Sessions
 from bascule.wire import decode_action, error_observation, reply_envelope
 
 from ._commands import commands_in
-from ._start import STRICT
+from ._start import ADVICE, STRICT
 
 _HISTORY: Final = 10_040
 """Lines: what OpenHands' terminal keeps, and the screen below it."""
@@ -41,8 +42,8 @@ async def speak(
     Whatever goes wrong with the action itself is an observation: for an error its client has no
     answer to give to the agent. Raises `Refused` where the session is what is wrong.
     """
-    row = sessions.get(who, session_id)
-    is_strict = row.spec.environment.get(STRICT, "") not in ("", "0")
+    asked = sessions.get(who, session_id).spec.environment
+    is_strict = asked.get(STRICT, "") not in ("", "0")
     try:
         action = decode_action(event)
         if is_strict and isinstance(action, CmdRun):
@@ -55,6 +56,8 @@ async def speak(
         raise Refused(502, error) from error
     except BasculeError as error:
         seen = error_observation(error, None)
+    if isinstance(seen, CmdOutput) and seen.metadata.timed_out and asked.get(ADVICE):
+        seen = _advised(seen, unquote(asked[ADVICE]))
     if isinstance(seen, Error) and _is_hidden(event):
         seen = _hidden(seen, event)
     return reply_envelope(event, seen)
@@ -83,6 +86,13 @@ async def _strictly(
         content="".join(lines[-_HISTORY:]),
         metadata=replace(seen.metadata, prefix=note + seen.metadata.prefix),
     )
+
+
+def _advised(seen: CmdOutput, advice: str) -> CmdOutput:
+    """Why the answer came before the end stays; what to do about it is said in other words."""
+    why = seen.metadata.suffix.partition(" seconds.")[0]
+    suffix = f"{why} seconds. {advice}]"
+    return replace(seen, metadata=replace(seen.metadata, suffix=suffix))
 
 
 def _is_hidden(event: Mapping[str, Any]) -> bool:

@@ -17,6 +17,9 @@ from bascule.core.sessions import Egress, Limits, SessionSpec
 WORKSPACE: Final = "/workspace"
 STRICT: Final = "BASCULE_OPENHANDS_STRICT"
 """A variable of the environment that is asked for: be as its own shell is where ours does more."""
+ADVICE: Final = "BASCULE_OPENHANDS_ADVICE"
+"""Another: what can be done about a program that goes on running, in the words a model knows, and
+percent-encoded, since OpenHands cannot set a variable that has quotes in it."""
 _EGRESS: Final = "BASCULE_EGRESS"
 _USUAL: Final = Limits()
 

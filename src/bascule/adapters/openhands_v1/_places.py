@@ -1,8 +1,9 @@
-"""Where the tools of a conversation act: a sandbox of its own, or the user's VS Code window."""
+"""Where the tools of a conversation act: a sandbox of its own, a VS Code window, or a session."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -14,9 +15,9 @@ from openhands.sdk.utils import sanitized_env
 
 from bascule.adapters.shell_names import ShellNames
 from bascule.core.actions import Action
-from bascule.core.errors import ActionCancelled, BasculeError, UsageError
+from bascule.core.errors import ActionCancelled, BasculeError, InvalidSetting, UsageError
 from bascule.core.observations import Observation
-from bascule.runtime import LocalRuntime, SyncRuntime, VSCodeRuntime
+from bascule.runtime import CloudRuntime, LocalRuntime, SyncRuntime, VSCodeRuntime
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.wire import error_observation
@@ -31,20 +32,28 @@ _FOR_READERS: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "xterm-256col
 """An agent presses no key to turn a page, and the terminal is ours whatever the server's was."""
 
 
+PlaceName = Literal["auto", "sandbox", "window", "session"]
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Where conversations act from now on; empty fields are taken from the environment."""
 
-    place: Literal["auto", "sandbox", "window"] = "auto"
+    place: PlaceName = "auto"
     hub: str = ""
     token: str = field(default="", repr=False)
     window: str = ""
+    session: str = ""
     soft_timeout: float = SOFT_TIMEOUT
 
     @property
-    def is_window(self) -> bool:
-        hub = self.hub or os.environ.get("BASCULE_HUB", "")
-        return self.place == "window" or (self.place == "auto" and bool(hub))
+    def kind(self) -> PlaceName:
+        """As it was said; else by what is there to be had."""
+        if self.place != "auto":
+            return self.place
+        if self.session or os.environ.get("BASCULE_SESSION"):
+            return "session"
+        return "window" if self.hub or os.environ.get("BASCULE_HUB") else "sandbox"
 
 
 class Place:
@@ -53,12 +62,21 @@ class Place:
     Every action gets an answer: what is raised below becomes an `Error` observation.
     """
 
-    def __init__(self, runtime: SyncRuntime, *, working_dir: str, shell: str, lasts: bool) -> None:
+    def __init__(
+        self,
+        runtime: SyncRuntime,
+        *,
+        working_dir: str,
+        shell: str = "",
+        lasts: bool = False,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> None:
         self.runtime = runtime
         self.working_dir = working_dir
         self.shell = shell
         self.lasts = lasts
-        """The shell outlives the conversation: it is in somebody's window."""
+        """The shell outlives the conversation: it is in somebody's window, or in a session."""
+        self._on_close = on_close
         self._pending: set[Future[Observation]] = set()
 
     def path(self, path: str) -> str:
@@ -82,6 +100,10 @@ class Place:
         except BasculeError as raised:
             error = raised
         return error_observation(error, action.id)
+
+    def close(self) -> None:
+        self.runtime.close()
+        self._on_close()
 
     def cancel(self) -> None:
         """Cancel what is under way. May be called from any thread."""
@@ -133,9 +155,7 @@ class Places:
             if shared.holders:
                 return
             del self._shared[conversation_id]
-        shared.place.runtime.close()
-        if shared.place.lasts:
-            self._names.give_back(shared.place.shell)
+        shared.place.close()
 
 
 PLACES: Final = Places()
@@ -148,15 +168,18 @@ def hold(conv_state: ConversationState) -> Hold:
 
 
 def _open(choice: Choice, working_dir: str, names: ShellNames) -> Place:
-    if choice.is_window:
-        return _in_window(choice, names)
+    match choice.kind:
+        case "window":
+            return _in_window(choice, names)
+        case "session":
+            return _in_session(choice)
     shells = ShellSettings(env=sanitized_env() | _FOR_READERS, soft_timeout=choice.soft_timeout)
     sandbox = LocalRuntime(
         working_dir, settings=SandboxSettings(shells=shells), default_timeout=None
     )
     runtime = SyncRuntime(sandbox)
     runtime.connect()
-    return Place(runtime, working_dir=working_dir, shell="", lasts=False)
+    return Place(runtime, working_dir=working_dir)
 
 
 def _in_window(choice: Choice, names: ShellNames) -> Place:
@@ -167,4 +190,34 @@ def _in_window(choice: Choice, names: ShellNames) -> Place:
     if not folders:
         runtime.close()
         raise UsageError(f"The window {window.window.name!r} has no folder open to work in")
-    return Place(runtime, working_dir=folders[0].path, shell=names.take(), lasts=True)
+    shell = names.take()
+    return Place(
+        runtime,
+        working_dir=folders[0].path,
+        shell=shell,
+        lasts=True,
+        on_close=lambda: names.give_back(shell),
+    )
+
+
+def _in_session(choice: Choice) -> Place:
+    """In a shell of its own: others may use the session too."""
+    named = {
+        "BASCULE_HUB": choice.hub,
+        "BASCULE_TOKEN": choice.token,
+        "BASCULE_SESSION": choice.session,
+    }
+    hub, token, session = (value or os.environ.get(name, "") for name, value in named.items())
+    if not (hub and token and session):
+        raise InvalidSetting(
+            f"A session needs all of {', '.join(named)}, or the arguments for them"
+        )
+    runtime = SyncRuntime(CloudRuntime(hub, token, session_id=session, default_timeout=None))
+    runtime.connect()
+    shell = f"openhands-{secrets.token_hex(4)}"
+    try:
+        working_dir = runtime.run("pwd", shell=shell).content.strip()
+    except BaseException:
+        runtime.close()
+        raise
+    return Place(runtime, working_dir=working_dir, shell=shell, lasts=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from openhands.sdk import Tool
 from openhands.sdk.tool import ToolDefinition, register_tool
 
 from ._editor import BasculeFileEditor
-from ._places import PLACES, SOFT_TIMEOUT, Choice
+from ._places import PLACES, SOFT_TIMEOUT, Choice, PlaceName
 from ._search import BasculeGlob, BasculeGrep
 from ._terminal import BasculeTerminal
 from ._window import BasculeVscode
@@ -27,20 +25,21 @@ for _tool in _TOOLS:
 
 
 def use_bascule(
-    place: Literal["auto", "sandbox", "window"] = "auto",
+    place: PlaceName = "auto",
     *,
     hub: str = "",
     token: str = "",
     window: str = "",
+    session: str = "",
     soft_timeout: float = SOFT_TIMEOUT,
 ) -> list[Tool]:
-    """Have conversations that start from now on act in a sandbox, or in a VS Code window.
+    """Have conversations that start from now on act in a sandbox, a VS Code window or a session.
 
-    The sandbox is this machine, in the conversation's workspace. A window is reached through a
-    `hub` with a `token` and picked by its id, name or folder; what is not given comes from
-    BASCULE_HUB, BASCULE_TOKEN and BASCULE_WINDOW, and "auto" is a window when there is a hub.
-    `soft_timeout` is for a sandbox; a window has a setting of its own. Returns the tools to give
-    to an `Agent`.
+    The sandbox is this machine, in the conversation's workspace. The others are reached through a
+    `hub` with a `token`: a window is picked by its id, name or folder, a session by its id. What
+    is not given comes from BASCULE_HUB, BASCULE_TOKEN, BASCULE_WINDOW and BASCULE_SESSION, and
+    "auto" is a session when one is named, and else a window when there is a hub. `soft_timeout` is
+    for a sandbox; a window has a setting of its own. Returns the tools to give to an `Agent`.
     """
-    PLACES.choice = Choice(place, hub, token, window, soft_timeout)
+    PLACES.choice = Choice(place, hub, token, window, session, soft_timeout)
     return [Tool(name=tool.name) for tool in _TOOLS]

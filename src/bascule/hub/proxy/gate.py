@@ -113,7 +113,7 @@ class Gate:
             cors = _open_to_opaque(request)
             if request.method == b"OPTIONS" and request.one(b"access-control-request-method"):
                 return Reply(204, cors)
-        target = await self._routes.target(asked.place)
+        target = await self._routes.target(asked.place, is_visit=request.is_visit(asked))
         added = (
             (b"content-security-policy", self._policy(_SANDBOX)),
             (b"referrer-policy", b"no-referrer"),
@@ -150,7 +150,7 @@ class Gate:
             raise _nothing_here(request)  # to a stranger the two are one
         if place.kind == "apps" and self._addresses.has_apps_origin:
             return redirect(self._addresses.grant(place) + asked.rest.decode())
-        target = await self._routes.target(place)
+        target = await self._routes.target(place, is_visit=request.is_visit(asked))
         if place.kind == "apps" and target.is_sandboxed and request.is_page:
             return redirect(self._addresses.keyed(place) + asked.rest.decode())
         added = self._headers_for(request, asked, target)
@@ -246,7 +246,7 @@ class Gate:
             raise Refused(403, AccessDenied("Pages of other origins may not call this app"))
         if await self._routes.owner(place) is None:
             raise _nothing_here(request)
-        target = await self._routes.target(place)
+        target = await self._routes.target(place, is_visit=request.is_visit(asked))
         hub = self._addresses.hub()
         added: tuple[Header, ...] = (
             (b"content-security-policy", self._policy(frames=f"{self._frames} {hub}")),

@@ -33,6 +33,7 @@ _REPLACED: Final = frozenset(
 """Set by us or by nobody."""
 SANDBOX_KEY: Final = b"x-session-api-key"
 """Where clients of an action server have their token; the server gets its own key instead."""
+_ALIVE: Final = b"/alive"
 _NONE: Final[frozenset[bytes]] = frozenset()
 _HOST: Final = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _WEBSOCKET: Final = (b"connection: Upgrade\r\nupgrade: websocket\r\n",)
@@ -85,6 +86,15 @@ class Request:
         if wanted:
             return wanted in (b"document", b"iframe", b"frame")
         return b"text/html" in self.one(b"accept")
+
+    def is_visit(self, asked: Asked) -> bool:
+        """Whether somebody comes just now. A page that is open asks by itself, and a client that
+        makes sure whether a server is alive wants nothing of it."""
+        if asked.place.kind == "sandbox":
+            return self.method not in (b"GET", b"HEAD") or asked.rest.partition(b"?")[0] != _ALIVE
+        if how := self.one(b"sec-fetch-mode"):
+            return how == b"navigate"
+        return not (self.method == b"GET" and self.one(b"origin"))  # as WebSockets of pages have
 
 
 def ensure_framed(request: Request) -> None:

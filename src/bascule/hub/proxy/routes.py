@@ -45,8 +45,9 @@ class Routes(Protocol):
         """Whose it is; None when there is no such place. Starts nothing."""
         ...
 
-    async def target(self, place: Place) -> Target:
-        """Where it is reached; asked only for its owner, so it may start what is not running.
+    async def target(self, place: Place, *, is_visit: bool) -> Target:
+        """Where it is reached; asked only for its owner. For somebody who comes just now, and not
+        for a page that is open, it may start what is not running.
 
         Raises a `BasculeError` that says what is wrong.
         """
@@ -69,7 +70,7 @@ class MemoryRoutes:
         found = self._routes.get(place)
         return None if found is None else found[0]
 
-    async def target(self, place: Place) -> Target:
+    async def target(self, place: Place, *, is_visit: bool) -> Target:  # noqa: ARG002
         found = self._routes.get(place)
         if found is None:
             raise TargetUnreachable(f"{place.path} has just gone")

@@ -77,6 +77,10 @@ class Inside(Closable):
         asked = to_json({"window": window})
         await self._ask("POST", "/session/vscode", asked, _JSON, timeout=timeout)
 
+    async def stop_vscode(self) -> None:
+        """Text that was not saved is kept, and shown by the next one."""
+        await self._ask("DELETE", "/session/vscode")
+
     async def events(self) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
         """What the sandbox tells and we know, until it ends."""
         async with self._http.stream("GET", "/session/events") as reply:

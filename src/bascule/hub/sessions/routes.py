@@ -11,7 +11,7 @@ from .service import Sessions
 
 
 class SessionRoutes(Routes):
-    """A session's servers, at the sockets in its directory. A paused session is resumed."""
+    """A session's servers, at the sockets in its directory. Visitors resume a paused session."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -19,12 +19,12 @@ class SessionRoutes(Routes):
     async def owner(self, place: Place) -> str | None:
         return self._sessions.owner_of(SessionId(place.session_id))
 
-    async def target(self, place: Place) -> Target:
+    async def target(self, place: Place, *, is_visit: bool) -> Target:
         session_id = SessionId(place.session_id)
-        line, running = await self._sessions.enter(session_id)
+        line, running = await self._sessions.enter(session_id, is_visit=is_visit)
         path = socket_path(self._sessions.places.run, place)
         headers: tuple[tuple[bytes, bytes], ...] = ()
-        if place.kind == "vscode":
+        if place.kind == "vscode" and is_visit:
             try:
                 await self._sessions.windows.open(session_id, line)
             except BasculeError as error:

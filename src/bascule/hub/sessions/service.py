@@ -353,14 +353,16 @@ class Sessions(Closable):
         row = self._book.find(session_id)
         return row is not None and row.state in RUNNING and not row.is_doomed
 
-    async def enter(self, session_id: SessionId) -> tuple[Inside, RunningSandbox]:
-        """The line into a session that somebody comes to, which counts as a sign of life."""
+    async def enter(
+        self, session_id: SessionId, *, is_visit: bool = True
+    ) -> tuple[Inside, RunningSandbox]:
+        """The line into a session. A visit is a sign of life, and resumes one that is paused."""
         row = self._book.get(session_id)
-        if row.state == "paused":
+        if row.state == "paused" and is_visit:
             row = await self._resume(session_id, None)
         if row.state != "ready":
             raise refused(row.state, "be entered")
-        if self._clock() - row.last_active > _TOUCH:
+        if is_visit and self._clock() - row.last_active > _TOUCH:
             await self._book.change(session_id, last_active=self._clock())
         line = await self._keeper.line(session_id)
         return line, self._keeper.running.get(session_id, RunningSandbox(session_id=session_id))

@@ -78,6 +78,25 @@ def thaw(mark: str) -> None:
         _signal(pid, signal.SIGCONT)
 
 
+def kill_leader(mark: str, leader: int, *, heirs: bytes, within: float = 2.0) -> None:
+    """End one of them by force, and wait for those that clear up after it.
+
+    `heirs`: what is in their command lines. Killed with the rest they would leave their files.
+    """
+    members = family(mark)
+    pids = [pid for pid in members if heirs in _command(pid)]
+    handles = [handle for pid in pids if (handle := _handle(pid)) is not None]
+    try:
+        for pid in (leader,) if leader in members else ():
+            _signal(pid, signal.SIGKILL)
+        for pid in pids:
+            _signal(pid, signal.SIGCONT)
+        _wait_for_ends(handles, monotonic() + within)
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
 def kill(mark: str, *, within: float = 10.0) -> None:
     """End all of them by force, and return once they are gone."""
     deadline = monotonic() + within
@@ -139,10 +158,18 @@ def _member(pid: int) -> Member | None:
 
 def _environment(pid: int) -> list[bytes]:
     """What it was started with; nothing for processes that are not ours to look at."""
+    return _read(pid, "environ").split(b"\0")
+
+
+def _command(pid: int) -> bytes:
+    return _read(pid, "cmdline")
+
+
+def _read(pid: int, name: str) -> bytes:
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return Path(f"/proc/{pid}/{name}").read_bytes()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return []
+        return b""
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

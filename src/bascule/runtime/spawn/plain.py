@@ -22,7 +22,7 @@ from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.sandbox.session.launch import Launch
 
 from .answering import answering
-from .family import MARK, family, freeze, kill, thaw, usage
+from .family import MARK, family, freeze, kill, kill_leader, thaw, usage
 from .held import hold, is_held
 from .vscode import VSCodePlace
 
@@ -32,6 +32,8 @@ LOG: Final = "sandbox.log"
 """In its `state/`: what its action server said."""
 
 _LOCK_DESCRIPTOR: Final = 3
+_KEEPER: Final = b"/_keeper_main.py"
+"""Names the program that removes what a sandbox's shells have in the machine's `/tmp`."""
 _LAST_WORDS: Final = 64 << 10
 """Bytes of a log that are looked at for its last lines."""
 
@@ -213,6 +215,7 @@ class PlainSpawner(Spawner):
                     await ended.wait()
 
     def _clear(self, session_id: SessionId, record: _Record) -> None:
+        kill_leader(record.mark, record.pid, heirs=_KEEPER)
         kill(record.mark)
         _reap(record.pid)
         for each in self._path(session_id).parent.glob("*.sock"):

@@ -1,0 +1,72 @@
+"""VS Code, really drawn in a real browser by somebody who signs in with a token."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from bascule.sandbox.browser.settings import BrowserSettings, find_chromium, why_no_browser
+
+from .checks import Trouble
+from .inside import FILE
+
+if TYPE_CHECKING:
+    from playwright.async_api import WebSocket
+
+_DRAWN: Final = 90_000.0
+"""Milliseconds VS Code has to show the workspace, its first start included."""
+
+
+class NoBrowser(Exception):
+    """There is none here to look with; the message says what is missing."""
+
+
+async def draw(address: str, token: str) -> str:
+    """Raises `Trouble`, or `NoBrowser`."""
+    settings = BrowserSettings()
+    chromium = find_chromium(settings)
+    if chromium is None:
+        raise NoBrowser(why_no_browser(settings))
+    from playwright.async_api import Error, async_playwright
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
+        try:
+            # The certificate has been looked at by now, with what this machine trusts.
+            page = await browser.new_page(ignore_https_errors=True)
+            failures: list[str] = []
+            page.on("websocket", lambda line: _listen(line, failures))
+            try:
+                await page.goto(address)
+                if "/sign-in" in page.url:
+                    await page.get_by_label("Token").fill(token)
+                    await page.get_by_role("button", name="Sign in").click()
+                await page.get_by_role("treeitem", name=FILE).wait_for(timeout=_DRAWN)
+            except Error as error:
+                raise _undrawn(page.url, error.message, failures) from error
+        finally:
+            await browser.close()
+    return "drawn in Chromium, with the session's file"
+
+
+def _listen(line: WebSocket, failures: list[str]) -> None:
+    # Playwright marks what it is given, which a method of a list does not let it.
+    line.on("socketerror", lambda message: failures.append(message))
+
+
+def _undrawn(where: str, message: str, failures: list[str]) -> Trouble:
+    if "ERR_TOO_MANY_REDIRECTS" in message:
+        return Trouble(
+            f"the browser is redirected without end at {where}",
+            "the proxy in front changes paths or cookies; `bascule nginx` writes one that does not",
+        )
+    if failures:
+        return Trouble(
+            f"VS Code is not drawn: its WebSocket fails ({failures[0]})",
+            "the proxy in front has to pass on Upgrade and Connection below /vscode/",
+        )
+    return Trouble(
+        f"VS Code is not drawn at {where}: {message.splitlines()[0]}",
+        "`bascule session logs` and the proxy's log may say why",
+    )

@@ -1,0 +1,171 @@
+"""The order in which a deployment is looked at, and what hangs on what."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Final
+from urllib.parse import urlsplit
+
+from bascule.core.contracts import OnStage
+from bascule.core.errors import BasculeError, NoSuchSession
+from bascule.link.sessions import HubSession, SessionCalls
+
+from .browser import NoBrowser, draw
+from .checks import Check, Trouble
+from .inside import Pair
+from .web import Front, is_this_machine, origin_of
+
+_START: Final = 180.0
+_VSCODE_PAGE: Final = b"vs/code/browser/workbench"
+NAMES: Final = (
+    "TLS",
+    "hub",
+    "token",
+    "sign-in",
+    "sessions",
+    "addresses",
+    "app",
+    "WebSocket",
+    "isolation",
+    "network",
+    "VS Code",
+    "clean-up",
+)
+"""Every check, in order."""
+
+_Look = Callable[[], Awaitable[str]]
+
+
+class Examination:
+    """Looks at the hub at `url`, by which people reach it. What it makes it removes.
+
+    A check that others hang on ends the rest, which are then listed as skipped.
+    """
+
+    def __init__(self, url: str, token: str, *, on_stage: OnStage) -> None:
+        self._front = Front(url, token)
+        self._token = token
+        self._say = on_stage
+        self._made: list[HubSession] = []
+
+    async def checks(self) -> AsyncGenerator[Check, None]:
+        async with self._front, aclosing(self._look()) as looked:
+            try:
+                async for check, is_vital in looked:
+                    yield check
+                    if is_vital and check.state == "failed":
+                        for name in NAMES[NAMES.index(check.name) + 1 : -1]:
+                            found = f"not looked at, since {check.name} fails"
+                            yield Check(name, "skipped", found)
+                        break
+            except BaseException:
+                await self._clean_up()
+                raise
+            yield await self._one(NAMES[-1], self._clean_up)
+
+    async def _look(self) -> AsyncGenerator[tuple[Check, bool], None]:
+        front = self._front
+        for name, look in (
+            ("TLS", front.check_tls),
+            ("hub", front.check_hub),
+            ("token", front.check_token),
+        ):
+            yield await self._one(name, look), True
+        yield await self._one("sign-in", front.check_sign_in), False
+        yield await self._one("sessions", self._create), True
+        yield await self._one("addresses", self._check_addresses), False
+        pair = Pair(front, self._token, *self._made)
+        yield await self._one("app", pair.check_app), False
+        passing = await self._one("WebSocket", pair.check_websocket)
+        yield passing, False
+        yield await self._one("isolation", pair.check_isolation), False
+        yield await self._one("network", pair.check_network), False
+        if passing.state == "failed":
+            yield Check("VS Code", "failed", "not drawn: it needs WebSockets"), False
+        else:
+            yield await self._one("VS Code", self._check_vscode), False
+
+    async def _one(self, name: str, look: _Look) -> Check:
+        self._say(name)
+        try:
+            return Check(name, "ok", await look())
+        except Trouble as trouble:
+            return Check(name, "failed", trouble.found, trouble.advice)
+        except NoBrowser as lack:
+            return Check(name, "limited", f"looked at by HTTP only: {lack}")
+        except BasculeError as error:
+            return Check(name, "failed", error.message)
+
+    # With sessions ----------------------------------------------------------------------------
+
+    async def _create(self) -> str:
+        tag = secrets.token_hex(4)
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        async with SessionCalls(self._front.url, self._token) as calls:
+            for part in ("a", "b"):
+                body = {"name": f"doctor-{tag}-{part}", "egress": {"mode": "off"}}
+                self._made.append(await calls.create(body))
+            self._made = [await self._ready(calls, each) for each in self._made]
+        return f"two are up after {loop.time() - begun:.1f} s"
+
+    async def _ready(self, calls: SessionCalls, made: HubSession) -> HubSession:
+        def say(stage: str) -> None:
+            self._say(f"sessions: {stage}")
+
+        try:
+            async with asyncio.timeout(_START):
+                return await calls.until_ready(made.id, on_stage=say)
+        except TimeoutError:
+            now = await calls.session(made.id)
+            if now.state == "ready":
+                raise Trouble(
+                    "a session is ready, and its events did not come: the proxy in front holds "
+                    "them back",
+                    "switch off its buffering (`proxy_buffering off`); `bascule nginx` does",
+                ) from None
+            raise Trouble(
+                f"a session is {now.state} after {_START:.0f} s, busy with: {now.stage}",
+                "`bascule session logs` may say why",
+            ) from None
+
+    async def _check_addresses(self) -> str:
+        asked, said = origin_of(self._front.url), origin_of(self._made[0].vscode_url)
+        if asked == said:
+            return f"sessions are at {said}/vscode/…"
+        elsewhere = " which is this machine to whoever asks," if is_this_machine(said) else ""
+        raise Trouble(
+            f"the hub says its sessions are at {said},{elsewhere} and not at {asked}",
+            f'set public_url = "{asked}"',
+        )
+
+    async def _check_vscode(self) -> str:
+        """By HTTP first: what is wrong there is said more clearly than a browser can."""
+        path = urlsplit(self._made[0].vscode_url).path
+        if self._front.cookie:
+            reply, there = await self._front.page(path)
+            if reply.status != 200 or _VSCODE_PAGE not in reply.body:
+                raise Trouble(
+                    f"{there} answers with HTTP {reply.status}, and not with VS Code",
+                    "`bascule session logs` may say why; `bascule install vscode` on the hub's "
+                    "machine if it has none"
+                    if reply.status >= 500
+                    else "the proxy in front has to pass /vscode/ on as it is",
+                )
+        return await draw(f"{self._front.url}{path}", self._token)
+
+    async def _clean_up(self) -> str:
+        if not self._made:
+            return "nothing was made"
+        async with SessionCalls(self._front.url, self._token) as calls:
+            for each in self._made:
+                await calls.remove(each.id)
+            for each in self._made:
+                with contextlib.suppress(NoSuchSession):
+                    await calls.session(each.id)
+                    raise Trouble(f"the session {each.id} is still there after its removal")
+        return "what was made for this is removed"

@@ -1,0 +1,187 @@
+"""What is asked of two throw-away sessions: whether they are kept apart, and an app to look at."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+from typing import Final
+from urllib.parse import urlsplit
+
+from bascule.core.errors import BasculeError
+from bascule.link.sessions import HubSession, SessionCalls
+from bascule.runtime.cloud import CloudRuntime
+
+from .checks import Trouble
+from .web import Front, origin_of
+
+FILE: Final = "found-by-the-doctor.txt"
+_PORT_TIME: Final = 30.0
+_LOOK_TIME: Final = 60.0
+_APP_FILE: Final = ".doctor_app.py"
+_APP: Final = r"""
+import asyncio, base64, hashlib
+WORD = "@WORD@"
+PAGE = f'<script src="script.js"></script>{WORD}'.encode()
+async def serve(reader, writer):
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    lines = [line.partition(":") for line in head.split("\r\n")[1:]]
+    given = {name.lower(): value.strip() for name, _, value in lines}
+    if given.get("upgrade", "").lower() != "websocket":
+        body = WORD.encode() if head.split()[1].endswith("/script.js") else PAGE
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n")
+        writer.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        await writer.drain()
+        return writer.close()
+    key = given["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+    accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
+    writer.write(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+                 f"Connection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n".encode())
+    writer.write(bytes([0x81, len(WORD)]) + WORD.encode())
+    await writer.drain()
+    await reader.read()
+    writer.close()
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+class Pair:
+    """Two sessions of one owner, both ready, and what they find of each other."""
+
+    def __init__(self, front: Front, token: str, first: HubSession, second: HubSession) -> None:
+        self._front = front
+        self._token = token
+        self.first = first
+        self.second = second
+        self._word = secrets.token_hex(16)
+        self._app = ""
+        self._port = 0
+
+    async def check_isolation(self) -> str:
+        """The second looks for the first's file, processes and port."""
+        async with self._inside(self.second) as two:
+            lent = await two.run(
+                f"find / -xdev -name {FILE} -print -quit 2>/dev/null", timeout=_LOOK_TIME
+            )
+            if lent.content.strip():
+                raise _apart(f"a session can read another's files: {lent.content.strip()}")
+            # In brackets, or what looks for the word finds itself.
+            word = f"'[{self._word[0]}]{self._word[1:]}'"
+            known = f"grep -la {word} /proc/[0-9]*/cmdline 2>/dev/null | head -1"
+            if (await two.run(known, timeout=_LOOK_TIME)).content.strip():
+                raise _apart("a session sees the processes of another")
+            reached = f"(exec 3<>/dev/tcp/127.0.0.1/{self._port}) 2>/dev/null && echo reached"
+            if self._port and (await two.run(reached, timeout=_LOOK_TIME)).content.strip():
+                raise _apart("a session reaches the ports of another on loopback")
+        return "neither files, processes nor ports of another session are within reach"
+
+    async def check_network(self) -> str:
+        look = "ls /sys/class/net 2>/dev/null || awk 'NR>2{print $1}' /proc/net/dev | tr -d :"
+        async with self._inside(self.second) as two:
+            there = (await two.run(look, timeout=_LOOK_TIME)).content.split()
+            routes = (await two.run("tail -n +2 /proc/net/route", timeout=_LOOK_TIME)).content
+        outside = [name for name in there if name != "lo"]
+        if outside and routes.strip():
+            raise Trouble(
+                f"a session whose egress is off has a network: {', '.join(outside)}",
+                "the spawner does not keep sessions from the network; see docs/sandboxes.md",
+            )
+        return "a session whose egress is off has loopback alone"
+
+    async def check_websocket(self) -> str:
+        if not self._app:
+            raise Trouble("there is no app to speak with")
+        from websockets.asyncio.client import connect
+        from websockets.exceptions import InvalidStatus, WebSocketException
+
+        address = self._app.replace("http", "ws", 1)
+        is_secure = address.startswith("wss:")
+        tls = await asyncio.to_thread(ssl.create_default_context) if is_secure else None
+        try:
+            async with (
+                asyncio.timeout(_LOOK_TIME),
+                connect(
+                    address, additional_headers=self._front.bearer, proxy=None, ssl=tls
+                ) as line,
+            ):
+                said = await line.recv()
+        except InvalidStatus as error:
+            raise Trouble(
+                f"an upgrade is answered with HTTP {error.response.status_code}: the proxy in "
+                "front does not pass it on",
+                "nginx needs `proxy_http_version 1.1`, `proxy_set_header Upgrade $http_upgrade` "
+                "and `Connection upgrade`; `bascule nginx` writes them",
+            ) from error
+        except (OSError, TimeoutError, WebSocketException) as error:
+            raise Trouble(
+                f"a WebSocket does not come about: {str(error) or type(error).__name__}",
+                "see what the proxy in front logs; `bascule nginx` writes one that passes them on",
+            ) from error
+        if said != self._word:
+            raise Trouble("a WebSocket leads to another app than it was meant for")
+        return "messages pass"
+
+    async def check_app(self) -> str:
+        """The first session's, which the other checks then use."""
+        async with self._inside(self.first) as one:
+            await one.write(FILE, self._word)
+            await self._open_app(one)
+        for where in ("", "script.js"):
+            path = urlsplit(self._app).path + where
+            reply = await self._front.ask(path, self._front.bearer)
+            if reply.status != 200 or self._word.encode() not in reply.body:
+                raise Trouble(
+                    f"{path} answers with HTTP {reply.status}, and not with what the app says",
+                    "the proxy in front has to pass /apps/ on as it is; with `apps_origin`, that "
+                    "address has to lead to the hub too",
+                )
+        return f"{self._app} shows it, with what it loads"
+
+    async def _open_app(self, one: CloudRuntime) -> None:
+        """An app in the first session, known to be at its address."""
+        await one.write(_APP_FILE, _APP.replace("@WORD@", self._word))
+        started = await one.run(
+            f"mkfifo .doctor_says && {{ python3 {_APP_FILE} {self._word} >.doctor_says 2>&1 & "
+            "head -n 1 .doctor_says; }",
+            timeout=_LOOK_TIME,
+        )
+        *_, port = ["", *started.content.split()]  # the shell has told of its job before
+        if not port.isdigit():
+            raise Trouble(f"an app does not start in a session: {started.content.strip()[-300:]}")
+        self._port = int(port)
+        async with SessionCalls(self._front.url, self._token) as calls:
+            said = await _address(calls, self.first.id, self._port)
+        # Whatever the hub thinks its name is, it is looked at where people come.
+        own = origin_of(said) == origin_of(self.first.vscode_url)
+        self._app = self._front.url + urlsplit(said).path if own else said
+
+    def _inside(self, session: HubSession) -> CloudRuntime:
+        return CloudRuntime(self._front.url, self._token, session_id=session.id)
+
+
+async def _address(calls: SessionCalls, session_id: str, port: int) -> str:
+    """Where the hub says the app is, once it has noticed it."""
+    try:
+        async with asyncio.timeout(_PORT_TIME):
+            async for event in calls.events(session_id):
+                if event.name == "port.opened" and event.data["port"] == port:
+                    return str(event.data["url"])
+    except (TimeoutError, BasculeError) as error:
+        for each in await calls.ports(session_id):
+            if each["port"] == port:
+                return str(each["url"])
+        raise Trouble(
+            "an app listens in a session, and the hub does not notice", "see the session's logs"
+        ) from error
+    raise Trouble("the stream of a session's events ends early")
+
+
+def _apart(found: str) -> Trouble:
+    return Trouble(
+        f"sessions are not kept apart: {found}",
+        "use the spawner `local` with bubblewrap, or `docker`, and not `allow_unisolated`",
+    )

@@ -1,0 +1,161 @@
+"""`bascule session rm --all` leaves the machine as it was, and so does the hub that ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bascule.runtime.spawn import inside
+from bascule.runtime.spawn.local.machine import hash_of
+
+from .processes import BASCULE, PATIENCE, bascule, environment
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap"),
+]
+
+KEPT = ("hub.sqlite", "hub.sqlite-shm", "hub.sqlite-wal", "hub-address", "logs/")
+"""What a hub keeps of sessions that are gone: who did what, and what they said last."""
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What a hub in `place` and its sessions have of this machine."""
+
+    processes: frozenset[str]
+    mounts: frozenset[str]
+    cgroups: frozenset[str]
+    sockets: frozenset[str]
+    files: frozenset[str]
+    users: str
+
+
+def traces_of(place: Path) -> Traces:
+    name = str(place)
+    return Traces(
+        processes=frozenset(
+            f"{each.pid} {each.name()}" for each in psutil.process_iter() if belongs(each, name)
+        ),
+        mounts=frozenset(lines("/proc/self/mountinfo", name)),
+        cgroups=frozenset(cgroups_of(place)),
+        sockets=frozenset(line.split()[-1] for line in lines("/proc/net/unix", name)),
+        files=frozenset(
+            str(file.relative_to(place))
+            for file in place.rglob("*")
+            if not str(file).endswith(KEPT) and "/logs/" not in str(file)
+        ),
+        users=Path("/etc/passwd").read_text() + Path("/etc/group").read_text(),
+    )
+
+
+def belongs(process: psutil.Process, name: str) -> bool:
+    """By its words, its environment, or what it is shown of the file system."""
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        parts = (" ".join(process.cmdline()), str(process.environ()))
+        shown = lines(f"/proc/{process.pid}/mountinfo", name)
+    except (psutil.Error, OSError):
+        return False
+    is_inside = any(line.split()[4] == inside.RUN_DIR for line in shown)
+    return is_inside or any(name in part for part in parts)
+
+
+def lines(file: str, name: str) -> list[str]:
+    return [line for line in Path(file).read_text().splitlines() if name in line]
+
+
+def cgroups_of(place: Path) -> list[str]:
+    tag = f"bascule-{hash_of(str(place / 'bascule/warden')):08x}"
+    return [path for path, _, _ in os.walk("/sys/fs/cgroup") if f"/{tag}" in path]
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="bsc-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@contextmanager
+def hub(env: dict[str, str]) -> Iterator[None]:
+    command = (*BASCULE, "serve", "--port", "0")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=env, stdout=pipe, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().startswith(b"http://")
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE)
+
+
+def test_removing_every_session_leaves_the_machine_as_it_was(place: Path) -> None:
+    folder = place / "theirs"
+    folder.mkdir()
+    (folder / "file").write_text("theirs\n")
+    if os.geteuid() == 0:
+        os.chown(folder, 54321, 54321)
+    env = environment(XDG_STATE_HOME=str(place), BASCULE_WORKSPACE_ROOTS=str(folder), MARK="a word")
+
+    def session(*words: str) -> str:
+        done = bascule("session", *words, env=env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    untouched = traces_of(place)
+    with hub(env):
+        session("rm", session("create"))  # whatever the first one makes for all
+        before = traces_of(place)
+        first = session("create", "--name", "first", "--secret", "MARK", "--shells", "tmux")
+        second = session("create", "--name", "second", "--folder", str(folder))
+        for name in ("first", "second"):
+            session(
+                "exec",
+                name,
+                "setsid sleep 1000 >/dev/null 2>&1 & python3 -m http.server 80"
+                " --bind 127.0.0.1 >/dev/null 2>&1 & mkdir -p a/b; echo made >a/b/made",
+            )
+        session("exec", "second", "cp file copy; chmod 0 a/b")
+        session("pause", "first")
+        during = traces_of(place)
+        assert len(during.processes) > len(before.processes) + 5
+        assert during.sockets > before.sockets
+        assert any(first in each for each in during.files)
+        assert set(session("rm", "--all").split()) == {first, second}
+
+        after = traces_of(place)
+        assert after.processes == before.processes
+        assert after.mounts == before.mounts
+        assert after.cgroups == before.cgroups
+        assert after.sockets == before.sockets
+        assert after.users == before.users
+        assert after.files - before.files == {
+            "theirs/copy",
+            "theirs/a",
+            "theirs/a/b",
+            "theirs/a/b/made",
+        }
+        assert session("list").startswith("There is no session")
+    assert (folder / "copy").read_text() == "theirs\n"
+
+    ended = traces_of(place)
+    assert (ended.processes, ended.mounts, ended.cgroups, ended.sockets) == (
+        untouched.processes,
+        untouched.mounts,
+        untouched.cgroups,
+        untouched.sockets,
+    )

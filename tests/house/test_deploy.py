@@ -1,0 +1,64 @@
+"""What is in deploy/ is what this version takes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from bascule.cli.hub_settings import HubFile, load
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def test_the_settings_are_known_also_those_that_are_commented_out(tmp_path: Path) -> None:
+    text = (DEPLOY / "bascule.toml").read_text()
+    whole = re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE)
+    (tmp_path / "all.toml").write_text(whole)
+
+    settings = load(tmp_path / "all.toml", {}, {})
+
+    assert settings.user == "bascule"
+    assert settings.max_running_per_owner == 5
+    assert settings.workspace_roots == (Path("/srv/projects"),)
+    assert settings.warden is not None
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    for unit in DEPLOY.glob("*.service"):
+        text = unit.read_text().replace("/opt/bascule/bin/bascule", sys.executable)
+        (tmp_path / unit.name).write_text(text)
+    units = sorted(map(str, tmp_path.glob("*.service")))
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *units],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert len(units) == 2
+    ours = [line for line in verified.stderr.splitlines() if "bascule" in line]
+    assert (ours, verified.returncode) == ([], 0), verified.stderr
+
+
+def test_compose_gives_the_hub_settings_it_knows() -> None:
+    compose: dict[str, Any] = YAML(typ="safe").load(DEPLOY / "compose.yaml")
+    hub = compose["services"]["hub"]
+    names = {name.removeprefix("BASCULE_").lower() for name in hub["environment"]}
+
+    assert names <= set(HubFile.model_fields)
+    for volume in hub["volumes"]:
+        outside, inside = volume.split(":")[:2]
+        assert outside == inside, "the engine is told paths of the hub's"
+    assert (DEPLOY.parent / hub["build"]["dockerfile"]).is_file()
+    # Empty variables are what compose gives for those that are not set.
+    empty = {name: "" for name, value in hub["environment"].items() if ":-}" in value}
+    assert load(None, empty, {}).public_url == ""
