@@ -154,6 +154,16 @@ async def test_windows_what_they_do_and_what_they_ask(
         await expect(page.locator(".row-head")).to_contain_text("echo in the window")
         await expect(page.locator(".row-head")).to_contain_text("agent")
 
+        # One can act there oneself, and look at its files.
+        await page.get_by_label("Command to run").fill("echo made by hand > note.txt")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".row-head").last).to_contain_text("made by hand")
+        await expect(page.locator(".row-head").last).to_contain_text("ms")
+        await screen.tab("Files")
+        await page.get_by_role("button", name="note.txt").click()
+        await expect(page.get_by_label("Text of the file")).to_contain_text("made by hand")
+        await screen.tab("Timeline")
+
         question = {"cause": "a", "agent": "helper", "kind": "run", "summary": "run make"}
         for name, word in (("Allow once", "once"), ("Deny", "deny"), ("Allow always", "workspace")):
             await window._socket.emit("approval.requested", {"id": word, **question})
@@ -178,10 +188,12 @@ async def test_the_page_goes_on_by_itself_after_the_hub_was_restarted(
     screen: Screen, hub: SessionPlace, admin: Asker
 ) -> None:
     page = screen.page
-    session = await admin.ready({"name": "lasting"})
+    session = await admin.ready({"name": "lasting", "secrets": {"WORD": "hunter-two"}})
     await screen.sign_in(f"/sessions/{session}")
-    await admin.run(session, "echo before")
+    await admin.run(session, "echo before $WORD")
     await expect(page.locator(".row-head")).to_contain_text("echo before")
+    await page.locator(".row-head").click()
+    await expect(page.get_by_label("Output")).to_have_text("before ***\n")
     await screen.tab("Terminal")
     await page.locator(".xterm-screen").wait_for()
     await page.keyboard.type("kept=still; echo rea''dy\n")

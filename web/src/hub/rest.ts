@@ -1,5 +1,5 @@
 import { Failure } from "./failure";
-import type { App, Check, Fault, Session } from "./types";
+import type { App, Check, Fault, Observation, Session } from "./types";
 
 const UNREACHABLE = "The hub does not answer. Is it running?";
 
@@ -43,6 +43,15 @@ export class Rest {
       return null;
     }
     return reply.blob();
+  }
+
+  /** Do an action in a window. Rejects when it could not be done. */
+  async actIn(window: string, action: object): Promise<Observation> {
+    const event = { id: crypto.randomUUID(), source: "user", ...action };
+    const where = `/api/vscode/instance/${encodeURIComponent(window)}/actions`;
+    const seen = await this.ask<Observation>("POST", where, event);
+    if (seen.observation === "error") throw new Failure(seen.extras.error_id ?? "error", seen.content);
+    return seen;
   }
 
   async pair(): Promise<{ code: string; expires: string; link: string }> {

@@ -17,6 +17,7 @@ export interface Session {
   updated: string;
   last_active: string;
   spawner: string;
+  runtime: "sandbox" | "vscode";
   workspace: { kind: string; url?: string; folder?: string; ref?: string };
   limits: { memory: number | null; cpus: number | null; processes: number | null };
   egress: { mode: string; domains: string[] };
@@ -51,6 +52,8 @@ export interface Window {
   platform: string;
   app: string;
   hosts: number;
+  /** Of which session it is; empty for a person's own. */
+  session_id: string;
 }
 
 export interface Approval {

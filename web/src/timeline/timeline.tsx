@@ -149,7 +149,10 @@ function Rows({ rows, live, version }: { rows: readonly Row[]; live: Live; versi
   const onScroll = (): void => {
     const element = box.current;
     if (!element) return;
-    isFollowing.current = element.scrollTop + element.clientHeight >= total - ROW;
+    // Rows may have come since this was scrolled, so being above the end says nothing; going up does.
+    const isAtEnd = element.scrollTop + element.clientHeight >= element.scrollHeight - ROW;
+    if (isAtEnd) isFollowing.current = true;
+    else if (element.scrollTop < view.top) isFollowing.current = false;
     setView({ top: element.scrollTop, height: element.clientHeight });
   };
   const toggle = (id: string): void => {

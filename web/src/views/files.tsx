@@ -7,15 +7,30 @@ import { crumbsOf, isText, pictureKind } from "./paths";
 
 const MOST = 2 * 2 ** 20;
 
-/** The session's files. What they hold is shown as text or picture, and never as a page. */
-export function Files({ session }: { session: string }) {
+/** Where files are looked at. */
+export interface Folder {
+  /** A folder and the names in it, those of folders with a slash; empty: where one begins. */
+  list(path: string): Promise<{ path: string; names: string[] }>;
+  /** A file's bytes, or null when it is larger than `most`. */
+  read(path: string, most: number): Promise<Blob | null>;
+}
+
+export function sessionFolder(session: string): Folder {
+  return {
+    list: (path) => rest.files(session, path),
+    read: (path, most) => rest.file(session, path, most),
+  };
+}
+
+/** Files. What they hold is shown as text or picture, and never as a page. */
+export function Files({ folder }: { folder: Folder }) {
   const [here, setHere] = useState<{ path: string; names: string[] } | null>(null);
   const [root, setRoot] = useState("");
   const [file, setFile] = useState<string | null>(null);
   const [trouble, setTrouble] = useState("");
   const list = async (path: string): Promise<void> => {
     try {
-      const found = await rest.files(session, path);
+      const found = await folder.list(path);
       setHere(found);
       setRoot((known) => known || found.path);
       setTrouble("");
@@ -25,7 +40,7 @@ export function Files({ session }: { session: string }) {
   };
   useEffect(() => {
     void list("");
-  }, [session]);
+  }, [folder]);
   if (trouble) return <Trouble what={trouble} again={() => void list(here?.path ?? "")} />;
   if (!here) return <p class="loading">Reading…</p>;
   const join = (name: string): string => `${here.path.replace(/\/$/, "")}/${name}`;
@@ -74,7 +89,7 @@ export function Files({ session }: { session: string }) {
       </div>
       <div class="files-view">
         {file ? (
-          <Viewer key={file} session={session} path={file} close={() => setFile(null)} />
+          <Viewer key={file} folder={folder} path={file} close={() => setFile(null)} />
         ) : (
           <Empty icon="file" title="Choose a file" />
         )}
@@ -89,14 +104,14 @@ type Shown =
   | { kind: "binary"; blob: Blob }
   | { kind: "large" };
 
-function Viewer(props: { session: string; path: string; close: () => void }) {
-  const { session, path } = props;
+function Viewer(props: { folder: Folder; path: string; close: () => void }) {
+  const { folder, path } = props;
   const [shown, setShown] = useState<Shown | null>(null);
   const [trouble, setTrouble] = useState("");
   useEffect(() => {
     let made = "";
     let isHere = true;
-    read(session, path).then(
+    read(folder, path).then(
       (found) => {
         if (found.kind === "picture") made = found.url;
         if (isHere) setShown(found);
@@ -108,7 +123,7 @@ function Viewer(props: { session: string; path: string; close: () => void }) {
       isHere = false;
       if (made) URL.revokeObjectURL(made);
     };
-  }, [session, path]);
+  }, [folder, path]);
   return (
     <article>
       <header class="file-head">
@@ -122,7 +137,7 @@ function Viewer(props: { session: string; path: string; close: () => void }) {
           class="quiet"
           aria-label="Download"
           title="Download"
-          onClick={() => void save(session, path).catch((e: unknown) => setTrouble(messageOf(e)))}
+          onClick={() => void save(folder, path).catch((e: unknown) => setTrouble(messageOf(e)))}
         >
           <Icon name="download" />
         </button>
@@ -145,8 +160,8 @@ function Viewer(props: { session: string; path: string; close: () => void }) {
   );
 }
 
-async function read(session: string, path: string): Promise<Shown> {
-  const blob = await rest.file(session, path, MOST);
+async function read(folder: Folder, path: string): Promise<Shown> {
+  const blob = await folder.read(path, MOST);
   if (!blob) return { kind: "large" };
   const kind = pictureKind(path);
   if (kind)
@@ -160,8 +175,8 @@ async function read(session: string, path: string): Promise<Shown> {
   return { kind: "text", text: new TextDecoder().decode(data), blob };
 }
 
-async function save(session: string, path: string): Promise<void> {
-  const blob = await rest.file(session, path, Infinity);
+async function save(folder: Folder, path: string): Promise<void> {
+  const blob = await folder.read(path, Infinity);
   if (!blob) return;
   const url = URL.createObjectURL(new Blob([blob], { type: "application/octet-stream" }));
   const link = document.createElement("a");

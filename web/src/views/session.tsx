@@ -1,9 +1,9 @@
-import { useEffect, useState } from "preact/hooks";
-import { connection, loads, now, rest, sessions } from "../state";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { connection, loads, now, rest, sessions, windows } from "../state";
 import { Badge, Empty, Trouble, bytes, since } from "../ui/parts";
 import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
 import { Controls, cores, nameOf, useMeasures } from "./sessions";
-import { Files } from "./files";
+import { Files, sessionFolder } from "./files";
 import { Later } from "./later";
 import { Tabs } from "./tabs";
 
@@ -13,7 +13,14 @@ const terminal = () => import("./terminal").then((module) => module.Terminal);
 export function SessionView({ id }: { id: string }) {
   const session = sessions.value.get(id);
   const [trouble, setTrouble] = useState("");
-  const log = useLog(connection, { kind: "session", id });
+  const folder = useMemo(() => sessionFolder(id), [id]);
+  // Where a session's actions are done in its window, the window's timeline has them.
+  const own = windows.value.find((each) => each.session_id === id)?.connection_id;
+  const isInWindow = session?.runtime === "vscode" && own !== undefined;
+  const log = useLog(
+    connection,
+    isInWindow ? { kind: "window", id: own } : { kind: "session", id },
+  );
   useMeasures();
   const isReady = session?.state === "ready";
   useEffect(() => {
@@ -67,7 +74,7 @@ export function SessionView({ id }: { id: string }) {
           },
           {
             name: "Files",
-            show: () => (isRunning ? <Files session={id} /> : <Resting state={session.state} />),
+            show: () => (isRunning ? <Files folder={folder} /> : <Resting state={session.state} />),
           },
           { name: "Browser", show: () => <LastScreenshot log={log} /> },
         ]}

@@ -1,13 +1,19 @@
-import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
-import { approvals, connection, now, windows } from "../state";
-import { Badge, Empty, since } from "../ui/parts";
+import { useMemo, useState } from "preact/hooks";
+import { messageOf } from "../hub/failure";
+import type { Window } from "../hub/types";
+import { LastScreenshot, Timeline, useLog, type Live } from "../timeline/timeline";
+import { approvals, connection, now, rest, windows } from "../state";
+import { Act, Badge, Empty, Trouble, since } from "../ui/parts";
 import { Question } from "./approvals";
+import { Files, type Folder } from "./files";
 import { Tabs } from "./tabs";
 import { foldersOf, titleOf } from "./windows";
 
 export function WindowView({ id }: { id: string }) {
   const window = windows.value.find((each) => each.connection_id === id);
   const log = useLog(connection, { kind: "window", id });
+  const first = window?.folders[0]?.path ?? "";
+  const folder = useMemo(() => windowFolder(id, first), [id, first]);
   if (!window)
     return (
       <Empty icon="windows" title="This window is not connected">
@@ -29,11 +35,7 @@ export function WindowView({ id }: { id: string }) {
           <h1>
             {titleOf(window)} <Badge state={window.status} />
           </h1>
-          <p class="sub">
-            {foldersOf(window)} · VS Code {window.vscode_version || "?"} · extension{" "}
-            {window.extension_version || "?"} · {window.platform || "?"} · seen{" "}
-            {since(window.last_heartbeat, now.value) || "just now"}
-          </p>
+          <p class="sub">{descriptionOf(window)}</p>
         </div>
       </header>
       {approvals.value
@@ -43,10 +45,79 @@ export function WindowView({ id }: { id: string }) {
         ))}
       <Tabs
         tabs={[
-          { name: "Timeline", show: () => <Timeline log={log} /> },
+          { name: "Timeline", show: () => <Watched id={id} log={log} /> },
+          { name: "Files", show: () => <Files folder={folder} /> },
           { name: "Browser", show: () => <LastScreenshot log={log} /> },
         ]}
       />
     </>
   );
+}
+
+/** What happens in the window, and a line to have something happen: as with any agent, its user is asked. */
+function Watched({ id, log }: { id: string; log: Live }) {
+  const [command, setCommand] = useState("");
+  const [trouble, setTrouble] = useState("");
+  const run = async (): Promise<void> => {
+    if (command.trim() === "") return;
+    setTrouble("");
+    setCommand("");
+    await rest.actIn(id, { action: "run", args: { command, shell: "page" } });
+  };
+  return (
+    <>
+      <form
+        class="command"
+        onSubmit={(event) => {
+          event.preventDefault();
+          run().catch((error: unknown) => setTrouble(messageOf(error)));
+        }}
+      >
+        <label>
+          <span class="hidden">Command to run in this window</span>
+          <input
+            value={command}
+            onInput={(event) => setCommand(event.currentTarget.value)}
+            placeholder="Run a command in this window"
+            autocomplete="off"
+            spellcheck={false}
+          />
+        </label>
+        <Act label="Run" act={run} onTrouble={setTrouble} />
+      </form>
+      {trouble && <Trouble what={trouble} />}
+      <Timeline log={log} />
+    </>
+  );
+}
+
+function descriptionOf(window: Window): string {
+  return [
+    foldersOf(window),
+    `VS Code ${window.vscode_version || "?"}`,
+    `extension ${window.extension_version || "?"}`,
+    window.platform,
+    `seen ${since(window.last_heartbeat, now.value) || "just now"}`,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+/** Read by actions of the window, so that whatever it keeps from agents it keeps from here too. */
+function windowFolder(window: string, first: string): Folder {
+  return {
+    async list(path) {
+      const where = path || first || ".";
+      const seen = await rest.actIn(window, { action: "list", args: { path: where } });
+      if (seen.observation !== "list") return { path: where, names: [] };
+      const names = (seen.extras.entries ?? []).map((entry) =>
+        entry.type === "directory" ? `${entry.path}/` : entry.path,
+      );
+      return { path: seen.extras.path, names };
+    },
+    async read(path) {
+      const seen = await rest.actIn(window, { action: "read", args: { path } });
+      return new Blob([seen.content]);
+    },
+  };
 }

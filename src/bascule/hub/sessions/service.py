@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
+from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -331,7 +332,7 @@ class Sessions(Closable):
         line, mask = await self._keeper.line(session_id), self._book.mask(session_id)
         async with aclosing(line.timeline(after=after, epoch=epoch)) as told:
             async for now, entries in told:
-                yield now, [mask.value(each) for each in entries]
+                yield now, [_shown(each, mask) for each in entries]
 
     @property
     def spawners(self) -> Sequence[str]:
@@ -446,6 +447,16 @@ async def _kept(put: Callable[[SessionId, Secrets], None], key: SessionId, own: 
         await asyncio.to_thread(put, key, own)
     except OSError as error:
         raise StorageFailed(f"The session's secrets cannot be kept: {error.strerror}") from error
+
+
+def _shown(entry: Mapping[str, Any], mask: Mask) -> Mapping[str, Any]:
+    """An entry of a timeline, masked. Of output, each piece by itself: it is shown as it comes."""
+    if entry["kind"] != "output":
+        masked: Mapping[str, Any] = mask.value(entry)
+        return masked
+    text = b64decode(entry["data"]).decode(errors="surrogateescape")
+    data = mask.text(text).encode(errors="surrogateescape")
+    return {**entry, "data": b64encode(data).decode()}
 
 
 def _mask(own: Secrets) -> Mask:

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 import socketio
@@ -111,17 +112,18 @@ class Feed(Closable):
             timelines=self._sockets.timelines,
         )
         self._viewers[sid] = viewer
-        # The library says that it is connected once this has returned; only then may we speak.
-        self._server.start_background_task(self._greet, viewer)
+        # The library says that it is connected once this has returned, and only then may we speak:
+        # a task's first step comes after that was queued.
+        who = visitor.identity
+        viewer.keep_told(lambda: self._hello(who), partial(self._described, who))
 
     async def _lost(self, sid: str, _reason: object) -> None:
         viewer = self._viewers.pop(sid, None)
         if viewer is not None:
             await viewer.aclose()
 
-    async def _greet(self, viewer: Viewer) -> None:
-        who = viewer.identity
-        hello = {
+    def _hello(self, who: Identity) -> dict[str, Any]:
+        return {
             "version": bascule.__version__,
             "name": who.name,
             "scope": who.scope,
@@ -130,8 +132,6 @@ class Feed(Closable):
             "windows": self._windows(who),
             "approvals": self._approvals(who),
         }
-        await viewer.tell("hello", hello)
-        viewer.keep_told(lambda topic, which: self._described(who, topic, which))
 
     # How things stand -----------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class Feed(Closable):
         for viewer in self._viewers.values():
             viewer.changed(topic, which)
 
-    async def _described(self, who: Identity, topic: Topic, which: str) -> tuple[str, object]:
+    def _described(self, who: Identity, topic: Topic, which: str) -> tuple[str, object]:
         match topic:
             case "windows":
                 return "windows", self._windows(who)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -27,6 +27,9 @@ from bascule.wire.timeline import encode_entry
 _BATCH: Final = 500
 """Entries in one message, so that none is large."""
 
+Describe = Callable[[Topic, str], tuple[str, object]]
+"""What to say of a change: an event, and what it carries."""
+
 
 class Viewer(Closable):
     """Says one thing after another, and the next only when the last has left: what happens
@@ -49,6 +52,8 @@ class Viewer(Closable):
         self._sessions = sessions
         self._timelines = timelines
         self._tasks = Tasks()
+        self._turn = asyncio.Lock()
+        """What is followed is changed by one question at a time."""
         self._changed: dict[tuple[Topic, str], None] = {}
         self._wake = asyncio.Event()
         self._keys: dict[tuple[str, str], asyncio.Queue[Mapping[str, Any]]] = {}
@@ -69,30 +74,31 @@ class Viewer(Closable):
         self._changed[topic, which] = None
         self._wake.set()
 
-    def keep_told(self, describe: Callable[[Topic, str], Awaitable[tuple[str, object]]]) -> None:
-        """From now on have the page told of each change, by how things are when its turn comes."""
-        self._tasks.start("changes", self._tell_changes(describe))
+    def keep_told(self, hello: Callable[[], object], describe: Describe) -> None:
+        """Say hello, then tell the page of each change by how things are when its turn comes."""
+        self._tasks.start("changes", self._tell_changes(hello, describe))
 
-    async def _tell_changes(
-        self, describe: Callable[[Topic, str], Awaitable[tuple[str, object]]]
-    ) -> None:
+    async def _tell_changes(self, hello: Callable[[], object], describe: Describe) -> None:
+        await self.tell("hello", hello())
         while True:
             await self._wake.wait()
             self._wake.clear()
             changed, self._changed = self._changed, {}
             for topic, which in changed:
-                await self.tell(*await describe(topic, which))
+                await self.tell(*describe(topic, which))
 
     # Timelines ------------------------------------------------------------------------------
 
     async def watch(self, kind: str, where: str, *, after: int, epoch: str) -> None:
         """Follow a place in place of what was followed of it before."""
-        await self.unwatch(kind, where)
         follow = self._follow_session if kind == "session" else self._follow_window
-        self._tasks.start(("watch", kind, where), follow(where, after, epoch))
+        async with self._turn:
+            await self._tasks.cancel(("watch", kind, where))
+            self._tasks.start(("watch", kind, where), follow(where, after, epoch))
 
     async def unwatch(self, kind: str, where: str) -> None:
-        await self._tasks.cancel(("watch", kind, where))
+        async with self._turn:
+            await self._tasks.cancel(("watch", kind, where))
 
     async def _follow_session(self, where: str, after: int, epoch: str) -> None:
         place = {"kind": "session", "id": where}
@@ -132,12 +138,13 @@ class Viewer(Closable):
         """Have it open, and its output told from byte `start` on; None: all that is held."""
         line = await self._sessions.inside(self.identity, SessionId(where))
         opened = await line.open_terminal(name, columns=columns, rows=rows)
-        await self.leave_terminal(where, name)
-        key = where, name
-        self._keys[key] = asyncio.Queue()
         begin = opened["start"] if start is None or start > opened["end"] else start
-        self._tasks.start(("output", key), self._show(line, where, name, begin))
-        self._tasks.start(("keys", key), self._type(line, where, name))
+        key = where, name
+        async with self._turn:
+            await self._leave(key)
+            self._keys[key] = asyncio.Queue()
+            self._tasks.start(("output", key), self._show(line, where, name, begin))
+            self._tasks.start(("keys", key), self._type(line, where, name))
         return opened
 
     def type(self, where: str, name: str, keys: Mapping[str, Any]) -> None:
@@ -148,7 +155,10 @@ class Viewer(Closable):
 
     async def leave_terminal(self, where: str, name: str) -> None:
         """It goes on, unseen."""
-        key = where, name
+        async with self._turn:
+            await self._leave((where, name))
+
+    async def _leave(self, key: tuple[str, str]) -> None:
         await self._tasks.cancel(("output", key))
         await self._tasks.cancel(("keys", key))
         self._keys.pop(key, None)
