@@ -13,7 +13,7 @@ setup: ## make .venv and install what is needed; quick when nothing changed
 editor: ## install the VS Code for the browser that `make run` opens (800 MB, once)
 	@scripts/editor
 
-image: ## build the image that sandboxes of kind docker start from (2.8 GB)
+image: ## build the image that sandboxes of kind docker start from (2.9 GB)
 	@scripts/image $(ARGS)
 
 run: ## set up, then ./workspace as a session: VS Code at one address, and a prompt (bascule up)

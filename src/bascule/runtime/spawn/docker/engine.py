@@ -12,6 +12,7 @@ import aiodocker
 import aiohttp
 from aiodocker.containers import DockerContainer
 from aiodocker.jsonstream import json_stream_stream
+from aiodocker.stream import Stream
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import InvalidSetting, MissingTool, SandboxUnreachable
@@ -156,6 +157,14 @@ class Engine(Closable):
         ) as response:
             async for told in json_stream_stream(response):
                 yield told
+
+
+def end_input(line: Stream) -> None:
+    """No more is written to a container; what it says goes on coming. aiodocker ends both."""
+    if line._resp is not None and line._resp.connection is not None:
+        transport = line._resp.connection.transport
+        if transport is not None:
+            transport.write_eof()
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from bascule.runtime.spawn.answering import answering
 from bascule.runtime.spawn.local.egress.proxy import Resolve
 
 from .container import SCOPE, Blueprint, Found, container_name
-from .engine import Engine, losses
+from .engine import Engine, end_input, losses
 from .images import ensure_image
 from .network import Network
 from .proxies import Proxies
@@ -206,6 +206,7 @@ class DockerSpawner(Spawner):
                     await line.__aenter__()
                     await made.start()
                     await line.write_in(blueprint.launch(image).to_json())
+                    end_input(line)
                 except BaseException:
                     await line.close()
                     raise
