@@ -165,6 +165,22 @@ async def test_whoever_asks_for_a_new_warden_and_leaves_is_in_nobodys_way(place:
     await ensure_nothing_is_left(place, plan)
 
 
+async def test_a_question_taken_back_before_the_warden_has_read_it_is_answered(
+    place: Path,
+) -> None:
+    """As while it starts: both then come at once."""
+    async with LocalSpawner(settings_in(place)) as spawner:
+        await spawner.open()
+        client = await spawner._connected()
+        asking = asyncio.create_task(client.ask("running"))
+        await asyncio.sleep(0)
+        asking.cancel()
+        async with asyncio.timeout(30):
+            await asyncio.wait({asking})
+        assert asking.cancelled()
+        assert await spawner.running() == []
+
+
 async def test_sandboxes_go_on_when_the_zygote_is_killed_and_more_can_be_started(
     place: Path,
 ) -> None:

@@ -108,12 +108,21 @@ class Conversation:
             return
         task = asyncio.create_task(self._answer(number, question))
         self._under_way[number] = task
-        task.add_done_callback(lambda _: self._under_way.pop(number, None))
+        task.add_done_callback(lambda _: self._on_done(number, task))
+
+    def _on_done(self, number: int, task: asyncio.Task[None]) -> None:
+        """Here, and not where it is answered: one that is cancelled at once never comes there."""
+        self._under_way.pop(number, None)
+        if task.cancelled():
+            self._tell(number, {"cancelled": True})
+
+    def _tell(self, number: int, what: Mapping[str, Any]) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(json.dumps({"id": number, **what}).encode() + b"\n")
 
     async def _answer(self, number: int, question: Mapping[str, Any]) -> None:
         def tell(what: Mapping[str, Any]) -> None:
-            if not self._writer.is_closing():
-                self._writer.write(json.dumps({"id": number, **what}).encode() + b"\n")
+            self._tell(number, what)
 
         try:
             do = _DOES.get(question["do"])
@@ -122,9 +131,6 @@ class Conversation:
             sandboxes = await asyncio.shield(self._opening)
             given = question.get("with", {})
             tell({"answer": await do(sandboxes, given, lambda stage: tell({"stage": stage}))})
-        except asyncio.CancelledError:
-            tell({"cancelled": True})
-            raise
         except BasculeError as error:
             tell({"error": error_to_wire(error)})
         except Exception as error:
