@@ -26,7 +26,8 @@ class OpenHandsV0(Case):
     def measure(self, worker: Worker, round: int, effort: Effort) -> Figures:  # noqa: ARG002
         commands = QUICK_COMMANDS if effort.is_quick else COMMANDS
         seen = worker.ask("work", timeout=300, commands=commands)
-        return {"first": seen["first"], "trip": median(seen["trips"]) * 1000}
+        trip = median(seen["trips"]) * 1000
+        return {"first": seen["first"], "trip": trip, "wrong": seen["wrong"]}
 
     def report(self, results: Results) -> str:
         how = (
@@ -42,8 +43,10 @@ class OpenHandsV0(Case):
                 less = results.ratio(self.name, (entrant, V0_BASCULE), name)
                 cells += [figure(results.median(self.name, entrant, name)), span(values)]
                 cells.append("" if entrant is V0_BASCULE else times(less))
-            rows.append([entrant.name, *cells])
-        heading = ["", "first command s", "rounds", "of ours", "trip ms", "rounds", "of ours"]
+            wrong = sum(results.values(self.name, entrant, "wrong"))
+            rows.append([entrant.name, *cells, f"{wrong:.0f}"])
+        figures = ("first command s", "rounds", "of ours", "trip ms", "rounds", "of ours")
+        heading = ["", *figures, "wrong answers"]
         return how + "\n" + table(heading, rows)
 
 

@@ -43,7 +43,8 @@ class OpenHandsV0:
         return {"pid": os.getpid(), "versions": versions, "server_pid": None}
 
     async def work(self, commands: int) -> dict[str, Any]:
-        """Seconds until a new runtime answered its first command, and of each one after that."""
+        """Seconds until a new runtime answered its first command, and of each one after that; and
+        how many of them were answered with something else than they printed."""
         return await asyncio.to_thread(self._work, commands)
 
     def _work(self, commands: int) -> dict[str, Any]:
@@ -54,16 +55,16 @@ class OpenHandsV0:
         runtime = create_runtime(self._config(), sid=f"bench-{secrets.token_hex(4)}")
         try:
             call_async_from_sync(runtime.connect, 170)
-            _run(runtime, "echo first")
+            wrong = int(not _run(runtime, "echo first"))
             first = time.perf_counter() - began
             trips = []
             for number in range(commands):
                 asked = time.perf_counter()
-                _run(runtime, f"echo {number}")
+                wrong += int(not _run(runtime, f"echo {number}"))
                 trips.append(time.perf_counter() - asked)
         finally:
             runtime.close()
-        return {"first": first, "trips": trips}
+        return {"first": first, "trips": trips, "wrong": wrong}
 
     def _config(self) -> Any:
         from openhands.core.config import OpenHandsConfig
@@ -94,13 +95,13 @@ class OpenHandsV0:
             raise Refused("the hub did not start; the worker's log says why")
 
 
-def _run(runtime: Any, command: str) -> None:
+def _run(runtime: Any, command: str) -> bool:
+    """Whether it was answered with what it printed."""
     from openhands.events.action import CmdRunAction
 
     seen = runtime.run_action(CmdRunAction(command))
     wanted = command.partition(" ")[2]
-    if getattr(seen, "exit_code", None) != 0 or seen.content.strip() != wanted:
-        raise Refused(f"{command!r} was answered with {str(seen)[:200]!r}")
+    return getattr(seen, "exit_code", None) == 0 and bool(seen.content.strip() == wanted)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def configured(kind: Kind, workspace: Path | None, store: Path, **settings: Any)
 @contextmanager
 def opened(config: Any, **keywords: Any) -> Iterator[Any]:
     runtime = create_runtime(config, **keywords)
-    call_async_from_sync(runtime.connect)
+    call_async_from_sync(runtime.connect, 120)  # its own patience is 15 seconds
     try:
         yield runtime
     finally:
