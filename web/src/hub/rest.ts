@@ -50,7 +50,8 @@ export class Rest {
     const event = { id: crypto.randomUUID(), source: "user", ...action };
     const where = `/api/vscode/instance/${encodeURIComponent(window)}/actions`;
     const seen = await this.ask<Observation>("POST", where, event);
-    if (seen.observation === "error") throw new Failure(seen.extras.error_id ?? "error", seen.content);
+    if (seen.observation === "error")
+      throw new Failure(seen.extras.error_id ?? "error", seen.content);
     return seen;
   }
 
