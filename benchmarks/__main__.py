@@ -68,7 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         run.all(cases)
         _describe(run.results, effort, start, perf_counter() - began)
     is_whole = len(cases) == len(CASES) and len(entrants) == len(ENTRANTS) and not asked.quick
-    written = _write(run.results, cases, ROOT / ("benchmarks" if is_whole else ".bench"))
+    if asked.update:
+        kept = Results.load(ROOT / "benchmarks" / "results.json")
+        kept.put(run.results, [case.name for case in cases])
+        written = _write(kept, CASES, ROOT / "benchmarks")
+    else:
+        written = _write(run.results, cases, ROOT / ("benchmarks" if is_whole else ".bench"))
     _show(run.results, console)
     console.print(f"written: {written}", highlight=False, soft_wrap=True)
 
@@ -90,8 +95,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, help="rounds of each case (7; 3 when quick)")
     parser.add_argument("--endurance", type=int, help="commands to endure (20000; 2000 when quick)")
+    parser.add_argument(
+        "--update",
+        action="store_true",
+        help="write the cases of --only into benchmarks/RESULTS.md, and say so there",
+    )
     parser.add_argument("--render", action="store_true", help="measure nothing, write it up anew")
     asked = parser.parse_args(arguments)
+    if asked.update and (not asked.only or asked.quick or asked.subjects):
+        parser.error("--update is for whole cases: it needs --only, without --quick or --subjects")
     asked.rounds = asked.rounds or (3 if asked.quick else 7)
     asked.endurance = asked.endurance or (2000 if asked.quick else 20_000)
     return asked

@@ -27,7 +27,7 @@ def render(results: Results, cases: Sequence[Case]) -> str:
     parts.append("![Latency, output, shells and throughput, side by side](results.svg)\n")
     parts.append("## Who\n\n" + _who(results))
     parts += [
-        f"## {case.title}\n\n{case.report(results)}{_problems(results, case)}"
+        f"## {case.title}\n\n{_run(results, case)}{case.report(results)}{_problems(results, case)}"
         for case in cases
         if case.name in results.rounds or case.name in results.problems
     ]
@@ -63,6 +63,15 @@ def _who(results: Results) -> str:
         skipped = results.skipped.get(entrant.name)
         rows.append([entrant.name, f"**skipped: {skipped}**" if skipped else entrant.title])
     return table(["subject", "what"], rows).replace("--:", "---")
+
+
+def _run(results: Results, case: Case) -> str:
+    """When it was measured, if that was not with the others."""
+    run = results.about.get("runs", {}).get(case.name)
+    if run is None:
+        return ""
+    loads = f"load average {run['load_start']} at the start, {run['load_end']} at the end"
+    return f"A run of its own: {run['date']}, commit {run['commit']}, {loads}.\n\n"
 
 
 def _problems(results: Results, case: Case) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,24 @@ class Results:
         found = enumerate(self.of(case, entrant))
         values = {figures.get("round", index): figures.get(figure) for index, figures in found}
         return {n: value for n, value in values.items() if isinstance(value, int | float)}
+
+    def put(self, other: Results, cases: Iterable[str]) -> None:
+        """Take over those cases of another run, which is told with them."""
+        run = {name: other.about[name] for name in ("date", "load_start", "load_end", "rounds")}
+        run["commit"] = other.about["versions"]["commit"]
+        self.about["versions"] = {**other.about["versions"], **self.about["versions"]}
+        for case in cases:
+            self.about.setdefault("runs", {})[case] = run
+            for kept, given in ((self.rounds, other.rounds), (self.problems, other.problems)):
+                kept.pop(case, None)
+                if case in given:
+                    kept[case] = given[case]  # type: ignore[assignment]  # both of one kind
+        measured = {name for case in cases for name in self.rounds.get(case, {})}
+        self.skipped = {
+            name: why
+            for name, why in {**self.skipped, **other.skipped}.items()
+            if name not in measured
+        }
 
     def save(self, path: Path) -> None:
         content = {
