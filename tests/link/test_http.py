@@ -302,6 +302,26 @@ async def test_a_reader_that_lags_leaves_the_rest_in_the_socket() -> None:
     assert got == size
 
 
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_after_a_large_answer_the_next_one_is_its_own(is_read: bool) -> None:
+    """Also when all of it had come before any was read, or none of it was."""
+    size = (1 << 20) + 1000  # reading is paused by its last piece
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await head_of(reader):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+            writer.write(bytes(size))
+
+    async with serving(serve) as url, HttpClient(url) as client:
+        for _ in range(3):
+            async with client.stream("GET", "/") as reply:
+                while reply.buffered < size:
+                    await asyncio.sleep(0)
+                read = [len(chunk) async for chunk in reply.chunks()] if is_read else [size]
+                assert sum(read) == size
+            assert len((await client.request("GET", "/", timeout=10)).body) == size
+
+
 async def test_waiting_for_a_server_ends_once_it_listens() -> None:
     async with serving(_silent) as url:
         pass

@@ -146,6 +146,8 @@ class HttpClient(Closable):
                 await connection.wait_head()
             yield StreamedReply(connection)
         finally:
+            if connection.buffered:
+                connection.close()  # nobody wants the rest
             self._give_back(connection)
 
     async def wait_until_listening(self) -> None:
@@ -290,6 +292,7 @@ class _Connection(asyncio.Protocol):
         return self._complete and self._keep and not self._cut_short and self._error is None
 
     def close(self) -> None:
+        self._keep = False
         self._transport.abort()
 
     # Sending ----------------------------------------------------------------------------
@@ -339,8 +342,8 @@ class _Connection(asyncio.Protocol):
             await self._change()
         chunk = self._chunks.popleft()
         self.buffered -= len(chunk)
-        if self.buffered <= _PAUSE_ABOVE and not self._complete:
-            self._transport.resume_reading()
+        if self.buffered <= _PAUSE_ABOVE:
+            self._transport.resume_reading()  # the next answer will come on it too
         return chunk
 
     def take_body(self) -> bytes:
