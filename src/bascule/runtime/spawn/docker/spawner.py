@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiodocker
+from aiodocker.containers import DockerContainer
 from aiodocker.stream import Stream
 
 from bascule.core.contracts import OnStage, Spawner
@@ -43,6 +44,9 @@ LOG: Final = "sandbox.log"
 """In a session's directory: what its last sandbox said, once its container is gone."""
 
 _KEPT_LINES: Final = 1000
+_BUSY: Final = 10.0
+"""Seconds for the engine to be done with what others asked of it under the same name."""
+_GLANCE: Final = 0.05
 _GONE: Final = (404, 409)
 """Statuses of a removal that somebody else did, or is about to finish."""
 
@@ -196,9 +200,7 @@ class DockerSpawner(Spawner):
         await self._proxies.open(plan.session_id, plan.egress)
         with losses():
             async with self._network.held(needed=plan.egress.mode == "open"):
-                made = await self._engine.docker.containers.create(
-                    blueprint.configuration(), name=blueprint.name
-                )
+                made = await self._created(blueprint)
                 await made.put_archive("/etc", blueprint.names())  # type: ignore[no-untyped-call]
                 line = made.attach(stdin=True, stdout=True)
                 try:
@@ -211,6 +213,22 @@ class DockerSpawner(Spawner):
                     await line.close()
                     raise
         return made.id, line
+
+    async def _created(self, blueprint: Blueprint) -> DockerContainer:
+        """The engine may still be busy with what a spawner that was killed had asked of it. It
+        goes, once the engine has made it: a container of our name is ours."""
+        deadline = asyncio.get_running_loop().time() + _BUSY
+        while True:
+            try:
+                return await self._engine.docker.containers.create(
+                    blueprint.configuration(), name=blueprint.name
+                )
+            except aiodocker.DockerError as error:
+                if error.status != 409 or asyncio.get_running_loop().time() > deadline:
+                    raise
+            await asyncio.sleep(_GLANCE)
+            with suppress(aiodocker.DockerError):  # not there yet, or no longer
+                await self._engine.container(blueprint.name).delete(force=True)
 
     async def _until_it_answers(
         self, plan: SandboxPlan, container_id: str, *, said: Awaitable[object] | None = None
