@@ -129,10 +129,17 @@ class Commands(Closable):
             )
         except BasculeError as error:
             ended = Ended(status=-1, err=f"Error executing command: {error.message}".encode())
+        except asyncio.CancelledError:
+            self._end(made, Ended(status=-1, err=b"The hub stopped before the command ended"))
+            raise
+        self._end(made, ended)
+        self._forget()
+
+    def _end(self, made: _Command, ended: Ended) -> None:
+        asked = made.event
         note = f"Command timed out after {asked['timeout']} seconds" if ended.is_late else ""
         outputs = self._outputs(ended, note)
         made.outputs = [_event("BashOutput", command_id=asked["id"], **each) for each in outputs]
-        self._forget()
 
     def _outputs(self, ended: Ended, note: str) -> Sequence[Mapping[str, Any]]:
         out = _pieces(self._masked(ended.out.decode(errors="replace")))
