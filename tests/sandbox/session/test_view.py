@@ -24,4 +24,4 @@ async def test_an_agent_s_browser_is_shown_a_file_at_view(tmp_path: Path) -> Non
                 assert "written here" in seen["content"]
         listed = await session.get("/session/ports")
 
-    assert listed == {"ports": []}  # the browser's own are nobody's app
+    assert listed["ports"] == []  # the browser's own are nobody's app

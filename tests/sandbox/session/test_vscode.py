@@ -220,7 +220,7 @@ async def test_a_person_works_in_it_below_a_path_and_loses_nothing_when_it_ends(
             await elsewhere.goto(url)
             shown = elsewhere.locator(".editor-instance .view-lines").first
             await expect(shown).to_contain_text("not")
-            assert (await session.get("/session/ports")) == {"ports": []}
+            assert (await session.get("/session/ports"))["ports"] == []
 
 
 async def typed_at(session: Session) -> float:
@@ -263,7 +263,7 @@ async def test_a_window_acts_though_nobody_looks_and_comes_back_when_its_browser
         assert seen.content == "by the window\n"
         assert (session.workspace / "made.txt").read_text() == "by the window\n"
         assert quiet["last_keystroke"] is None  # an agent's edit is none
-        assert ports == {"ports": []}
+        assert ports["ports"] == []
         assert again == window
         assert (await session.delete("/session/vscode"))[1]["window"] is False
         assert browsers_of(session) == []
