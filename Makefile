@@ -2,7 +2,7 @@
 # ARGS goes on to the program behind run, test and bench: make test ARGS="-k shell".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup editor image web run test test-fast test-docker test-editor test-openhands check check-extension check-web fix bench clean
+.PHONY: help setup wheel editor image web run test test-fast test-docker test-editor test-openhands check check-extension check-web fix bench clean
 
 help: ## list these verbs
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -15,6 +15,9 @@ editor: ## install the VS Code for the browser that `make run` opens (800 MB, on
 
 image: ## build the image that sandboxes of kind docker start from (2.9 GB)
 	@scripts/image $(ARGS)
+
+wheel: ## build the wheel, with page and extension in it, and the .vsix, into dist/
+	@scripts/wheel
 
 run: ## set up, then ./workspace as a session: VS Code at one address, and a prompt (bascule up)
 	@scripts/run $(ARGS)

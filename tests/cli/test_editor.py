@@ -30,7 +30,7 @@ def test_where_it_is_installed_its_directory_is_printed() -> None:
 @pytest.mark.slow
 @pytest.mark.editor
 def test_the_extension_of_a_clone_is_the_one_that_was_built(project: Path) -> None:
-    assert extension() == project / "extension/dist/bascule.vsix"
+    assert extension() == project / "src/bascule/sandbox/vscode/dist/bascule.vsix"
 
 
 @pytest.mark.slow

@@ -50,8 +50,10 @@ def find() -> Installation:
 
 
 def extension() -> Path:
-    """Our extension, packed, as `make editor` builds it in a clone."""
-    package = Path(__file__).parents[3] / "extension/dist/bascule.vsix"
+    """Our extension, packed: a wheel has it, `make editor` builds it in a clone."""
+    from bascule.sandbox import vscode
+
+    package = Path(vscode.__file__).parent / "dist/bascule.vsix"
     if not package.is_file():
         raise MissingTool("The extension is not built; in a clone, `make editor` does it")
     return package

@@ -119,14 +119,17 @@ class TestPulling:
         assert "about to fail" in lines
 
 
+EXTENSION = "src/bascule/sandbox/vscode/dist/bascule.vsix"
+
+
 def a_project(path: Path, step: str) -> Path:
     (path / "images/certificates").mkdir(parents=True)
     (path / "src/package/__pycache__").mkdir(parents=True)
     (path / "src/package/__pycache__/module.pyc").write_bytes(b"compiled")
     for name in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE", "src/package/m.py"):
         (path / name).write_text(name)
-    (path / "extension/dist").mkdir(parents=True)
-    (path / "extension/dist/bascule.vsix").write_bytes(b"packed")
+    (path / EXTENSION).parent.mkdir(parents=True)
+    (path / EXTENSION).write_bytes(b"packed")
     (path / "images/Dockerfile").write_text(f"ARG BASE\nFROM ${{BASE}} AS full\n{step}\n")
     return path
 
@@ -164,7 +167,7 @@ def test_a_directory_that_is_no_clone_cannot_be_built(tmp_path: Path) -> None:
 
 def test_the_extension_has_to_be_built_before_what_holds_it(tmp_path: Path) -> None:
     project = a_project(tmp_path / "project", "RUN true")
-    (project / "extension/dist/bascule.vsix").unlink()
+    (project / EXTENSION).unlink()
     with pytest.raises(MissingTool, match="extension is not built"):
         Build(project=project).context()
     Build(project=project, target="sandbox").context().close()

@@ -25,7 +25,7 @@ Target = Literal["sandbox", "full"]
 _DOCKERFILE: Final = "images/Dockerfile"
 _PARTS: Final = (_DOCKERFILE, "images/certificates", "pyproject.toml", "constraints.txt")
 _SOURCES: Final = ("README.md", "LICENSE", "src")
-_EXTENSION: Final = "extension/dist/bascule.vsix"
+_EXTENSION: Final = "src/bascule/sandbox/vscode/dist/bascule.vsix"
 
 
 async def ensure_image(engine: Engine, name: str, on_stage: OnStage) -> Mapping[str, Any]:
@@ -114,8 +114,6 @@ class Build:
                 tar.add(self.project / part, part, filter=_plain)
             for number, path in enumerate(self.certificates):
                 tar.add(path, f"images/certificates/given-{number}.crt", filter=_plain)
-            if self.target == "full":
-                tar.add(self.project / _EXTENSION, _EXTENSION, filter=_plain)
         packed.seek(0)
         return packed
 
