@@ -249,4 +249,4 @@ async def test_an_apps_script_reaches_its_app_and_in_the_sandbox_nothing_else(
         assert tried["hub"] == "200"
         # Not that: cookies are not shown to scripts, and a page's word is no token.
         assert "bascule" not in tried["cookie"]
-        assert tried["api"] == "401"
+        assert tried["api"] == "403"

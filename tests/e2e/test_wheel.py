@@ -84,8 +84,10 @@ def fetched(url: str) -> bytes:
 
 def signed_in(hub: str) -> str:
     """The page that somebody with the token sees."""
-    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    browser.addheaders = [("Origin", hub), ("Sec-Fetch-Mode", "navigate")]
     form = urllib.parse.urlencode({"token": TOKEN, "next": "/"}).encode()
-    with browser.open(f"{hub}/sign-in", form, timeout=60) as reply:
+    signing_in = urllib.request.Request(f"{hub}/sign-in", form, {"Origin": hub})
+    with urllib.request.urlopen(signing_in, timeout=60) as reply:
+        cookie = reply.headers["Set-Cookie"].partition(";")[0]
+    visit = {"Cookie": cookie, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    with urllib.request.urlopen(urllib.request.Request(f"{hub}/", None, visit)) as reply:
         return str(reply.read().decode())
