@@ -39,6 +39,14 @@ def client(plan: SandboxPlan, key: str = "") -> RemoteRuntime:
     return RemoteRuntime("http://localhost", key or plan.key, socket_path=path)
 
 
+async def started(word: str) -> list[int]:
+    """The same, once there are some: what runs in the background begins when it likes."""
+    async with asyncio.timeout(30):
+        while not (found := processes_with(word)):
+            await asyncio.sleep(0.01)
+    return found
+
+
 def processes_with(word: str) -> list[int]:
     """Those of the host that have `word` on their command lines, zombies aside."""
     found = []
@@ -288,7 +296,7 @@ class SpawnerSuite:
         async with client(plan) as runtime:
             await runtime.run("here=kept")
             await self.run_in_background(runtime, f"bash -c 'while :; do :; done' {word}")
-            (busy,) = processes_with(word)
+            (busy,) = await started(word)
             await spawner.pause(plan.session_id)
             await spawner.pause(plan.session_id)
             assert [each.is_paused for each in await spawner.running()] == [True]
@@ -327,8 +335,7 @@ class SpawnerSuite:
         async with client(plan) as runtime:
             await runtime.run("echo kept > file; echo mine > ~/file")
             await self.run_in_background(runtime, f"bash -c 'trap : TERM; sleep 1000' {word}")
-            left = processes_with(word)
-        assert left
+            await started(word)
         await spawner.stop(plan.session_id)
         assert processes_with(word) == []
         assert sockets_of(plan) == []

@@ -79,7 +79,9 @@ async def test_closing_a_terminal_ends_what_it_started(tmp_path: Path) -> None:
                 shown += await shown_until(frames, b"=")
         pid = int(found[1])
         assert (await session.delete(one))[0] == 200
-        assert not await asyncio.to_thread(Path(f"/proc/{pid}").exists)
+        async with asyncio.timeout(30):
+            while await asyncio.to_thread(Path(f"/proc/{pid}").exists):
+                await asyncio.sleep(0.01)
         status, answer = await session.post(f"{one}/keys", keys("x"))
         assert (status, answer["error"]["code"]) == (400, "shell.not_found")
 
