@@ -83,10 +83,8 @@ class Results:
         self.about["versions"] = {**other.about["versions"], **self.about["versions"]}
         for case in cases:
             self.about.setdefault("runs", {})[case] = run
-            for kept, given in ((self.rounds, other.rounds), (self.problems, other.problems)):
-                kept.pop(case, None)
-                if case in given:
-                    kept[case] = given[case]  # type: ignore[assignment]  # both of one kind
+            self.rounds[case] = other.rounds.get(case, {})
+            self.problems[case] = other.problems.get(case, {})
         measured = {name for case in cases for name in self.rounds.get(case, {})}
         self.skipped = {
             name: why

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from .bench import Bench
+    from .up_session import UpSession
 
 
 class Introduction:
@@ -29,20 +29,20 @@ class Introduction:
         command = f"SESSION_API_KEY={shlex.quote(key)} {ourselves()} exec --url {url} 'ls -la'"
         self._hints.append(("a command from elsewhere", command))
 
-    def tell_of_bench(self, bench: Bench, *, open_browser: bool) -> None:
+    def tell_of_up_session(self, up: UpSession, *, open_browser: bool) -> None:
         """The one address; a browser is opened on it where there is one to open."""
-        session = bench.session
+        session = up.session
         us, named = ourselves(), shlex.quote(session.name or session.id)
-        if bench.address:
-            opened = open_browser and show_in_browser(bench.address)
+        if up.address:
+            opened = open_browser and show_in_browser(up.address)
             note = "opened in your browser" if opened else "open this in a browser; it works once"
-            self._facts.insert(0, ("VS Code", bench.address, note))
+            self._facts.insert(0, ("VS Code", up.address, note))
             self._hints += [
                 ("see an agent at work in it, from here or elsewhere", f"{us} demo"),
                 ("another browser", f"{us} session url {named} --sign-in"),
             ]
         else:
-            self._facts.insert(0, ("VS Code", bench.complaint, ""))
+            self._facts.insert(0, ("VS Code", up.complaint, ""))
         self._facts += [
             ("session", session.name or session.id, f"{us} session show {named}"),
             ("hub", origin_of(session.vscode_url), f"its token: {us} token"),

@@ -25,7 +25,7 @@ from .stopping import stops_cleanly
 if TYPE_CHECKING:
     from bascule.core.contracts import Runtime
 
-    from .bench import Wish
+    from .up_session import Wish
 
 _WORKSPACE = Path("workspace")
 
@@ -90,7 +90,7 @@ def up(
     workspace = _workspace(working_dir or _WORKSPACE)
     serves = no_prompt or _nobody_types()
     if editor if editor is not None else serves or sys.stdin.isatty():
-        from .bench import Wish
+        from .up_session import Wish
 
         wish = Wish(workspace, _one_kind(shells), _egress(egress))
         return _session(
@@ -102,8 +102,8 @@ def up(
 def _session(wish: Wish, *, serves: bool, open_browser: bool, allow_unisolated: bool) -> int:
     from bascule.runtime import CloudRuntime
 
-    from .bench import hub_for, session_of
     from .loop import LoopThread
+    from .up_session import hub_for, session_of
 
     with stops_cleanly(), LoopThread() as hub_loop, contextlib.ExitStack() as stack:
         with stages_shown() as say:
@@ -111,16 +111,16 @@ def _session(wish: Wish, *, serves: bool, open_browser: bool, allow_unisolated: 
             hub, is_ours = stack.enter_context(
                 hub_for(wish.folder, hub_loop, allow_unisolated=allow_unisolated)
             )
-            bench = stack.enter_context(
+            opened = stack.enter_context(
                 session_of(wish, hub, hub_loop, is_ours=is_ours, on_stage=say)
             )
         introduction = Introduction(wish.folder)
-        introduction.tell_of_bench(bench, open_browser=open_browser)
+        introduction.tell_of_up_session(opened, open_browser=open_browser)
         introduction.show()
         if serves:
             return _wait_for_signal()
         runtime = CloudRuntime(
-            hub.url, hub.token, session_id=bench.session.id, default_timeout=None
+            hub.url, hub.token, session_id=opened.session.id, default_timeout=None
         )
         return _converse(runtime)
 

@@ -299,7 +299,7 @@ async def test_links_and_others_sockets_planted_among_the_sockets_lead_nowhere(
         f"ln -sfn ../{ground.bobs}/app0.sock",
         f"ln -sfn {run}/{ground.bobs}/app0.sock",
         f"ln -sfn {run}/.doors/{ground.bobs}/hub.sock",
-        "ln -sfn /proc/1/root/etc/passwd",
+        "ln -sfn /proc/1/cwd/etc/passwd",
         "mkdir -p",
         "mkfifo",
         "touch",

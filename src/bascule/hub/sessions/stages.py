@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
-from bascule.core.errors import SandboxStartFailed
+from bascule.core.errors import BasculeError, SandboxStartFailed
 from bascule.core.sessions import SessionId
 
 from .book import Book
+
+logger = logging.getLogger(__name__)
 
 
 class Stages:
@@ -51,6 +54,8 @@ class Stages:
             stage = await self._said.get()
             try:
                 await self._book.stage(self._session_id, stage)
+            except BasculeError as error:  # the start itself says whether it can go on without
+                logger.warning("session %s: %s is not told: %s", self._session_id, stage, error)
             finally:
                 self._said.task_done()
 

@@ -125,7 +125,7 @@ def _own_hub(settings: HubFile, token: str, loop: LoopThread) -> Iterator[Hub]:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class UpSession:
     """A session that is up, and how to get there."""
 
     session: HubSession
@@ -138,21 +138,21 @@ class Bench:
 @contextlib.contextmanager
 def session_of(
     wish: Wish, hub: HubPlace, loop: LoopThread, *, is_ours: bool, on_stage: OnStage
-) -> Iterator[Bench]:
+) -> Iterator[UpSession]:
     """The folder's session: the one it had before, or a new one. Leaving stops it if the hub
     is ours.
 
     Stopped it keeps what VS Code knows of the folder, text nobody saved too.
     """
-    bench = loop.start(_begin(wish, hub, on_stage)).result()
+    up = loop.start(_begin(wish, hub, on_stage)).result()
     try:
-        yield bench
+        yield up
     finally:
         if is_ours:
-            loop.start(_stop(hub, bench.session.id)).result()
+            loop.start(_stop(hub, up.session.id)).result()
 
 
-async def _begin(wish: Wish, hub: HubPlace, on_stage: OnStage) -> Bench:
+async def _begin(wish: Wish, hub: HubPlace, on_stage: OnStage) -> UpSession:
     from urllib.parse import urlsplit
 
     from bascule.link.sessions import SessionCalls
@@ -168,7 +168,7 @@ async def _begin(wish: Wish, hub: HubPlace, on_stage: OnStage) -> Bench:
             complaint = await asyncio.to_thread(_lack_of_vscode)
             onward = urlsplit(session.vscode_url).path
             address = "" if complaint else await calls.sign_in_address(onward)
-    return Bench(session, address, complaint)
+    return UpSession(session, address, complaint)
 
 
 async def _stop(hub: HubPlace, session_id: str) -> None:
