@@ -57,6 +57,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "bascule token  # the first one, of scope admin",
         'bascule token --create "my agent" --days 30',
         "bascule token --create ann --owner ann  # for somebody else",
+        "bascule token --list",
         'bascule token --revoke "my agent"',
     ),
     "mcp": (
