@@ -141,9 +141,7 @@ def show(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
     return 0
 
 
-@session.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@session.command(context_settings=_FLAGS_ARE_THE_COMMANDS)
 def exec(  # noqa: A001 - what people type
     which: Which,
     command: Annotated[
@@ -160,7 +158,8 @@ def exec(  # noqa: A001 - what people type
 
     from .exec import run_command
 
-    text = command[0] if len(command) == 1 else shlex.join(command)
+    words = command[1:] if command[0] == "--" and command[1:] else command  # as with `docker exec`
+    text = words[0] if len(words) == 1 else shlex.join(words)
     action = CmdRun(text, blocking=True, timeout=timeout)
     return run_command(_place(find_hub(hub), which), action)
 
