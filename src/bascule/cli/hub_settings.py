@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from bascule.core.errors import InvalidSetting
+from bascule.core.sessions import EgressMode
 from bascule.hub.settings import HubSettings
 
 from .user_dirs import state_dir as default_state_dir
@@ -66,6 +67,8 @@ class HubFile(BaseModel):
     max_session_memory: Bytes | None = 32 << 30
     max_session_cpus: Annotated[float | None, Field(gt=0)] = None
     max_session_processes: Count = 8192
+    max_session_disk: Bytes | None = None
+    max_egress: EgressMode = "proxy"
     spawners: Names = ("local",)
     allow_unisolated: bool = False
     allow_root: bool = False

@@ -12,6 +12,7 @@ import typer
 
 from .hub_place import alone, announced
 from .logs import configure_logging
+from .open_files import allow_many
 
 if TYPE_CHECKING:
     from bascule.hub import Hub
@@ -73,6 +74,7 @@ def serve(
     configure_logging("info")
     if settings.log_format == "json":
         use_json()
+    allow_many()
     warden = settle_rights(settings)
     token = os.environ.get("BASCULE_TOKEN") or admin_token(settings.state())
     with contextlib.ExitStack() as stack:

@@ -50,6 +50,12 @@ def create(
     name: Annotated[str, typer.Option(help="What people call it.")] = "",
     git: Annotated[str, typer.Option(metavar="URL", help="Clone this into its workspace.")] = "",
     ref: Annotated[str, typer.Option(help="Branch, tag or commit to clone.")] = "",
+    git_token: Annotated[
+        str, typer.Option(metavar="NAME", help="A variable of ours that opens --git over https.")
+    ] = "",
+    git_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A private key that opens --git over ssh.")
+    ] = None,
     folder: Annotated[
         str, typer.Option(help="A folder of the hub's machine as its workspace (admin).")
     ] = "",
@@ -74,7 +80,8 @@ def create(
     cpus: Annotated[str | None, typer.Option(metavar="N", help="As 1.5, or none.")] = None,
     processes: Annotated[str | None, typer.Option(metavar="N", help="Or none.")] = None,
     egress: Annotated[
-        str | None, typer.Option(help="What it reaches: off (by default), proxy or open.")
+        str | None,
+        typer.Option(help="What it reaches: off, proxy or open; by default what --git needs."),
     ] = None,
     domain: Annotated[
         list[str] | None, typer.Option(help="One that it reaches by the proxy; `*.` for all below.")
@@ -85,6 +92,8 @@ def create(
 ) -> int:
     """Make a session, show how it comes up, and print its id (with --json, all of it)."""
     source = wish.source(git=git, ref=ref, folder=folder, archive=archive)
+    if opens := wish.credential(git=git, token=git_token, key=git_key):
+        source["credential"] = opens
     body = {
         "name": name,
         "spawner": spawner,

@@ -23,7 +23,14 @@ from bascule.core.errors import (
     StorageFailed,
 )
 from bascule.core.observations import Observation
-from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, Usage, new_session_id
+from bascule.core.sessions import (
+    EgressMode,
+    RunningSandbox,
+    SessionId,
+    SessionSpec,
+    Usage,
+    new_session_id,
+)
 from bascule.core.windows import Window
 from bascule.hub.changes import Changes
 from bascule.hub.identity import Identity
@@ -47,7 +54,7 @@ from .specs import spec_to_json
 from .states import AT_REST, RUNNING, refused
 from .telling import Port
 from .vault import Secrets
-from .wanted import Wanted, ensure_allowed
+from .wanted import Wanted, ensure_allowed, ways_out
 from .windows import SessionWindows
 
 logger = logging.getLogger(__name__)
@@ -342,6 +349,10 @@ class Sessions(Closable):
         first = self._all.default_spawner
         return [first, *(kind for kind in self._all.usable if kind != first)]
 
+    def ways_out(self, who: Identity) -> Sequence[EgressMode]:
+        """What of the network they may ask for with a session."""
+        return ways_out(who, self._settings)
+
     # For the proxy --------------------------------------------------------------------------
 
     def owner_of(self, session_id: SessionId) -> str | None:
@@ -414,7 +425,7 @@ class Sessions(Closable):
         return {name: mask.text(str(value))[:_TEXT] for name, value in args.items() if value}
 
     async def _checked(self, who: Identity, spec: SessionSpec) -> SessionSpec:
-        ensure_allowed(who, spec)
+        ensure_allowed(who, spec, self._settings)
         ensure_modest(spec, self._settings)
         self._keeper.spawner(spec.spawner)
         source = spec.workspace
