@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlsplit
@@ -17,7 +17,9 @@ import typer
 from bascule.core.errors import UsageError
 
 from . import session_wish as wish
+from .help import Commands
 from .hub_place import HubPlace, HubUrl, find_hub
+from .known_names import one_of, session_names
 from .session_view import lines_of, show_list
 from .starting import stages_shown
 
@@ -27,15 +29,17 @@ if TYPE_CHECKING:
     from bascule.core.contracts import Runtime
     from bascule.link.sessions import HubSession, SessionCalls
 
-session = typer.Typer(
+session = Commands(
     help="Make, use and remove sessions: a workspace, a sandbox and a VS Code each.",
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Which = Annotated[
-    str, typer.Argument(metavar="SESSION", help="Its id, its beginning, or its name.")
+    str,
+    typer.Argument(
+        metavar="SESSION",
+        help="Its name, its id, or the beginning of that.",
+        autocompletion=session_names,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
 
@@ -62,8 +66,19 @@ def create(
     archive: Annotated[
         Path | None, typer.Option(help="Unpack this zip or tar into its workspace.")
     ] = None,
-    spawner: Annotated[str, typer.Option(help="Where it runs; by default the hub's first.")] = "",
-    shells: Annotated[str, typer.Option(help="pty or tmux.")] = "pty",
+    spawner: Annotated[
+        str,
+        typer.Option(
+            help="Where it runs; by default the hub's first.",
+            autocompletion=one_of("local", "docker", "plain"),
+        ),
+    ] = "",
+    shells: Annotated[
+        str,
+        typer.Option(
+            help="Kind of its shells: pty, or tmux.", autocompletion=one_of("pty", "tmux")
+        ),
+    ] = "pty",
     env: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable of its shells.")
     ] = None,
@@ -72,16 +87,28 @@ def create(
         typer.Option(metavar="NAME", help="A variable of ours to pass on; masked in records."),
     ] = None,
     runtime: Annotated[
-        str, typer.Option(help="Where its actions are done: sandbox, or vscode for its window.")
+        str,
+        typer.Option(
+            help="Where its actions are done: sandbox, or vscode for its window.",
+            autocompletion=one_of("sandbox", "vscode"),
+        ),
     ] = "sandbox",
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="As 4G, or none for no limit.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory it may have: as 4G, or none for no limit."),
     ] = None,
-    cpus: Annotated[str | None, typer.Option(metavar="N", help="As 1.5, or none.")] = None,
-    processes: Annotated[str | None, typer.Option(metavar="N", help="Or none.")] = None,
+    cpus: Annotated[
+        str | None, typer.Option(metavar="N", help="CPUs it may use: as 1.5, or none.")
+    ] = None,
+    processes: Annotated[
+        str | None, typer.Option(metavar="N", help="Processes it may have, or none.")
+    ] = None,
     egress: Annotated[
         str | None,
-        typer.Option(help="What it reaches: off, proxy or open; by default what --git needs."),
+        typer.Option(
+            help="What it reaches: off, proxy or open; by default what --git needs.",
+            autocompletion=one_of("off", "proxy", "open"),
+        ),
     ] = None,
     domain: Annotated[
         list[str] | None, typer.Option(help="One that it reaches by the proxy; `*.` for all below.")
@@ -90,7 +117,10 @@ def create(
     wait: Annotated[bool, typer.Option(help="Return once it is ready.")] = True,
     as_json: AsJson = False,
 ) -> int:
-    """Make a session, show how it comes up, and print its id (with --json, all of it)."""
+    """Make a session and print its id.
+
+    How it comes up is shown on stderr. With --json all that is known of it is printed.
+    """
     source = wish.source(git=git, ref=ref, folder=folder, archive=archive)
     if opens := wish.credential(git=git, token=git_token, key=git_key):
         source["credential"] = opens
@@ -162,7 +192,10 @@ def exec(  # noqa: A001 - what people type
         float | None, typer.Option(min=0.001, help="Seconds after which to interrupt it.")
     ] = None,
 ) -> int:
-    """Run one command in a session and exit with its status; as `bascule exec` does."""
+    """Run one command in a session and exit with its status.
+
+    Statuses of our own are those of `bascule exec`.
+    """
     from bascule.core.actions import CmdRun
 
     from .exec import run_command
@@ -179,7 +212,10 @@ def attach(
     hub: HubUrl = None,
     shell: Annotated[str, typer.Option(help="Name of the shell to type into.")] = "",
 ) -> int:
-    """Type commands into a session's shell; it goes on living there when you leave."""
+    """Type commands into a session's shell.
+
+    Ctrl-D or `exit` at the prompt leaves; the shell goes on living there.
+    """
     from .loop import LoopThread
     from .prompt import Prompt
     from .stopping import stops_cleanly
@@ -195,7 +231,10 @@ def logs(
     hub: HubUrl = None,
     lines: Annotated[int, typer.Option(min=1, help="How many, from the end.")] = 100,
 ) -> int:
-    """Print what the session's action server said last, also after it ended."""
+    """Print what a session's action server said last.
+
+    Also after it ended, which is when one mostly wants it.
+    """
 
     async def work(calls: SessionCalls) -> str:
         return await calls.logs((await _find(calls, which)).id, lines=lines)
@@ -249,7 +288,14 @@ def stop(which: Which, hub: HubUrl = None) -> int:
 
 @session.command()
 def rm(
-    which: Annotated[list[str] | None, typer.Argument(metavar="SESSION...")] = None,
+    which: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SESSION",
+            help="As many as you like: names, ids, or beginnings of those.",
+            autocompletion=session_names,
+        ),
+    ] = None,
     hub: HubUrl = None,
     every: Annotated[bool, typer.Option("--all", help="Every session the token may see.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask about --all.")] = False,
@@ -270,6 +316,8 @@ def rm(
             return 1
 
     async def work(calls: SessionCalls) -> None:
+        import asyncio
+
         with stages_shown(only_last=True) as show:
             show(f"removing {len(chosen)}")
             async with asyncio.TaskGroup() as tasks:
@@ -308,6 +356,8 @@ def _place(hub: HubPlace, which: str) -> _SessionPlace:
 
 
 def _ask(place: HubPlace, work: Callable[[SessionCalls], Coroutine[Any, Any, _T]]) -> _T:
+    import asyncio
+
     async def ask() -> _T:
         from bascule.link.sessions import SessionCalls
 
@@ -344,12 +394,21 @@ def _chosen(found: Sequence[HubSession], which: str) -> HubSession:
     if not fitting:
         from bascule.core.errors import NoSuchSession
 
-        raise NoSuchSession(f"there is no session {which!r}; `bascule session list` shows them")
+        raise NoSuchSession(f"there is no session {which!r}; {_hint(found, which)}")
     named = ", ".join(f"{each.name or 'unnamed'} ({each.id})" for each in fitting)
     raise UsageError(f"{which!r} fits {len(fitting)} sessions: {named}. Name one by its id")
 
 
+def _hint(found: Sequence[HubSession], which: str) -> str:
+    names = {each.name for each in found if each.name}
+    if near := get_close_matches(which, names):
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return "`bascule session list` shows them" if found else "there is none at all"
+
+
 async def _pieces(archive: Path) -> AsyncIterator[bytes]:
+    import asyncio
+
     try:
         file = archive.open("rb")
     except OSError as error:
