@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "shell": "Type commands into a sandbox's shell.",
     "attach": "Look into a sandbox's tmux shell and type into what runs there.",
     "session": "Make, use and remove sessions of a hub.",
+    "replay": "Play what was recorded once more and say what differs.",
     "serve": "Run the hub where VS Code windows and agents meet.",
     "warden": "Do what needs root for the sessions of a hub without rights.",
     "mcp": "Serve a sandbox or VS Code windows to an MCP client.",

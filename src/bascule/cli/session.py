@@ -17,7 +17,10 @@ import typer
 from bascule.core.errors import UsageError
 
 from . import session_wish as wish
+from .export import AsList, Output
+from .export import export as write_export
 from .hub_place import HubPlace, HubUrl, find_hub
+from .session_choice import chosen
 from .session_view import lines_of, show_list
 from .starting import stages_shown
 
@@ -198,6 +201,21 @@ def logs(
 
 
 @session.command()
+def export(which: Which, hub: HubUrl = None, output: Output = None, as_list: AsList = False) -> int:
+    """Write what was done in a session, running or not, as an OpenHands trajectory.
+
+    `bascule replay` plays such a file. Secrets are masked.
+    """
+
+    async def pieces(calls: SessionCalls) -> AsyncIterator[bytes]:
+        found = await _find(calls, which)
+        async for piece in calls.timeline("sessions", found.id, as_list=as_list):
+            yield piece
+
+    return write_export(find_hub(hub), pieces, output)
+
+
+@session.command()
 def url(
     which: Which,
     hub: HubUrl = None,
@@ -255,21 +273,21 @@ def rm(
 
     place = find_hub(hub)
     found = _ask(place, lambda calls: calls.sessions())
-    chosen = found if every else [_chosen(found, each) for each in which or ()]
-    if every and chosen and not yes and sys.stdin.isatty():
-        what = "1 session" if len(chosen) == 1 else f"{len(chosen)} sessions"
+    doomed = found if every else [chosen(found, each) for each in which or ()]
+    if every and doomed and not yes and sys.stdin.isatty():
+        what = "1 session" if len(doomed) == 1 else f"{len(doomed)} sessions"
         if not _is_sure(f"End {what} and remove the files? [y/N] "):
             return 1
 
     async def work(calls: SessionCalls) -> None:
         with stages_shown(only_last=True) as show:
-            show(f"removing {len(chosen)}")
+            show(f"removing {len(doomed)}")
             async with asyncio.TaskGroup() as tasks:
-                for each in chosen:
+                for each in doomed:
                     tasks.create_task(calls.remove(each.id))
 
     _ask(place, work)
-    for each in chosen:
+    for each in doomed:
         typer.echo(each.id)
     return 0
 
@@ -323,22 +341,7 @@ def _change(
 
 
 async def _find(calls: SessionCalls, which: str) -> HubSession:
-    return _chosen(await calls.sessions(), which)
-
-
-def _chosen(found: Sequence[HubSession], which: str) -> HubSession:
-    """By its whole id, else by its name or the beginning of its id, when only one has it."""
-    fitting = [each for each in found if which == each.id] or [
-        each for each in found if which and (which == each.name or each.id.startswith(which))
-    ]
-    if len(fitting) == 1:
-        return fitting[0]
-    if not fitting:
-        from bascule.core.errors import NoSuchSession
-
-        raise NoSuchSession(f"there is no session {which!r}; `bascule session list` shows them")
-    named = ", ".join(f"{each.name or 'unnamed'} ({each.id})" for each in fitting)
-    raise UsageError(f"{which!r} fits {len(fitting)} sessions: {named}. Name one by its id")
+    return chosen(await calls.sessions(), which)
 
 
 async def _pieces(archive: Path) -> AsyncIterator[bytes]:

@@ -68,7 +68,7 @@ class TimelinesApi:
         self, session_id: str, request: Request, form: Wanted = "jsonl"
     ) -> StreamingResponse:
         """What was done in a session and what came of it, as an OpenHands trajectory."""
-        record = await self._sessions.record(self._who(request), SessionId(session_id))
+        record = await self._sessions.settled_record(self._who(request), SessionId(session_id))
         return _sent(record, form, f"session-{session_id}")
 
     async def window(

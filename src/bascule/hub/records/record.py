@@ -53,6 +53,7 @@ class Record:
         self._failure: StorageFailed | None = None
         self._followings: set[Following] = set()
         self._audience = asyncio.Event()
+        self._advanced = asyncio.Event()
         self._is_closed = False
         self.position: Position = ("", 0)
         """How far a sandbox has told, as of the newest entry."""
@@ -98,6 +99,12 @@ class Record:
             self._audience.clear()
             await self._audience.wait()
 
+    async def reaches(self, epoch: str, number: int) -> None:
+        """Return once a sandbox's telling has got there."""
+        while self.position[0] != epoch or self.position[1] < number:
+            self._advanced.clear()
+            await self._advanced.wait()
+
     # Writing --------------------------------------------------------------------------------
 
     def note(
@@ -113,7 +120,9 @@ class Record:
         if hidden != data:
             hidden = {**hidden, "masked": True}
         entry = self._timeline.note(kind, hidden, size=size_of(hidden), time=time)
-        self.position = position or self.position
+        if position is not None:
+            self.position = position
+            self._advanced.set()
         if self._segments is None:
             return
         if self._waiting_bytes + entry.size > _WAITING and self._waiting:

@@ -14,7 +14,7 @@ from bascule.link.sse import EventReader
 from bascule.runtime.remote import RemoteRuntime
 from bascule.wire import error_from_wire, from_json, to_json
 
-from .telling import Activity, Begin, Port, Ports, Standing, Told, told, told_event
+from .telling import Activity, Begin, Last, Port, Ports, Standing, Told, told, told_event
 
 _NAME: Final = "http://localhost"
 _QUICK: Final = 30.0
@@ -114,6 +114,10 @@ class Inside(Closable):
                         entries.append(told(Told, from_json(event.data)))
                 if entries:
                     yield begin, entries
+
+    async def timeline_last(self) -> Last:
+        """How far the timeline has got: everything that was answered is up to there."""
+        return told(Last, await self._ask("GET", "/session/timeline/last"))
 
     # Files ----------------------------------------------------------------------------------
 

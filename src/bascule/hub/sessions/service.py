@@ -14,6 +14,7 @@ from typing import Any, Final
 from bascule.core.actions import Action
 from bascule.core.contracts import Closable, OnProgress, Spawner
 from bascule.core.errors import (
+    BasculeError,
     HubUnreachable,
     InvalidRequest,
     NoSuchSandbox,
@@ -54,6 +55,8 @@ from .windows import SessionWindows
 logger = logging.getLogger(__name__)
 
 _HEARTBEAT: Final = 15.0
+_SETTLING: Final = 5.0
+"""Seconds to wait for what was just done to be recorded."""
 _TOUCH: Final = 10.0
 """Seconds after which another action is noted as a sign of life."""
 _TEXT: Final = 500
@@ -347,6 +350,18 @@ class Sessions(Closable):
         """What was done in a session, whether it runs or not."""
         self._book.visible(who, session_id)
         return await self._records.of_session(session_id)
+
+    async def settled_record(self, who: Identity, session_id: SessionId) -> Record:
+        """The same once everything is in it that was answered by now, if the sandbox can tell."""
+        record = await self.record(who, session_id)
+        if self._book.get(session_id).state == "ready":
+            try:
+                async with asyncio.timeout(_SETTLING):
+                    last = await (await self._keeper.line(session_id)).timeline_last()
+                    await record.reaches(last.epoch, last.n)
+            except (BasculeError, TimeoutError) as error:
+                logger.info("session %s: its record may lack the newest: %s", session_id, error)
+        return record
 
     @property
     def spawners(self) -> Sequence[str]:

@@ -108,6 +108,13 @@ class Begin(_Telling):
     working_dir: Short = ""
 
 
+class Last(_Telling):
+    """How far a sandbox's timeline has got."""
+
+    epoch: Short
+    n: Annotated[int, Field(ge=0, le=1 << 53)]
+
+
 class Told(_Telling):
     """An entry of a sandbox's timeline."""
 

@@ -6,6 +6,7 @@ import time
 from typing import Any, Final
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from bascule.core.actions import Action
@@ -17,7 +18,7 @@ from bascule.core.timeline import Entry, Timeline
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.server.listener import CONNECTION, Connection
 from bascule.sandbox.server.replies import Receive, Scope, Send
-from bascule.sandbox.server.requests import number
+from bascule.sandbox.server.requests import json_response, number
 from bascule.sandbox.server.sse import event as sse_event
 from bascule.sandbox.server.sse import start_events
 from bascule.wire import encode_action, encode_observation, to_json
@@ -39,7 +40,10 @@ class SessionTimeline:
         self._followings: set[Following] = set()
 
     def table(self) -> list[BaseRoute]:
-        return [Route("/session/timeline", self, methods=["GET"])]
+        return [
+            Route("/session/timeline", self, methods=["GET"]),
+            Route("/session/timeline/last", self.last, methods=["GET"]),
+        ]
 
     def watch(self, sandbox: Sandbox) -> None:
         sandbox.watcher = self
@@ -70,7 +74,11 @@ class SessionTimeline:
     def broke(self, action_id: EventId, seconds: float, why: str) -> None:
         self._timeline.note("failed", {"cause": str(action_id), "seconds": seconds, "message": why})
 
-    # As an endpoint -------------------------------------------------------------------------
+    # As endpoints -------------------------------------------------------------------------
+
+    async def last(self, _: Request) -> Response:
+        """How far it has got: everything that was answered is up to there."""
+        return json_response({"epoch": self._timeline.epoch, "n": self._timeline.last})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)

@@ -1,0 +1,24 @@
+"""Which session people mean by what they type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bascule.core.errors import NoSuchSession, UsageError
+
+if TYPE_CHECKING:
+    from bascule.link.sessions import HubSession
+
+
+def chosen(found: Sequence[HubSession], which: str) -> HubSession:
+    """By its whole id, else by its name or the beginning of its id, when only one has it."""
+    fitting = [each for each in found if which == each.id] or [
+        each for each in found if which and (which == each.name or each.id.startswith(which))
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        raise NoSuchSession(f"there is no session {which!r}; `bascule session list` shows them")
+    named = ", ".join(f"{each.name or 'unnamed'} ({each.id})" for each in fitting)
+    raise UsageError(f"{which!r} fits {len(fitting)} sessions: {named}. Name one by its id")
