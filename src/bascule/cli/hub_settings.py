@@ -87,6 +87,8 @@ class HubFile(BaseModel):
     archive_lifetime: Seconds = 3600.0
     audit_days: Seconds = 90.0
     events_kept: Annotated[int, Field(ge=1)] = 1000
+    timeline_days: Seconds = 30.0
+    timeline_bytes: Bytes = 256 << 20
     log_format: Literal["text", "json"] = "text"
 
     def state(self) -> Path:
