@@ -121,9 +121,10 @@ class Machine:
     root: Path
 
     @contextmanager
-    def terminal(self, *command: str, cwd: str = "/root", **more: str) -> Iterator[Terminal]:
-        """A command, by default somebody's shell, at a terminal. Leaving ends all it started."""
-        words = command or ("bash", "--norc", "--noprofile", "-i")
+    def terminal(self, *through: str, cwd: str = "/root", **more: str) -> Iterator[Terminal]:
+        """Somebody's shell at a terminal; `through`: the words that start it as somebody else or
+        elsewhere. Leaving ends all that was started in it."""
+        words = (*through, "bash", "--norc", "--noprofile", "-i")
         pid, descriptor = pty.fork()
         if pid == 0:
             _enter(self.root, ("env", f"--chdir={cwd}", *words), _environment(more))

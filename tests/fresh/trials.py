@@ -58,8 +58,8 @@ class Ground:
 
 
 @contextmanager
-def at_shell(machine: Machine, *command: str) -> Iterator[Terminal]:
-    with machine.terminal(*command, cwd=HOME, HOME=HOME) as terminal:
+def at_shell(machine: Machine, *through: str) -> Iterator[Terminal]:
+    with machine.terminal(*through, cwd=HOME, HOME=HOME) as terminal:
         terminal.expect(SHELL, within=QUICK)
         yield terminal
 
@@ -128,7 +128,7 @@ def offline(ground: Ground) -> None:
     """Without a network nothing can be had, and that is what is said."""
     with (
         ground.machine() as machine,
-        at_shell(machine, "unshare", "--net", "bash", "-i") as terminal,
+        at_shell(machine, "unshare", "--net") as terminal,
     ):
         enter(terminal, f"git clone -q {REPOSITORY} b && cd b")
         said = enter(terminal, "make run; echo status $?", within=SLOW)
@@ -142,7 +142,7 @@ def offline(ground: Ground) -> None:
 
 def user(ground: Ground) -> None:
     """Who may install nothing is told what to ask for; with that it goes on."""
-    become = ("setpriv", "--reuid=ann", "--regid=ann", "--init-groups", "bash", "--norc", "-i")
+    become = ("setpriv", "--reuid=ann", "--regid=ann", "--init-groups")
     with ground.machine() as machine:
         with at_shell(machine, *become) as terminal:
             enter(terminal, f"git clone -q {REPOSITORY} b && cd b")
