@@ -26,6 +26,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "session": "Make, use and remove sessions of a hub.",
         "exec": "Run one command in a sandbox and exit with its status.",
         "shell": "Type commands into a sandbox's shell.",
+        "replay": "Play what was recorded once more and say what differs.",
         "attach": "Look into a sandbox's tmux shell and type into what runs there.",
     },
     "Let agents into VS Code": {

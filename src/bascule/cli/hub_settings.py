@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from bascule.core.errors import InvalidSetting
+from bascule.core.sessions import EgressMode
 from bascule.hub.settings import HubSettings
 
 from .defaults import DEFAULT_FILE, DEFAULT_PORT
@@ -65,6 +66,8 @@ class HubFile(BaseModel):
     max_session_memory: Bytes | None = 32 << 30
     max_session_cpus: Annotated[float | None, Field(gt=0)] = None
     max_session_processes: Count = 8192
+    max_session_disk: Bytes | None = None
+    max_egress: EgressMode = "proxy"
     spawners: Names = ("local",)
     allow_unisolated: bool = False
     allow_root: bool = False
@@ -84,6 +87,8 @@ class HubFile(BaseModel):
     archive_lifetime: Seconds = 3600.0
     audit_days: Seconds = 90.0
     events_kept: Annotated[int, Field(ge=1)] = 1000
+    timeline_days: Seconds = 30.0
+    timeline_bytes: Bytes = 256 << 20
     log_format: Literal["text", "json"] = "text"
 
     def state(self) -> Path:

@@ -13,6 +13,7 @@ import typer
 from .hub_place import alone, announced
 from .known_names import one_of
 from .logs import configure_logging
+from .open_files import allow_many
 
 if TYPE_CHECKING:
     from bascule.hub import Hub
@@ -77,6 +78,7 @@ def serve(
     configure_logging("info")
     if settings.log_format == "json":
         use_json()
+    allow_many()
     warden = settle_rights(settings)
     token = os.environ.get("BASCULE_TOKEN") or admin_token(settings.state())
     with contextlib.ExitStack() as stack:

@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlsplit
@@ -17,9 +16,12 @@ import typer
 from bascule.core.errors import UsageError
 
 from . import session_wish as wish
+from .export import AsList, Output
+from .export import export as write_export
 from .help import Commands
 from .hub_place import HubPlace, HubUrl, find_hub
 from .known_names import one_of, session_names
+from .session_choice import chosen
 from .session_view import lines_of, show_list
 from .starting import stages_shown
 
@@ -54,6 +56,12 @@ def create(
     name: Annotated[str, typer.Option(help="What people call it.")] = "",
     git: Annotated[str, typer.Option(metavar="URL", help="Clone this into its workspace.")] = "",
     ref: Annotated[str, typer.Option(help="Branch, tag or commit to clone.")] = "",
+    git_token: Annotated[
+        str, typer.Option(metavar="NAME", help="A variable of ours that opens --git over https.")
+    ] = "",
+    git_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A private key that opens --git over ssh.")
+    ] = None,
     folder: Annotated[
         str, typer.Option(help="A folder of the hub's machine as its workspace (admin).")
     ] = "",
@@ -100,7 +108,7 @@ def create(
     egress: Annotated[
         str | None,
         typer.Option(
-            help="What it reaches: off (by default), proxy or open.",
+            help="What it reaches: off, proxy or open; by default what --git needs.",
             autocompletion=one_of("off", "proxy", "open"),
         ),
     ] = None,
@@ -116,6 +124,8 @@ def create(
     How it comes up is shown on stderr. With --json all that is known of it is printed.
     """
     source = wish.source(git=git, ref=ref, folder=folder, archive=archive)
+    if opens := wish.credential(git=git, token=git_token, key=git_key):
+        source["credential"] = opens
     body = {
         "name": name,
         "spawner": spawner,
@@ -172,9 +182,7 @@ def show(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
     return 0
 
 
-@session.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@session.command(context_settings=_FLAGS_ARE_THE_COMMANDS)
 def exec(  # noqa: A001 - what people type
     which: Which,
     command: Annotated[
@@ -194,7 +202,8 @@ def exec(  # noqa: A001 - what people type
 
     from .exec import run_command
 
-    text = command[0] if len(command) == 1 else shlex.join(command)
+    words = command[1:] if command[0] == "--" and command[1:] else command  # as with `docker exec`
+    text = words[0] if len(words) == 1 else shlex.join(words)
     action = CmdRun(text, blocking=True, timeout=timeout)
     return run_command(_place(find_hub(hub), which), action)
 
@@ -235,6 +244,21 @@ def logs(
     text = _ask(find_hub(hub), work)
     typer.echo(text or "It has said nothing.", err=not text)
     return 0
+
+
+@session.command()
+def export(which: Which, hub: HubUrl = None, output: Output = None, as_list: AsList = False) -> int:
+    """Write what was done in a session, running or not, as an OpenHands trajectory.
+
+    `bascule replay` plays such a file. Secrets are masked.
+    """
+
+    async def pieces(calls: SessionCalls) -> AsyncIterator[bytes]:
+        found = await _find(calls, which)
+        async for piece in calls.timeline("sessions", found.id, as_list=as_list):
+            yield piece
+
+    return write_export(find_hub(hub), pieces, output)
 
 
 @session.command()
@@ -302,9 +326,9 @@ def rm(
 
     place = find_hub(hub)
     found = _ask(place, lambda calls: calls.sessions())
-    chosen = found if every else [_chosen(found, each) for each in which or ()]
-    if every and chosen and not yes and sys.stdin.isatty():
-        what = "1 session" if len(chosen) == 1 else f"{len(chosen)} sessions"
+    doomed = found if every else [chosen(found, each) for each in which or ()]
+    if every and doomed and not yes and sys.stdin.isatty():
+        what = "1 session" if len(doomed) == 1 else f"{len(doomed)} sessions"
         if not _is_sure(f"End {what} and remove the files? [y/N] "):
             return 1
 
@@ -312,13 +336,13 @@ def rm(
         import asyncio
 
         with stages_shown(only_last=True) as show:
-            show(f"removing {len(chosen)}")
+            show(f"removing {len(doomed)}")
             async with asyncio.TaskGroup() as tasks:
-                for each in chosen:
+                for each in doomed:
                     tasks.create_task(calls.remove(each.id))
 
     _ask(place, work)
-    for each in chosen:
+    for each in doomed:
         typer.echo(each.id)
     return 0
 
@@ -374,29 +398,7 @@ def _change(
 
 
 async def _find(calls: SessionCalls, which: str) -> HubSession:
-    return _chosen(await calls.sessions(), which)
-
-
-def _chosen(found: Sequence[HubSession], which: str) -> HubSession:
-    """By its whole id, else by its name or the beginning of its id, when only one has it."""
-    fitting = [each for each in found if which == each.id] or [
-        each for each in found if which and (which == each.name or each.id.startswith(which))
-    ]
-    if len(fitting) == 1:
-        return fitting[0]
-    if not fitting:
-        from bascule.core.errors import NoSuchSession
-
-        raise NoSuchSession(f"there is no session {which!r}; {_hint(found, which)}")
-    named = ", ".join(f"{each.name or 'unnamed'} ({each.id})" for each in fitting)
-    raise UsageError(f"{which!r} fits {len(fitting)} sessions: {named}. Name one by its id")
-
-
-def _hint(found: Sequence[HubSession], which: str) -> str:
-    names = {each.name for each in found if each.name}
-    if near := get_close_matches(which, names):
-        return f"did you mean {' or '.join(map(repr, near))}?"
-    return "`bascule session list` shows them" if found else "there is none at all"
+    return chosen(await calls.sessions(), which)
 
 
 async def _pieces(archive: Path) -> AsyncIterator[bytes]:

@@ -20,6 +20,7 @@ from bascule.core.errors import InvalidSetting
 from .introduction import Introduction
 from .known_names import one_of
 from .logs import configure_logging
+from .open_files import allow_many
 from .starting import stages_shown
 from .stopping import stops_cleanly
 
@@ -92,6 +93,7 @@ def up(
     is a display or BROWSER names one.
     """
     configure_logging("warning")
+    allow_many()
     workspace = _workspace(working_dir or _WORKSPACE)
     serves = no_prompt or _nobody_types()
     if editor if editor is not None else serves or sys.stdin.isatty():
