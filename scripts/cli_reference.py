@@ -39,9 +39,15 @@ def page() -> str:
 
 def _told(command: Any, path: str) -> Iterator[str]:
     if isinstance(command, TyperGroup):
+        if command.invoke_without_command:
+            yield from _command(command, path)
         for name, each in command.commands.items():
             yield from _told(each, f"{path} {name}")
         return
+    yield from _command(command, path)
+
+
+def _command(command: Any, path: str) -> Iterator[str]:
     context = command.make_context(path, [], resilient_parsing=True)
     arguments, options = rows(command, context)
     given = [each for each in command.params if each.param_type_name == "argument"]

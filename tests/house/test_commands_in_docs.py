@@ -66,11 +66,10 @@ def ensure_taken(words: list[str]) -> None:
         return
     command: Any = ROOT
     path = "bascule"
-    while isinstance(command, TyperGroup) and words:
+    while isinstance(command, TyperGroup) and words and not words[0].startswith("-"):
         assert words[0] in command.commands, f"{path} has no {words[0]!r}"
         path, command, words = f"{path} {words[0]}", command.commands[words[0]], words[1:]
-    if not isinstance(command, TyperGroup):
-        command.make_context(path, words)
+    command.make_context(path, words)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
