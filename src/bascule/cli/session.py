@@ -112,7 +112,7 @@ def create(
         with stages_shown() as show:
             show("asking the hub")
             made = await calls.create({**body, "workspace": source})
-            return await calls.until_ready(made.id, on_stage=show) if wait else made
+            return await _started(calls, made.id, show) if wait else made
 
     made = _ask(find_hub(hub), work)
     typer.echo(json.dumps(made.metadata, indent=2) if as_json else made.id)
@@ -348,6 +348,20 @@ def _chosen(found: Sequence[HubSession], which: str) -> HubSession:
         raise NoSuchSession(f"there is no session {which!r}; `bascule session list` shows them")
     named = ", ".join(f"{each.name or 'unnamed'} ({each.id})" for each in fitting)
     raise UsageError(f"{which!r} fits {len(fitting)} sessions: {named}. Name one by its id")
+
+
+async def _started(calls: SessionCalls, made: str, show: Callable[[str], None]) -> HubSession:
+    """A start that fails leaves a session: whoever asked is told that there is one."""
+    from bascule.core.errors import SandboxStartFailed
+
+    try:
+        return await calls.until_ready(made, on_stage=show)
+    except SandboxStartFailed as error:
+        raise SandboxStartFailed(
+            f"{error.message}\nThe session is kept: `bascule session resume {made}` tries again, "
+            f"`bascule session rm {made}` removes it",
+            session_id=made,
+        ) from error
 
 
 async def _pieces(archive: Path) -> AsyncIterator[bytes]:
