@@ -25,6 +25,8 @@ SIGN_IN: Final = r"(http://127\.0\.0\.1:\d+/\S+)"
 QUICK, SLOW = 120.0, 1200.0
 """Seconds until a trial gives up: on what is on the machine, and on what comes over the network."""
 HOME: Final = "/home/ann"
+PROGRAMS: Final = "ripgrep tmux bubblewrap slirp4netns"
+VENV: Final = "as root: apt-get install python3.11-venv"
 REPOSITORY: Final = "/srv/bascule.git"
 CTRL_C, CTRL_D = "\x03", "\x04"
 
@@ -70,6 +72,11 @@ def enter(terminal: Terminal, line: str, *, within: float = QUICK) -> str:
     terminal.type(f"{line}\r")
     terminal.expect(SHELL, within=within)
     return terminal.seen[begin:]
+
+
+def expect_words(said: str, *wanted: str) -> None:
+    missing = [each for each in wanted if each not in said]
+    assert not missing, f"{missing} not in what was said:\n{said}"
 
 
 def leave(terminal: Terminal) -> None:
@@ -132,9 +139,7 @@ def offline(ground: Ground) -> None:
     ):
         enter(terminal, f"git clone -q {REPOSITORY} b && cd b")
         said = enter(terminal, "make run; echo status $?", within=SLOW)
-        assert "missing on this machine: ripgrep tmux bubblewrap slirp4netns" in said
-        assert "as root: apt-get install python3.11-venv" in said
-        assert "status 2" in said
+        expect_words(said, f"missing on this machine: {PROGRAMS}", VENV, "status 2")
 
 
 # As somebody else -------------------------------------------------------------------------
@@ -144,12 +149,11 @@ def user(ground: Ground) -> None:
     """Who may install nothing is told what to ask for; with that it goes on."""
     become = ("setpriv", "--reuid=ann", "--regid=ann", "--init-groups")
     with ground.machine() as machine:
+        subprocess.run(["chroot", machine.root, "chown", "-R", "ann", REPOSITORY], check=True)
         with at_shell(machine, *become) as terminal:
             enter(terminal, f"git clone -q {REPOSITORY} b && cd b")
             said = enter(terminal, "make run; echo status $?")
-            assert "apt-get install ripgrep tmux bubblewrap slirp4netns" in said
-            assert "as root: apt-get install python3.11-venv" in said
-            assert "status 2" in said
+            expect_words(said, f"apt-get install {PROGRAMS}", VENV, "status 2")
         with at_shell(machine) as terminal:
             enter(
                 terminal, "apt-get -qq update && apt-get -qqy install python3.11-venv", within=SLOW
@@ -157,8 +161,7 @@ def user(ground: Ground) -> None:
         with at_shell(machine, *become) as terminal:
             enter(terminal, "cd b")
             said = enter(terminal, "make run; echo status $?", within=SLOW)
-            assert "apt-get install chromium" in said
-            assert "--allow-unisolated" in said
+            expect_words(said, "apt-get install chromium", "--allow-unisolated")
             terminal.type("make run ARGS=--allow-unisolated\r")
             terminal.expect(SIGN_IN, within=SLOW)
             terminal.expect(SESSION, within=QUICK)
