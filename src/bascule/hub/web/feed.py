@@ -128,6 +128,7 @@ class Feed(Closable):
             "name": who.name,
             "scope": who.scope,
             "spawners": list(self._sessions.spawners),
+            "egress": list(self._sessions.ways_out(who)),
             "sessions": [self._describe(row) for row in self._sessions.list(who)],
             "windows": self._windows(who),
             "approvals": self._approvals(who),
