@@ -29,9 +29,10 @@ class Visitor:
         expect.set_options(timeout=_PATIENCE)
 
     def open(self, address: str) -> None:
-        """Returns when VS Code on the folder is drawn, and beside it what the page offers."""
+        """Returns when VS Code on the folder is drawn, our extension in it is connected, and the
+        page says what it offers."""
         self.page.goto(address)
-        self.editor.get_by_role("tree", name="Files Explorer").wait_for()
+        self.editor.locator(".statusbar-item", has_text="Bascule").wait_for()
         expect(self.page.get_by_role("link", name="Start a session")).to_be_visible()
 
     def ask_for_demo(self) -> None:
