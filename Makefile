@@ -7,8 +7,9 @@
 help: ## list these verbs
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
-setup: ## make .venv and install what is needed; quick when nothing changed
+setup: ## make .venv, install what is needed and build the page; quick when nothing changed
 	@scripts/setup
+	@scripts/web || echo "setup: going on without the hub's page; the reason is above, and \`make web\` tries again" >&2
 
 editor: ## install the VS Code for the browser that `make run` opens (800 MB, once)
 	@scripts/editor
@@ -19,7 +20,7 @@ image: ## build the image that sandboxes of kind docker start from (2.9 GB)
 wheel: ## build the wheel, with page and extension in it, and the .vsix, into dist/
 	@scripts/wheel
 
-run: ## set up, then ./workspace as a session: VS Code at one address, and a prompt (bascule up)
+run: ## set up, then ./workspace as a session: a page with its VS Code at one address, and a prompt (bascule up)
 	@scripts/run $(ARGS)
 
 test: ## set up, check, then all tests, the last of them in a real VS Code

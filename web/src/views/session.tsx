@@ -1,7 +1,8 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { connection, loads, now, rest, sessions, windows } from "../state";
 import { Badge, Empty, Trouble, bytes, since } from "../ui/parts";
-import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
+import { useSessionLog } from "../timeline/both";
+import { LastScreenshot, Timeline } from "../timeline/timeline";
 import { Controls, cores, nameOf, useMeasures } from "./sessions";
 import { Files, sessionFolder } from "./files";
 import { Later } from "./later";
@@ -14,18 +15,10 @@ export function SessionView({ id }: { id: string }) {
   const session = sessions.value.get(id);
   const [trouble, setTrouble] = useState("");
   const folder = useMemo(() => sessionFolder(id), [id]);
-  // Where a session's actions are done in its window, the window's timeline has them.
-  const own = windows.value.find((each) => each.session_id === id)?.connection_id;
-  const isInWindow = session?.runtime === "vscode" && own !== undefined;
-  const log = useLog(
-    connection,
-    isInWindow ? { kind: "window", id: own } : { kind: "session", id },
-  );
+  const window = windows.value.find((each) => each.session_id === id);
+  const log = useSessionLog(connection, id, session, window);
   useMeasures();
   const isReady = session?.state === "ready";
-  useEffect(() => {
-    if (isReady) connection.again({ kind: "session", id });
-  }, [isReady, id]);
   if (!session)
     return (
       <Empty icon="sessions" title="There is no such session">
