@@ -15,8 +15,7 @@ from playwright.sync_api import Page
 _STEP: Final = 400.0
 """Milliseconds between two looks."""
 _LONGEST: Final = 2.5
-"""Seconds a picture is shown at most: nobody wants to watch something start."""
-_LAST: Final = 5.0
+"""Seconds a picture is shown at most: nobody wants to watch something start. The last stays as long as it says."""
 _COLOURS: Final = 128
 
 
@@ -24,6 +23,11 @@ _COLOURS: Final = 128
 class Frame:
     picture: Image.Image
     seconds: float
+
+
+def still(page: Page, seconds: float) -> Frame:
+    """What is there now, to be shown that long."""
+    return Frame(_look(page), seconds)
 
 
 def shoot(page: Page, is_over: Callable[[], bool]) -> Sequence[Frame]:
@@ -46,7 +50,7 @@ def save(frames: Sequence[Frame], file: Path) -> None:
     first, *others = (
         each.picture.quantize(palette=palette, dither=Image.Dither.NONE) for each in frames
     )
-    shown = [min(each.seconds, _LONGEST) for each in frames[:-1]] + [_LAST]
+    shown = [min(each.seconds, _LONGEST) for each in frames[:-1]] + [frames[-1].seconds]
     first.save(
         file,
         save_all=True,

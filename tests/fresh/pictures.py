@@ -1,4 +1,4 @@
-"""Takes the README's pictures of the hub's page: `python -m tests.fresh.pictures DIRECTORY`."""
+"""Makes the README's animation of the demo: `python -m tests.fresh.pictures FILE`."""
 
 from __future__ import annotations
 
@@ -55,15 +55,14 @@ def _address(said: Iterator[str]) -> str:
     raise AssertionError("".join(lines))
 
 
-def main(directory: Path) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    with bascule_up() as address, visitor(directory, size=_SIZE) as person:
+def main(file: Path) -> None:
+    with bascule_up() as address, visitor(file.parent, size=_SIZE) as person:
         person.open(address)
-        person.take_picture("page")
+        opening = film.still(person.page, 2.0)
         person.ask_for_demo()
         frames = film.shoot(person.page, lambda: person.is_done)
-        film.save(frames, directory / "demo.gif")
-        person.take_picture("demo")
+        person.watch_demo()
+        film.save([opening, *frames, film.still(person.page, 5.0)], file)
 
 
 if __name__ == "__main__":
