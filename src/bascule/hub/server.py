@@ -20,6 +20,8 @@ from bascule.sandbox.server.listener import Listener, bound_socket
 
 from .api import Api, identity_of, may
 from .changes import Changes
+from .demo.api import DemoApi
+from .demo.demos import Demos
 from .guard import Guard
 from .identity import Identity
 from .link import HubWindows
@@ -30,6 +32,8 @@ from .proxy import Addresses, Place, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
 from .proxy.front import Front
 from .proxy.seals import Seals, secret_of
+from .records.api import TimelinesApi
+from .records.records import Records
 from .registry import Registry
 from .replies import App, Receive, Scope, Send
 from .sessions.acting import SessionRuntime
@@ -83,11 +87,13 @@ class Hub(Closable):
         self._registry = Registry()
         self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._count)
         changes = Changes()
+        self._records = Records(settings)
         self._sockets = Sockets(
             settings,
             self._store,
             registry=self._registry,
             switchboard=self._switchboard,
+            records=self._records,
             changes=changes,
         )
         self._metrics = Metrics(
@@ -121,6 +127,7 @@ class Hub(Closable):
             spawners or {},
             door=partial(door, joined, settings),
             changes=changes,
+            records=self._records,
             windows=SessionWindows(self._sockets, self._registry),
             base_path=lambda session_id, n: self.addresses.base_path(Place("apps", session_id, n)),
             on_end=lambda session_id: self.proxy.end_session(session_id),
@@ -129,6 +136,16 @@ class Hub(Closable):
         sessions_api = SessionsApi(self.sessions, self._store, self.addresses, who=identity_of)
         sessions_api.add_routes(self._api.app, may)
         WebApi(self.sessions, checks).add_routes(self._api.app, may)
+        TimelinesApi(
+            self.sessions,
+            records=self._records,
+            timelines=self._sockets.timelines,
+            registry=self._registry,
+            who=identity_of,
+        ).add_routes(self._api.app, may)
+        self.demos = Demos(self.sessions, changes, link=self.windows)
+        demo_api = DemoApi(self.demos, self.addresses)
+        demo_api.add_routes(self._api.app, may)
         self._mounts = tuple(make(self) for make in mounts)
         self.proxy = Proxy(
             settings,
@@ -145,7 +162,9 @@ class Hub(Closable):
             sessions=self.sessions,
             registry=self._registry,
             changes=changes,
+            demos=self.demos,
             describe=sessions_api.describe,
+            describe_demo=demo_api.describe,
         )
         guarded = Guard(
             mounted(joined, self._mounts),
@@ -159,8 +178,9 @@ class Hub(Closable):
         )
         open_to_all: dict[str, App] = dict.fromkeys(PATHS, sign_in)
         open_to_all[authorize.PATH] = authorize.Authorize(self.proxy.gate, settings.run_dir)
+        web_page = WebPage(settings, self.proxy, doorman, keys, owner_of=self.sessions.owner_of)
         self._listener = Listener(
-            _before(beside(guarded, WebPage(settings, self.proxy, doorman, keys)), open_to_all),
+            _before(beside(guarded, web_page), open_to_all),
             settings,
             connection=partial(Front, proxy=self.proxy),
             max_frame=settings.message_bytes + _OVERHEAD,
@@ -205,6 +225,7 @@ class Hub(Closable):
         if self._closed:
             return
         self._closed = True
+        await self.demos.aclose()
         await self._feed.aclose()
         await self._sockets.aclose()
         self.sessions.finish_streams()
@@ -213,6 +234,7 @@ class Hub(Closable):
         await self._listener.stop()
         self.proxy.close()
         await self.sessions.aclose()
+        await self._records.aclose()
         await self._store.aclose()
         if self._socket is not None:
             self._socket.close()

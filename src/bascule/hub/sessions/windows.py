@@ -8,7 +8,7 @@ from bascule.core.actions import Action
 from bascule.core.contracts import OnProgress
 from bascule.core.observations import Observation
 from bascule.core.sessions import SessionId
-from bascule.core.windows import Window
+from bascule.core.windows import Window, WindowId
 from bascule.hub.identity import Identity
 from bascule.hub.link import HubWindows
 from bascule.hub.registry import Registry
@@ -57,14 +57,22 @@ class SessionWindows:
                 return window
         return None
 
+    def connected(self) -> set[WindowId]:
+        """Every window there is, whosoever's."""
+        return {window.id for window in self._registry.windows()}
+
     async def present(self, session_id: SessionId, *, timeout: float) -> Window:
         """Its window, once that takes actions."""
         async with within(timeout, "start_timeout"):
-            while True:
-                news = self._sockets.next_news()
-                if (window := self.find(session_id)) is not None:
-                    return window
-                await news
+            return await self.appears(session_id)
+
+    async def appears(self, session_id: SessionId) -> Window:
+        """The same, however long it takes until somebody opens it."""
+        while True:
+            news = self._sockets.next_news()
+            if (window := self.find(session_id)) is not None:
+                return window
+            await news
 
     async def act(
         self,
