@@ -137,7 +137,8 @@ class Sandboxes(Closable):
             self._thaw(life)
             done, _ = await asyncio.wait({life.watching}, timeout=grace)
             if not done:
-                logger.warning("the sandbox of %s did not stop and is killed", session_id)
+                level = logging.WARNING if grace else logging.DEBUG  # none was to be given
+                logger.log(level, "the sandbox of %s did not stop and is killed", session_id)
                 self._kill(life)
                 await asyncio.wait({life.watching})
 
