@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .hub_place import alone, announced
+from .known_names import one_of
 from .logs import configure_logging
 from .open_files import allow_many
 
@@ -43,7 +44,10 @@ def serve(
             help="Have sessions though nothing keeps them from this machine and each other.",
         ),
     ] = None,
-    log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
+    log_format: Annotated[
+        str | None,
+        typer.Option(help="Form of the log: text or json.", autocompletion=one_of("text", "json")),
+    ] = None,
 ) -> int:
     """Run the hub where VS Code windows and agents meet, until SIGINT or SIGTERM.
 

@@ -30,6 +30,8 @@ from .proxy import Addresses, Place, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
 from .proxy.front import Front
 from .proxy.seals import Seals, secret_of
+from .records.api import TimelinesApi
+from .records.records import Records
 from .registry import Registry
 from .replies import App, Receive, Scope, Send
 from .sessions.acting import SessionRuntime
@@ -83,11 +85,13 @@ class Hub(Closable):
         self._registry = Registry()
         self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._count)
         changes = Changes()
+        self._records = Records(settings)
         self._sockets = Sockets(
             settings,
             self._store,
             registry=self._registry,
             switchboard=self._switchboard,
+            records=self._records,
             changes=changes,
         )
         self._metrics = Metrics(
@@ -121,6 +125,7 @@ class Hub(Closable):
             spawners or {},
             door=partial(door, joined, settings),
             changes=changes,
+            records=self._records,
             windows=SessionWindows(self._sockets, self._registry),
             base_path=lambda session_id, n: self.addresses.base_path(Place("apps", session_id, n)),
             on_end=lambda session_id: self.proxy.end_session(session_id),
@@ -129,6 +134,13 @@ class Hub(Closable):
         sessions_api = SessionsApi(self.sessions, self._store, self.addresses, who=identity_of)
         sessions_api.add_routes(self._api.app, may)
         WebApi(self.sessions, checks).add_routes(self._api.app, may)
+        TimelinesApi(
+            self.sessions,
+            records=self._records,
+            timelines=self._sockets.timelines,
+            registry=self._registry,
+            who=identity_of,
+        ).add_routes(self._api.app, may)
         self._mounts = tuple(make(self) for make in mounts)
         self.proxy = Proxy(
             settings,
@@ -213,6 +225,7 @@ class Hub(Closable):
         await self._listener.stop()
         self.proxy.close()
         await self.sessions.aclose()
+        await self._records.aclose()
         await self._store.aclose()
         if self._socket is not None:
             self._socket.close()

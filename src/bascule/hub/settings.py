@@ -107,3 +107,7 @@ class HubSettings:
     """Days for which it is known who did what."""
     events_kept: int = 1000
     """Events kept of each session."""
+    timeline_days: float = 30.0
+    """Days for which it is known what was done in a session or window, and what came of it."""
+    timeline_bytes: int = 256 << 20
+    """Bytes of that for each session and window; the oldest go first."""

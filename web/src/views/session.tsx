@@ -1,11 +1,12 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
-import { connection, loads, now, rest, sessions, windows } from "../state";
+import { useMemo, useState } from "preact/hooks";
+import { connection, loads, now, rest, sessions } from "../state";
 import { Badge, Empty, Trouble, bytes, since } from "../ui/parts";
 import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
 import { Controls, cores, nameOf, useMeasures } from "./sessions";
 import { Files, sessionFolder } from "./files";
 import { Later } from "./later";
 import { Tabs } from "./tabs";
+import { saveAs } from "../ui/save";
 
 /** Most of the page's bytes are the terminal's; they come when somebody wants one. */
 const terminal = () => import("./terminal").then((module) => module.Terminal);
@@ -14,18 +15,9 @@ export function SessionView({ id }: { id: string }) {
   const session = sessions.value.get(id);
   const [trouble, setTrouble] = useState("");
   const folder = useMemo(() => sessionFolder(id), [id]);
-  // Where a session's actions are done in its window, the window's timeline has them.
-  const own = windows.value.find((each) => each.session_id === id)?.connection_id;
-  const isInWindow = session?.runtime === "vscode" && own !== undefined;
-  const log = useLog(
-    connection,
-    isInWindow ? { kind: "window", id: own } : { kind: "session", id },
-  );
+  const log = useLog(connection, { kind: "session", id });
   useMeasures();
   const isReady = session?.state === "ready";
-  useEffect(() => {
-    if (isReady) connection.again({ kind: "session", id });
-  }, [isReady, id]);
   if (!session)
     return (
       <Empty icon="sessions" title="There is no such session">
@@ -62,7 +54,10 @@ export function SessionView({ id }: { id: string }) {
       {session.state === "failed" && <Failed id={id} cause={session.cause} />}
       <Tabs
         tabs={[
-          { name: "Timeline", show: () => <Timeline log={log} /> },
+          {
+            name: "Timeline",
+            show: () => <Timeline log={log} download={() => download(id, nameOf(session))} />,
+          },
           {
             name: "Terminal",
             show: () =>
@@ -81,6 +76,10 @@ export function SessionView({ id }: { id: string }) {
       />
     </>
   );
+}
+
+async function download(id: string, name: string): Promise<void> {
+  saveAs(await rest.timeline({ kind: "session", id }), `${name}.jsonl`);
 }
 
 function Resting({ state }: { state: string }) {

@@ -9,6 +9,7 @@ from typing import Final
 
 from bascule.core.errors import BasculeError
 from bascule.core.sessions import RunningSandbox, SessionId
+from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
 
@@ -19,6 +20,7 @@ from .keeper import Keeper
 from .repairs import Needed, repairs
 from .rows import SessionRow
 from .tasks import Tasks
+from .windows import SessionWindows
 
 logger = logging.getLogger(__name__)
 
@@ -37,12 +39,16 @@ class Looking:
         *,
         book: Book,
         keeper: Keeper,
+        records: Records,
+        windows: SessionWindows,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._store = store
         self._book = book
         self._keeper = keeper
+        self._records = records
+        self._windows = windows
         self._clock = clock
         self._tasks = Tasks()
         self._samples: dict[SessionId, Sample] = {}
@@ -67,6 +73,7 @@ class Looking:
         in_use = {row.spec.workspace.archive for row in self._book.all() if not row.is_filled}
         await asyncio.to_thread(self._keeper.archives.sweep, in_use)
         await asyncio.to_thread(self._keeper.reserve.restore)
+        await self._records.sweep({row.id for row in self._book.all()}, self._windows.connected())
         await self._store.forget(
             audit_before=self._clock() - self._settings.audit_days * _DAY,
             events_kept=self._settings.events_kept,
@@ -125,6 +132,7 @@ class Looking:
         """End what takes too much; pause or stop what has been idle for long enough."""
         try:
             if row.state == "ready":
+                await self._keeper.record(row.id)
                 if (cause := await self._disk.excess(row.id)) is not None:
                     await self._keeper.end(row.id, cause)
                     return

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import secrets
 import time
-from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any, Final
 from bascule.core.actions import Action
 from bascule.core.contracts import Closable, OnProgress, Spawner
 from bascule.core.errors import (
+    BasculeError,
     HubUnreachable,
     InvalidRequest,
     NoSuchSandbox,
@@ -34,6 +34,8 @@ from bascule.core.sessions import (
 from bascule.core.windows import Window
 from bascule.hub.changes import Changes
 from bascule.hub.identity import Identity
+from bascule.hub.records.record import Record
+from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
 from bascule.sandbox.session.ports import DECLARED
@@ -60,6 +62,8 @@ from .windows import SessionWindows
 logger = logging.getLogger(__name__)
 
 _HEARTBEAT: Final = 15.0
+_SETTLING: Final = 5.0
+"""Seconds to wait for what was just done to be recorded."""
 _TOUCH: Final = 10.0
 """Seconds after which another action is noted as a sign of life."""
 _TEXT: Final = 500
@@ -81,6 +85,7 @@ class Sessions(Closable):
         *,
         door: MakeDoor,
         windows: SessionWindows,
+        records: Records | None = None,
         changes: Changes | None = None,
         base_path: Callable[[SessionId, int], str] = lambda _session_id, _n: "",
         on_end: Callable[[SessionId], None] = lambda _: None,
@@ -90,6 +95,7 @@ class Sessions(Closable):
         `on_end` is told of a session when nothing of it is to be reached any more."""
         self.windows = windows
         self._settings = settings
+        self._records = records = records or Records(settings)
         self._store = store
         self._clock = clock
         self._news = News()
@@ -106,11 +112,21 @@ class Sessions(Closable):
                 spawners=spawners,
                 doors=Doors(door, settings),
                 windows=windows,
+                records=records,
                 base_path=base_path,
                 on_end=on_end,
             )
             self._all = keeper
-            self._looking = Looking(settings, store, book=self._book, keeper=keeper, clock=clock)
+            self._looking = Looking(
+                settings,
+                store,
+                book=self._book,
+                keeper=keeper,
+                records=records,
+                windows=windows,
+                clock=clock,
+            )
+        records.mask_of = self._book.mask
 
     @property
     def are_offered(self) -> bool:
@@ -120,6 +136,7 @@ class Sessions(Closable):
     async def open(self) -> None:
         """Find what runs, go on with what was under way, and look again every minute."""
         if self._all is None or self._looking is None:
+            await self._records.sweep(None, self.windows.connected())
             return
         await self._all.open()
         await self._book.open()
@@ -150,9 +167,12 @@ class Sessions(Closable):
     # What people ask ------------------------------------------------------------------------
 
     async def create(self, who: Identity, wanted: Wanted) -> SessionRow:
-        """A new session, which starts from now on; the same one for the same `request_key`."""
-        if (known := self._known(who, wanted)) is not None:
-            return known
+        """A new session, which starts from now on; the same one for the same `request_key`. One
+        that is being removed is waited for, and then is no longer that one."""
+        while (known := self._known(who, wanted)) is not None:
+            if not known.is_doomed:
+                return _ensure_same(known, wanted)
+            await self.settled(known.id)
         spec = await self._checked(who, wanted.spec)
         now = self._clock()
         row = SessionRow(
@@ -305,6 +325,17 @@ class Sessions(Closable):
         self._book.get(session_id)
         raise HubUnreachable("The hub stops, and the session was still starting")
 
+    async def settled(self, session_id: SessionId) -> SessionRow | None:
+        """Wait for the end of a stop or removal that is under way. None: it is gone."""
+        async with aclosing(self.events(session_id)) as events:
+            async for _ in events:
+                row = self._book.find(session_id)
+                if row is None or not (row.is_doomed or row.state == "stopping"):
+                    return row
+        if session_id in self._book:
+            raise HubUnreachable("The hub stops, and the session was still ending")
+        return None
+
     def masked(self, session_id: SessionId, text: str) -> str:
         """`text` with the values of the session's secrets masked."""
         return self._book.mask(session_id).text(text)
@@ -329,17 +360,29 @@ class Sessions(Closable):
     async def timeline(
         self, who: Identity, session_id: SessionId, *, after: int, epoch: str
     ) -> AsyncGenerator[tuple[str, Sequence[Mapping[str, Any]]], None]:
-        """What is done in a session that runs, with the epoch it is of; secrets are masked.
+        """What was done in a session and is, with the epoch it is of, until it is removed; secrets
+        are masked. Looking is no use of it: a paused one stays so, and tells when it goes on."""
+        record = await self.record(who, session_id)
+        async with aclosing(record.follow(after=after, epoch=epoch)) as told:
+            async for each in told:
+                yield each
 
-        Looking is no use of it: a paused one stays so, and tells when it goes on.
-        """
-        row = self._book.visible(who, session_id)
-        if row.state != "ready":
-            return
-        line, mask = await self._keeper.line(session_id), self._book.mask(session_id)
-        async with aclosing(line.timeline(after=after, epoch=epoch)) as told:
-            async for now, entries in told:
-                yield now, [_shown(each, mask) for each in entries]
+    async def record(self, who: Identity, session_id: SessionId) -> Record:
+        """What was done in a session, whether it runs or not."""
+        self._book.visible(who, session_id)
+        return await self._records.of_session(session_id)
+
+    async def settled_record(self, who: Identity, session_id: SessionId) -> Record:
+        """The same once everything is in it that was answered by now, if the sandbox can tell."""
+        record = await self.record(who, session_id)
+        if self._book.get(session_id).state == "ready":
+            try:
+                async with asyncio.timeout(_SETTLING):
+                    last = await (await self._keeper.line(session_id)).timeline_last()
+                    await record.reaches(last.epoch, last.n)
+            except (BasculeError, TimeoutError) as error:
+                logger.info("session %s: its record may lack the newest: %s", session_id, error)
+        return record
 
     @property
     def spawners(self) -> Sequence[str]:
@@ -416,7 +459,7 @@ class Sessions(Closable):
             return None
         for row in self._book.all():
             if (row.owner, row.request_key) == (who.owner, wanted.request_key):
-                return _ensure_same(row, wanted)
+                return row
         return None
 
     def _described(self, session_id: SessionId, args: Mapping[str, Any]) -> dict[str, str]:
@@ -458,16 +501,6 @@ async def _kept(put: Callable[[SessionId, Secrets], None], key: SessionId, own: 
         await asyncio.to_thread(put, key, own)
     except OSError as error:
         raise StorageFailed(f"The session's secrets cannot be kept: {error.strerror}") from error
-
-
-def _shown(entry: Mapping[str, Any], mask: Mask) -> Mapping[str, Any]:
-    """An entry of a timeline, masked. Of output, each piece by itself: it is shown as it comes."""
-    if entry["kind"] != "output":
-        masked: Mapping[str, Any] = mask.value(entry)
-        return masked
-    text = b64decode(entry["data"]).decode(errors="surrogateescape")
-    data = mask.text(text).encode(errors="surrogateescape")
-    return {**entry, "data": b64encode(data).decode()}
 
 
 def _mask(own: Secrets) -> Mask:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -11,7 +11,6 @@ import socketio
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError
-from bascule.core.following import Following
 from bascule.core.sessions import SessionId
 from bascule.core.windows import WindowId
 from bascule.hub.changes import Topic
@@ -22,7 +21,6 @@ from bascule.hub.sessions.tasks import Tasks
 from bascule.hub.sockets import PAGE
 from bascule.hub.window_timelines import WindowTimelines
 from bascule.wire import error_to_wire
-from bascule.wire.timeline import encode_entry
 
 _BATCH: Final = 500
 """Entries in one message, so that none is large."""
@@ -32,6 +30,8 @@ _UNTYPED: Final = 4 << 20
 _ONE_KEY: Final = 100
 """What each costs besides."""
 
+Telling = AsyncGenerator[tuple[str, Sequence[Mapping[str, Any]]], None]
+"""Entries of a timeline as they come, with its epoch."""
 Describe = Callable[[Topic, str], tuple[str, object]]
 """What to say of a change: an event, and what it carries."""
 
@@ -106,27 +106,26 @@ class Viewer(Closable):
             await self._tasks.cancel(("watch", kind, where))
 
     async def _follow_session(self, where: str, after: int, epoch: str) -> None:
-        place = {"kind": "session", "id": where}
+        await self._follow(
+            {"kind": "session", "id": where},
+            self._sessions.timeline(self.identity, SessionId(where), after=after, epoch=epoch),
+        )
+
+    async def _follow_window(self, where: str, after: int, epoch: str) -> None:
+        await self._follow(
+            {"kind": "window", "id": where},
+            self._timelines.follow(WindowId(where), after=after, epoch=epoch),
+        )
+
+    async def _follow(self, place: Mapping[str, str], telling: Telling) -> None:
         ended: dict[str, Any] = {}
         try:
-            told = self._sessions.timeline(
-                self.identity, SessionId(where), after=after, epoch=epoch
-            )
-            async with aclosing(told):
+            async with aclosing(telling) as told:
                 async for now, entries in told:
                     await self._tell_entries(place, now, entries)
         except BasculeError as error:
             ended = error_to_wire(error)
         await self.tell("timeline.ended", {**place, "error": ended})
-
-    async def _follow_window(self, where: str, after: int, epoch: str) -> None:
-        place = {"kind": "window", "id": where}
-        timeline = self._timelines.of(WindowId(where))
-        with Following(timeline, after=after, epoch=epoch) as following:
-            await self._tell_entries(place, timeline.epoch, [])
-            async for batch in following.batches():
-                await self._tell_entries(place, timeline.epoch, [encode_entry(e) for e in batch])
-        await self.tell("timeline.ended", {**place, "error": {}})
 
     async def _tell_entries(
         self, place: Mapping[str, str], epoch: str, entries: Sequence[Mapping[str, Any]]
