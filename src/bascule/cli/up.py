@@ -81,7 +81,8 @@ def up(
 ) -> int:
     """Make a folder a session: type commands into it here, see it in VS Code in the browser.
 
-    The one address printed shows that VS Code; no token is typed. The session runs as the folder's
+    The one address printed shows that VS Code, what is done in it, and the way to all else that the
+    hub has; no token is typed. The session runs as the folder's
     owner and sees of this machine the folder and the system's programs. It is stopped when this
     ends; the next `up` of the same folder goes on with it. A hub that runs here already is used,
     else one is started, which ends with this.

@@ -117,10 +117,11 @@ def _show(found: Sequence[Window]) -> None:
             soft_wrap=True,
         )
         return
+    sessions = [each.session_id for each in found]
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("ID", no_wrap=True)
     table.add_column("STATUS", no_wrap=True)
-    for title in ("NAME", "FOLDERS", "VS CODE"):
+    for title in ("NAME", "FOLDERS", "VS CODE", *(["SESSION"] if any(sessions) else [])):
         table.add_column(title, overflow="fold")
     for each in found:
         table.add_row(
@@ -129,5 +130,6 @@ def _show(found: Sequence[Window]) -> None:
             Text(each.name),
             Text("\n".join(folder.path for folder in each.folders) or "none"),
             Text(f"{each.vscode_version}, {each.remote}"),
+            *([Text(each.session_id or "")] if any(sessions) else []),
         )
     console.print(table)

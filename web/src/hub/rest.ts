@@ -1,5 +1,5 @@
 import { Failure } from "./failure";
-import type { App, Check, Fault, Observation, Session } from "./types";
+import type { App, Check, Demo, Fault, Observation, Place, Session } from "./types";
 
 const UNREACHABLE = "The hub does not answer. Is it running?";
 
@@ -55,12 +55,22 @@ export class Rest {
     return seen;
   }
 
+  /** What was done in a session or window, as a trajectory: an event a line. */
+  async timeline({ kind, id }: Place): Promise<Blob> {
+    const where = `/api/${kind}s/${encodeURIComponent(id)}/timeline.jsonl`;
+    return (await this.send("GET", where)).blob();
+  }
+
   async pair(): Promise<{ code: string; expires: string; link: string }> {
     return this.ask("POST", "/api/vscode/pair");
   }
 
   async checks(): Promise<Check[]> {
     return this.ask<Check[]>("GET", "/api/checks");
+  }
+
+  async playDemo(): Promise<Demo> {
+    return this.ask<Demo>("POST", "/api/demo");
   }
 
   private async ask<T>(method: string, path: string, body?: object): Promise<T> {

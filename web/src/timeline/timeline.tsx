@@ -1,9 +1,9 @@
-import { signal, useSignal, type Signal } from "@preact/signals";
+import { signal, useSignal, type ReadonlySignal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Connection } from "../hub/connection";
 import type { Place } from "../hub/types";
 import { Icon } from "../ui/icons";
-import { Empty } from "../ui/parts";
+import { Act, Empty, Trouble } from "../ui/parts";
 import { durationOf, groupOf, kindOf, outcomeOf, passes, subjectOf, type Filter } from "./describe";
 import { Detail, pictureOf } from "./detail";
 import { Log, type Row } from "./log";
@@ -11,18 +11,19 @@ import { inSight, topOf, totalOf } from "./virtual";
 
 /** A log, and how often it has changed so far: once a frame at most, however much comes. */
 export interface Live {
-  log: Log;
-  version: Signal<number>;
-  ended: Signal<string | null>;
+  log: Pick<Log, "rows">;
+  version: ReadonlySignal<number>;
+  ended: ReadonlySignal<string | null>;
 }
 
-/** Follow a place for as long as the view is there. */
-export function useLog(connection: Connection, place: Place): Live {
-  const live = useMemo<Live>(
+/** Follow a place, if there is one, for as long as the view is there. */
+export function useLog(connection: Connection, place: Place | null): Live {
+  const live = useMemo(
     () => ({ log: new Log(), version: signal(0), ended: signal<string | null>(null) }),
-    [place.kind, place.id],
+    [place?.kind, place?.id],
   );
   useEffect(() => {
+    if (!place) return;
     let frame = 0;
     const draw = (): void => {
       frame = 0;
@@ -55,7 +56,9 @@ const GROUPS: { value: Filter["group"]; label: string }[] = [
   { value: "failed", label: "Failed" },
 ];
 
-export function Timeline({ log: live }: { log: Live }) {
+/** `download` hands out all of it, also what is not shown any more. */
+export function Timeline({ log: live, download }: { log: Live; download: () => Promise<void> }) {
+  const [trouble, setTrouble] = useState("");
   const [filter, setFilter] = useState<Filter>({ text: "", group: "all" });
   const version = live.version.value;
   const isWhole = filter.text === "" && filter.group === "all";
@@ -91,7 +94,19 @@ export function Timeline({ log: live }: { log: Live }) {
         <output class="tally">
           {isWhole ? `${rows.length} actions` : `${rows.length} of ${live.log.rows.length} actions`}
         </output>
+        <Act
+          icon="download"
+          label="Download"
+          class="quiet"
+          isQuiet
+          act={async () => {
+            setTrouble("");
+            await download();
+          }}
+          onTrouble={setTrouble}
+        />
       </div>
+      {trouble && <Trouble what={trouble} />}
       {rows.length === 0 ? (
         <Nothing isWhole={isWhole} ended={live.ended.value} />
       ) : (

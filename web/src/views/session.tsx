@@ -1,11 +1,13 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { connection, loads, now, rest, sessions, windows } from "../state";
 import { Badge, Empty, Trouble, bytes, since } from "../ui/parts";
-import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
+import { useSessionLog } from "../timeline/both";
+import { LastScreenshot, Timeline } from "../timeline/timeline";
 import { Controls, cores, nameOf, useMeasures } from "./sessions";
 import { Files, sessionFolder } from "./files";
 import { Later } from "./later";
 import { Tabs } from "./tabs";
+import { saveAs } from "../ui/save";
 
 /** Most of the page's bytes are the terminal's; they come when somebody wants one. */
 const terminal = () => import("./terminal").then((module) => module.Terminal);
@@ -14,18 +16,10 @@ export function SessionView({ id }: { id: string }) {
   const session = sessions.value.get(id);
   const [trouble, setTrouble] = useState("");
   const folder = useMemo(() => sessionFolder(id), [id]);
-  // Where a session's actions are done in its window, the window's timeline has them.
-  const own = windows.value.find((each) => each.session_id === id)?.connection_id;
-  const isInWindow = session?.runtime === "vscode" && own !== undefined;
-  const log = useLog(
-    connection,
-    isInWindow ? { kind: "window", id: own } : { kind: "session", id },
-  );
+  const window = windows.value.find((each) => each.session_id === id);
+  const log = useSessionLog(connection, id, session, window);
   useMeasures();
   const isReady = session?.state === "ready";
-  useEffect(() => {
-    if (isReady) connection.again({ kind: "session", id });
-  }, [isReady, id]);
   if (!session)
     return (
       <Empty icon="sessions" title="There is no such session">
@@ -62,7 +56,10 @@ export function SessionView({ id }: { id: string }) {
       {session.state === "failed" && <Failed id={id} cause={session.cause} />}
       <Tabs
         tabs={[
-          { name: "Timeline", show: () => <Timeline log={log} /> },
+          {
+            name: "Timeline",
+            show: () => <Timeline log={log} download={() => download(id, nameOf(session))} />,
+          },
           {
             name: "Terminal",
             show: () =>
@@ -81,6 +78,10 @@ export function SessionView({ id }: { id: string }) {
       />
     </>
   );
+}
+
+async function download(id: string, name: string): Promise<void> {
+  saveAs(await rest.timeline({ kind: "session", id }), `${name}.jsonl`);
 }
 
 function Resting({ state }: { state: string }) {
