@@ -78,7 +78,8 @@ export function SessionView({ id }: { id: string }) {
   );
 }
 
-async function download(id: string, name: string): Promise<void> {
+/** What was done in it, as a file. */
+export async function download(id: string, name: string): Promise<void> {
   saveAs(await rest.timeline({ kind: "session", id }), `${name}.jsonl`);
 }
 
