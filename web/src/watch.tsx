@@ -6,7 +6,6 @@ import { Timeline, useLog } from "./timeline/timeline";
 import { Icon } from "./ui/icons";
 import { Badge, Empty } from "./ui/parts";
 import { DemoSteps, demoOf } from "./views/demo";
-import { download } from "./views/session";
 import { nameOf } from "./views/sessions";
 
 /**
@@ -40,7 +39,7 @@ export function Watch({ id }: { id: string }) {
             <Banner />
             {demo && <DemoSteps demo={demo} session={session} isDrawn={isDrawn} />}
             <h2>Timeline</h2>
-            <Timeline log={log} download={() => download(id, session ? nameOf(session) : id)} />
+            <Timeline log={log} />
           </aside>
         )}
       </main>

@@ -78,8 +78,7 @@ export function SessionView({ id }: { id: string }) {
   );
 }
 
-/** What was done in it, as a file. */
-export async function download(id: string, name: string): Promise<void> {
+async function download(id: string, name: string): Promise<void> {
   saveAs(await rest.timeline({ kind: "session", id }), `${name}.jsonl`);
 }
 
