@@ -91,7 +91,8 @@ async def _take(record: Record, line: Inside, *, output: bool) -> None:
                 epoch, last = begin.epoch, 0
             for entry in entries:
                 last = _note(record, entry, begin, last)
-            await record.flush()
+            if record.has_failed or record.is_behind:
+                await record.flush()
 
 
 def _note(record: Record, entry: Told, begin: Begin, last: int) -> int:
