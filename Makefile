@@ -2,13 +2,14 @@
 # ARGS goes on to the program behind run, test and bench: make test ARGS="-k shell".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup wheel editor image web run test test-fast test-docker test-editor test-openhands check check-extension check-web fix bench clean
+.PHONY: help setup wheel editor image web run test test-fast test-docker test-editor test-openhands test-fresh check check-extension check-web fix bench pictures clean
 
 help: ## list these verbs
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
-setup: ## make .venv and install what is needed; quick when nothing changed
+setup: ## make .venv, install what is needed and build the page; quick when nothing changed
 	@scripts/setup
+	@scripts/web || echo "setup: going on without the hub's page; the reason is above, and \`make web\` tries again" >&2
 
 editor: ## install the VS Code for the browser that `make run` opens (800 MB, once)
 	@scripts/editor
@@ -19,7 +20,7 @@ image: ## build the image that sandboxes of kind docker start from (2.9 GB)
 wheel: ## build the wheel, with page and extension in it, and the .vsix, into dist/
 	@scripts/wheel
 
-run: ## set up, then ./workspace as a session: VS Code at one address, and a prompt (bascule up)
+run: ## set up, then ./workspace as a session: a page with its VS Code at one address, and a prompt (bascule up)
 	@scripts/run $(ARGS)
 
 test: ## set up, check, then all tests, the last of them in a real VS Code
@@ -38,6 +39,10 @@ test-editor: ## set up, then the tests in a real VS Code in a real browser
 
 test-openhands: ## the runtime tests of OpenHands V0, from OPENHANDS_SRC=<a checkout of its 0.62>, in our sandbox
 	@scripts/openhands_tests "$(OPENHANDS_SRC)" $(ARGS)
+
+test-fresh: ## what the README says, on machines nobody has used; minutes, and root; ARGS names trials
+	@scripts/setup
+	@scripts/test-fresh $(ARGS)
 
 check: ## formatters, linters, strict types, import directions, version
 	@scripts/check
@@ -58,6 +63,9 @@ fix: ## let the formatter and linter repair what they can
 
 bench: ## set up, then measure; writes benchmarks/RESULTS.md
 	@scripts/bench $(ARGS)
+
+pictures: ## set up, then take the README's pictures and its animation anew, of real runs (as root)
+	@scripts/pictures
 
 clean: ## remove what the other verbs made
 	@scripts/clean

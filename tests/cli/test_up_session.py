@@ -16,8 +16,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
+from bascule.hub.web.page import is_built
 from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
 
 from .processes import Terminal, at_terminal, bascule, ended, environment
@@ -93,7 +94,8 @@ def test_a_folder_is_a_session_while_it_is_up_and_goes_on_the_next_time(
     nothing = {**env, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     with up(tmp_path, nothing) as terminal:
         assert "`bascule install vscode`" in fact(terminal, "VS Code")
-        assert "demo" not in terminal.seen
+        assert "an agent at work" not in terminal.seen
+        assert is_built() == ("/sign-in?code=" in terminal.seen)
         name = fact(terminal, "session")
         assert run(terminal, "pwd; echo fi''rst >made; echo kept >~/note").startswith("/workspace")
         assert (tmp_path / "workspace/made").read_text() == "first\n"
@@ -144,6 +146,7 @@ def test_what_a_session_cannot_be_is_said(
 
 
 @pytest.mark.editor
+@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("vscode")
 async def test_the_one_address_shows_vs_code_on_the_folder(
     tmp_path: Path, env: Mapping[str, str], page: Page
@@ -159,15 +162,19 @@ async def test_the_one_address_shows_vs_code_on_the_folder(
     patient = {**env, "BROWSER": str(browser), "BASCULE_PROBE_TIMEOUT": "60"}
     with up(tmp_path, patient, "--working-dir", "mine") as terminal:
         address = opened.read_text().strip()
-        assert address == fact(terminal, "VS Code")
+        assert address == fact(terminal, "open")
         assert "opened in your browser" in terminal.seen
         await page.goto(address)
-        await page.get_by_role("treeitem", name="hello.txt").wait_for(timeout=90_000)
-        assert "/vscode/" in page.url
+        shown = page.frame_locator("iframe")
+        await shown.get_by_role("treeitem", name="hello.txt").wait_for(timeout=90_000)
+        assert "/watch/" in page.url
+        await expect(page.get_by_role("link", name="Start a session")).to_be_visible()
+        await expect(page.get_by_role("link", name="Watch a demo")).to_be_visible()
         with at_terminal("demo", "--fast", cwd=tmp_path, env=env) as demo:
             assert await asyncio.to_thread(demo.status) == 0, demo.seen
         assert "total        14.70" in demo.seen
         assert (tmp_path / "mine/bascule-demo/bill.py").exists()
+        await expect(page.get_by_text("9 actions")).to_be_visible(timeout=60_000)
         terminal.type("exit\r")
         assert terminal.status() == 0
     assert not sandboxes(tmp_path)

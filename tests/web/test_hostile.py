@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Frame, Page
 
 from tests.hub.sessions.serving import Asker, SessionPlace
 
@@ -34,7 +34,7 @@ async def hostile_page() -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
 
 
-async def outcome(page: Page, script: str) -> Any:
+async def outcome(page: Page | Frame, script: str) -> Any:
     """What the script returns, or that it failed."""
     return await page.evaluate(
         f"(async () => {{ try {{ {script} }} catch (e) {{ return 'no'; }} }})()"

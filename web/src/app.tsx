@@ -5,6 +5,7 @@ import { next, theme } from "./theme";
 import { Icon, type IconName } from "./ui/icons";
 import { Empty } from "./ui/parts";
 import { ApprovalsView } from "./views/approvals";
+import { DemoView } from "./views/demo";
 import { SessionView } from "./views/session";
 import { SessionsView } from "./views/sessions";
 import { StatusView } from "./views/status";
@@ -18,13 +19,18 @@ const PLACES: { path: string; label: string; icon: IconName }[] = [
   { path: "/status", label: "Health", icon: "status" },
 ];
 
-export function App() {
+/** Have ages go on while somebody looks. */
+function useClock(): void {
   useEffect(() => {
     const clock = setInterval(() => {
       if (!document.hidden) now.value = Date.now();
     }, 1000);
     return () => clearInterval(clock);
   }, []);
+}
+
+export function App() {
+  useClock();
   useEffect(() => {
     const count = approvals.value.length;
     document.title = `${count ? `(${count}) ` : ""}Bascule`;
@@ -93,7 +99,7 @@ function Side() {
   );
 }
 
-function Banner() {
+export function Banner() {
   if (standing.value !== "lost") return null;
   return (
     <p class="banner" role="status">
@@ -103,7 +109,7 @@ function Banner() {
   );
 }
 
-function Refused() {
+export function Refused() {
   const back = `/sign-in?next=${encodeURIComponent(path.value)}`;
   return (
     <Empty icon="leave" title="Sign in again">
@@ -123,11 +129,14 @@ function Place() {
   switch (where) {
     case "":
     case "sessions":
+      if (id === "new") return <SessionsView isCreating />;
       return id ? <SessionView key={id} id={id} /> : <SessionsView />;
     case "windows":
       return id ? <WindowView key={id} id={id} /> : <WindowsView />;
     case "approvals":
       return <ApprovalsView />;
+    case "demo":
+      return <DemoView />;
     case "status":
       return <StatusView />;
     default:

@@ -1,11 +1,15 @@
 import { render } from "preact";
 import { App } from "./app";
 import { onLink } from "./router";
-import { connection, key, standing, why } from "./state";
+import { connection, key, standing, watched, why } from "./state";
 import "./theme";
+import { Watch } from "./watch";
 
 const place = document.getElementById("page");
-if (place) render(<App />, place);
+if (place) {
+  place.classList.toggle("watching", watched !== null);
+  render(watched === null ? <App /> : <Watch id={watched} />, place);
+}
 document.addEventListener("click", onLink);
 if (key) connection.open();
 else {

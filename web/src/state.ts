@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { Connection, type Standing } from "./hub/connection";
 import { Rest } from "./hub/rest";
-import type { App, Approval, Hello, Session, Usage, Window } from "./hub/types";
+import type { App, Approval, Demo, Hello, Session, Usage, Window } from "./hub/types";
 
 export interface Load {
   memory: number;
@@ -12,10 +12,13 @@ export interface Load {
 
 export const standing = signal<Standing>("connecting");
 export const why = signal("");
-export const me = signal<Pick<Hello, "name" | "scope" | "version" | "spawners"> | null>(null);
+export const me = signal<Pick<Hello, "name" | "scope" | "version" | "spawners" | "egress"> | null>(
+  null,
+);
 export const sessions = signal<ReadonlyMap<string, Session>>(new Map());
 export const windows = signal<readonly Window[]>([]);
 export const approvals = signal<readonly Approval[]>([]);
+export const demo = signal<Demo | null>(null);
 export const apps = signal<ReadonlyMap<string, readonly App[]>>(new Map());
 export const loads = signal<ReadonlyMap<string, Load>>(new Map());
 /** Ticks while the page is in sight, for ages. */
@@ -24,6 +27,9 @@ export const now = signal(Date.now());
 export const key = document
   .querySelector<HTMLMetaElement>('meta[name="bascule-key"]')
   ?.content.trim();
+
+/** The session whose VS Code this page shows; null where it shows everything else. */
+export const watched = /^\/watch\/([^/]+)$/.exec(location.pathname)?.[1] ?? null;
 
 export const rest = new Rest(key ?? "");
 export const connection = new Connection(key ?? "", {
@@ -37,6 +43,7 @@ export const connection = new Connection(key ?? "", {
     sessions.value = new Map(hello.sessions.map((each) => [each.id, each]));
     windows.value = hello.windows;
     approvals.value = hello.approvals;
+    demo.value = hello.demo;
     for (const session of hello.sessions) void seeApps(session);
   },
   session(session) {
@@ -54,6 +61,9 @@ export const connection = new Connection(key ?? "", {
   approvals(all) {
     approvals.value = all;
   },
+  demo(now) {
+    demo.value = now;
+  },
 });
 
 /** A socket that is refused says nothing of why; a call does. */
@@ -69,6 +79,7 @@ async function seeWhetherSignedOut(): Promise<void> {
 }
 
 async function seeApps(session: Session): Promise<void> {
+  if (watched) return;
   if (session.state !== "ready") {
     if (apps.value.has(session.id)) {
       const left = new Map(apps.value);

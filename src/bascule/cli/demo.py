@@ -13,13 +13,13 @@ from bascule.core.errors import AccessDenied, ConsentDenied
 from bascule.core.windows import Window
 
 from .hub_place import HubPlace, HubUrl, find_hub
+from .known_names import window_names
 
 if TYPE_CHECKING:
     from bascule.link.hub import HubLink
     from bascule.link.hub_calls import HubCalls
+    from bascule.runtime.demo import Said
 
-AGENT: Final = "Demo agent"
-"""What the window's user is asked about."""
 _PAUSE: Final = 2.0
 """Seconds in which a person takes in what was done."""
 _HOUR: Final = 3600.0
@@ -31,7 +31,8 @@ def demo(
         str,
         typer.Option(
             envvar="BASCULE_WINDOW",
-            help="The window: its id, name or folder; not needed when there is one.",
+            help="The window, if there are several: its id, a path in its folder, or its name.",
+            autocompletion=window_names,
         ),
     ] = "",
     fast: Annotated[bool, typer.Option("--fast", help="Without pauses to watch.")] = False,
@@ -48,9 +49,8 @@ def demo(
 async def _demo(place: HubPlace, selector: str, *, pause: float) -> int:
     from bascule.link.hub import HubLink
     from bascule.link.hub_calls import HubCalls
+    from bascule.runtime.demo import AGENT, play
     from bascule.runtime.vscode import VSCodeRuntime
-
-    from .demo_script import play
 
     with place.told_how_to_start():
         async with HubCalls(place.url, place.token) as calls:
@@ -64,7 +64,7 @@ async def _demo(place: HubPlace, selector: str, *, pause: float) -> int:
                 VSCodeRuntime(place.url, token, window=window.id) as agent,
             ):
                 try:
-                    await play(agent, window, say=_say, pause=pause)
+                    await play(agent, say=_show, pause=lambda: asyncio.sleep(pause))
                 except ConsentDenied as error:
                     _say(f"[yellow]Nothing more is done:[/] {error.message}")
                     return 1
@@ -97,6 +97,8 @@ async def _window(link: HubLink, selector: str) -> Window:
 @asynccontextmanager
 async def _token(calls: HubCalls, given: str) -> AsyncIterator[str]:
     """One by the agent's name for as long as it plays; the given one if that may not make any."""
+    from bascule.runtime.demo import AGENT
+
     try:
         await calls.revoke_token(AGENT)
         token = await calls.create_token(AGENT, "agent", lifetime=_HOUR)
@@ -107,6 +109,20 @@ async def _token(calls: HubCalls, given: str) -> AsyncIterator[str]:
         yield token
     finally:
         await calls.revoke_token(AGENT)
+
+
+def _show(said: Said) -> None:
+    from rich.markup import escape
+
+    match said.kind:
+        case "step":
+            _say(f"[cyan]•[/] {escape(said.text)}")
+        case "seen":
+            for line in said.text.splitlines():
+                _say(f"    [dim]{escape(line)}[/]")
+        case "done":
+            _say(f"[green]✓[/] It {escape(said.text)}.")
+            _say("[dim]The window's Bascule view has the list of all it did.[/]")
 
 
 def _say(text: str) -> None:

@@ -35,14 +35,17 @@ class Introduction:
         us, named = ourselves(), shlex.quote(session.name or session.id)
         if up.address:
             opened = open_browser and show_in_browser(up.address)
-            note = "opened in your browser" if opened else "open this in a browser; it works once"
-            self._facts.insert(0, ("VS Code", up.address, note))
+            note = "opened in your browser" if opened else "in a browser; it works once"
+            self._facts.insert(0, ("open", up.address, note))
+        if up.no_page:
+            self._facts.append(("page", up.no_page, ""))
+        if up.no_vscode:
+            self._facts.append(("VS Code", up.no_vscode, ""))
+        else:
             self._hints += [
                 ("see an agent at work in it, from here or elsewhere", f"{us} demo"),
                 ("another browser", f"{us} session url {named} --sign-in"),
             ]
-        else:
-            self._facts.insert(0, ("VS Code", up.complaint, ""))
         self._facts += [
             ("session", session.name or session.id, f"{us} session show {named}"),
             ("hub", origin_of(session.vscode_url), f"its token: {us} token"),

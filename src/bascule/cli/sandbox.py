@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("port", type=_port, metavar="PORT", help="port to listen on; 0 takes a free one")
     add("--working-dir", required=True, metavar="DIR", help="where shells start; made if missing")
-    add("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    add("--host", default="127.0.0.1", metavar="HOST", help="address to listen on (%(default)s)")
     add("--shells", metavar="KIND", help=HELP)
     add("--state-dir", metavar="DIR", help="where tmux shells wait for the next server; short")
     add(
@@ -114,7 +114,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="how long they wait when the server was killed; 0: not at all (%(default)g)",
     )
-    add("--plugins", nargs="*", default=(), choices=PLUGINS, metavar="NAME", help=str(PLUGINS))
+    add(
+        "--plugins",
+        nargs="*",
+        default=(),
+        choices=PLUGINS,
+        metavar="NAME",
+        help=f"what OpenHands asks for: {', '.join(PLUGINS)}",
+    )
     add("--username", metavar="U", help="user to run shells as; the present one by default")
     add("--user-id", type=int, metavar="N", help="that user's id, or the user by id")
     add(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from bascule.core.errors import NoSuchSession, UsageError
@@ -19,6 +20,13 @@ def chosen(found: Sequence[HubSession], which: str) -> HubSession:
     if len(fitting) == 1:
         return fitting[0]
     if not fitting:
-        raise NoSuchSession(f"there is no session {which!r}; `bascule session list` shows them")
+        raise NoSuchSession(f"there is no session {which!r}; {_hint(found, which)}")
     named = ", ".join(f"{each.name or 'unnamed'} ({each.id})" for each in fitting)
     raise UsageError(f"{which!r} fits {len(fitting)} sessions: {named}. Name one by its id")
+
+
+def _hint(found: Sequence[HubSession], which: str) -> str:
+    names = {each.name for each in found if each.name}
+    if near := get_close_matches(which, names):
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return "`bascule session list` shows them" if found else "there is none at all"

@@ -18,7 +18,9 @@ import typer
 from bascule.core.errors import InvalidSetting
 
 from .introduction import Introduction
+from .known_names import one_of
 from .logs import configure_logging
+from .open_files import allow_many
 from .starting import stages_shown
 from .stopping import stops_cleanly
 
@@ -56,12 +58,16 @@ def up(
         typer.Option(
             envvar="BASCULE_SHELLS",
             help="Kind of shells: pty, or tmux, which `bascule attach` shows; NAME=KIND for one.",
+            autocompletion=one_of("pty", "tmux"),
             show_default=False,
         ),
     ] = None,
     egress: Annotated[
         str | None,
-        typer.Option(help="What the session reaches: open (by default where it can), or off."),
+        typer.Option(
+            help="What the session reaches: open (by default where it can), or off.",
+            autocompletion=one_of("open", "off"),
+        ),
     ] = None,
     allow_unisolated: Annotated[
         bool,
@@ -75,7 +81,8 @@ def up(
 ) -> int:
     """Make a folder a session: type commands into it here, see it in VS Code in the browser.
 
-    The one address printed shows that VS Code; no token is typed. The session runs as the folder's
+    The one address printed shows that VS Code, what is done in it, and the way to all else that the
+    hub has; no token is typed. The session runs as the folder's
     owner and sees of this machine the folder and the system's programs. It is stopped when this
     ends; the next `up` of the same folder goes on with it. A hub that runs here already is used,
     else one is started, which ends with this.
@@ -87,6 +94,7 @@ def up(
     is a display or BROWSER names one.
     """
     configure_logging("warning")
+    allow_many()
     workspace = _workspace(working_dir or _WORKSPACE)
     serves = no_prompt or _nobody_types()
     if editor if editor is not None else serves or sys.stdin.isatty():

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from bascule.core.errors import InvalidSetting, MissingTool
 from bascule.hub import Hub
@@ -130,9 +131,12 @@ class UpSession:
 
     session: HubSession
     address: str
-    """Shows its VS Code in any browser of this machine, once; then the browser is signed in."""
-    complaint: str = ""
+    """Shows it in any browser of this machine, once; then the browser is signed in. Empty: there
+    is nothing to show it with."""
+    no_vscode: str = ""
     """Why it has no VS Code, and what to do about it; else empty."""
+    no_page: str = ""
+    """The same of the hub's page."""
 
 
 @contextlib.contextmanager
@@ -153,8 +157,6 @@ def session_of(
 
 
 async def _begin(wish: Wish, hub: HubPlace, on_stage: OnStage) -> UpSession:
-    from urllib.parse import urlsplit
-
     from bascule.link.sessions import SessionCalls
 
     with hub.told_how_to_start():
@@ -165,10 +167,17 @@ async def _begin(wish: Wish, hub: HubPlace, on_stage: OnStage) -> UpSession:
             else:
                 session = await calls.create(wish.body())
             session = await calls.until_ready(session.id, on_stage=on_stage)
-            complaint = await asyncio.to_thread(_lack_of_vscode)
-            onward = urlsplit(session.vscode_url).path
-            address = "" if complaint else await calls.sign_in_address(onward)
-    return UpSession(session, address, complaint)
+            no_vscode, no_page = await asyncio.to_thread(lambda: (_lack_of_vscode(), _no_page()))
+            onward = _shown_at(session, has_vscode=not no_vscode, has_page=not no_page)
+            address = await calls.sign_in_address(onward) if onward else ""
+    return UpSession(session, address, no_vscode, no_page)
+
+
+def _shown_at(session: HubSession, *, has_vscode: bool, has_page: bool) -> str:
+    """The page with VS Code in it; where one of the two is missing, the other."""
+    if has_vscode:
+        return f"/watch/{session.id}" if has_page else urlsplit(session.vscode_url).path
+    return f"/sessions/{session.id}" if has_page else ""
 
 
 async def _stop(hub: HubPlace, session_id: str) -> None:
@@ -180,6 +189,12 @@ async def _stop(hub: HubPlace, session_id: str) -> None:
 
 def _is_of(folder: Path, metadata: Mapping[str, Any]) -> bool:
     return bool(metadata["workspace"].get("folder") == str(folder))
+
+
+def _no_page() -> str:
+    from bascule.hub.web.page import is_built
+
+    return "" if is_built() else "not built; in a clone, `make web` does it, with Node 20 or newer"
 
 
 def _lack_of_vscode() -> str:

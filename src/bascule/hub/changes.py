@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-Topic = Literal["session", "windows", "approvals"]
+Topic = Literal["session", "windows", "approvals", "demo"]
 OnChange = Callable[[Topic, str], None]
-"""Told what changed, and for a session which one."""
+"""Told what changed, and for a session which one, for a demo whose."""
 
 
 class Changes:

@@ -20,6 +20,8 @@ from bascule.sandbox.server.listener import Listener, bound_socket
 
 from .api import Api, identity_of, may
 from .changes import Changes
+from .demo.api import DemoApi
+from .demo.demos import Demos
 from .guard import Guard
 from .identity import Identity
 from .link import HubWindows
@@ -141,6 +143,9 @@ class Hub(Closable):
             registry=self._registry,
             who=identity_of,
         ).add_routes(self._api.app, may)
+        self.demos = Demos(self.sessions, changes, link=self.windows)
+        demo_api = DemoApi(self.demos, self.addresses)
+        demo_api.add_routes(self._api.app, may)
         self._mounts = tuple(make(self) for make in mounts)
         self.proxy = Proxy(
             settings,
@@ -157,7 +162,9 @@ class Hub(Closable):
             sessions=self.sessions,
             registry=self._registry,
             changes=changes,
+            demos=self.demos,
             describe=sessions_api.describe,
+            describe_demo=demo_api.describe,
         )
         guarded = Guard(
             mounted(joined, self._mounts),
@@ -171,8 +178,9 @@ class Hub(Closable):
         )
         open_to_all: dict[str, App] = dict.fromkeys(PATHS, sign_in)
         open_to_all[authorize.PATH] = authorize.Authorize(self.proxy.gate, settings.run_dir)
+        web_page = WebPage(settings, self.proxy, doorman, keys, owner_of=self.sessions.owner_of)
         self._listener = Listener(
-            _before(beside(guarded, WebPage(settings, self.proxy, doorman, keys)), open_to_all),
+            _before(beside(guarded, web_page), open_to_all),
             settings,
             connection=partial(Front, proxy=self.proxy),
             max_frame=settings.message_bytes + _OVERHEAD,
@@ -217,6 +225,7 @@ class Hub(Closable):
         if self._closed:
             return
         self._closed = True
+        await self.demos.aclose()
         await self._feed.aclose()
         await self._sockets.aclose()
         self.sessions.finish_streams()

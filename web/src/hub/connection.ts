@@ -3,6 +3,7 @@ import { Failure } from "./failure";
 import type {
   Approval,
   Batch,
+  Demo,
   Entry,
   Fault,
   Hello,
@@ -22,6 +23,7 @@ export interface News {
   removed(id: string): void;
   windows(windows: Window[]): void;
   approvals(approvals: Approval[]): void;
+  demo(demo: Demo | null): void;
 }
 
 /** Follows one place; the connection comes back to it by itself, where it left off. */
@@ -91,6 +93,11 @@ export class Connection {
     return this.ask("approval.answer", { window_id: approval.window_id, id: approval.id, answer });
   }
 
+  /** Play the demo from its beginning, go on at once where it waits, or end and remove it. */
+  demo(verb: "play" | "skip" | "remove"): Promise<null> {
+    return this.ask(`demo.${verb}`, {});
+  }
+
   /** Follow a place until the returned function is called. */
   watch(place: Place, watcher: Watcher): () => void {
     const name = `${place.kind} ${place.id}`;
@@ -157,6 +164,7 @@ export class Connection {
     on("session.removed", ({ id }: { id: string }) => this.news.removed(id));
     on("windows", (windows: Window[]) => this.news.windows(windows));
     on("approvals", (approvals: Approval[]) => this.news.approvals(approvals));
+    on("demo", (demo: Demo | null) => this.news.demo(demo));
     on("timeline", (batch: Batch) => {
       this.watchers.get(`${batch.kind} ${batch.id}`)?.[1].entries(batch.epoch, batch.entries);
     });

@@ -1,5 +1,5 @@
 import { Failure } from "./failure";
-import type { App, Check, Fault, Observation, Place, Session } from "./types";
+import type { App, Check, Demo, Fault, Observation, Place, Session } from "./types";
 
 const UNREACHABLE = "The hub does not answer. Is it running?";
 
@@ -67,6 +67,10 @@ export class Rest {
 
   async checks(): Promise<Check[]> {
     return this.ask<Check[]>("GET", "/api/checks");
+  }
+
+  async playDemo(): Promise<Demo> {
+    return this.ask<Demo>("POST", "/api/demo");
   }
 
   private async ask<T>(method: string, path: string, body?: object): Promise<T> {

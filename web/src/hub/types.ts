@@ -68,14 +68,26 @@ export interface Approval {
 
 export type Answer = "once" | "workspace" | "deny";
 
+/** A scripted agent at work in the VS Code of a session made for that. */
+export interface Demo {
+  session_id: string;
+  url: string;
+  phase: "resting" | "starting" | "waiting" | "playing" | "done" | "failed";
+  said: { kind: "step" | "seen" | "done"; text: string }[];
+  cause: string;
+}
+
 export interface Hello {
   version: string;
   name: string;
   scope: "admin" | "agent";
   spawners: string[];
+  /** What of the network one may ask for. */
+  egress: string[];
   sessions: Session[];
   windows: Window[];
   approvals: Approval[];
+  demo: Demo | null;
 }
 
 /** One thing that happened in a place, as the hub numbers it. */

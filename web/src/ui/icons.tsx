@@ -7,6 +7,8 @@ const PATHS = {
   status: "M1.8 8.5h2.7L6.3 4l3.1 8.2 1.8-3.7h3",
   plus: "M8 3v10M3 8h10",
   play: "M5 3.2v9.6l7.5-4.8z",
+  skip: "M4 3.4v9.2l6.2-4.6zM12 3.4v9.2",
+  side: "M2 3h12v10H2zM9.5 3v10",
   pause: "M5.5 3.5v9M10.5 3.5v9",
   stop: "M4 4h8v8H4z",
   trash: "M3 4.5h10M6.3 4.3V2.8h3.4v1.5M4.3 4.5l.6 8.7h6.2l.6-8.7M6.8 7v3.7M9.2 7v3.7",

@@ -4,6 +4,7 @@ import { apps, loads, me, measure, now, rest, sessions, standing } from "../stat
 import { Icon } from "../ui/icons";
 import { Act, Badge, Empty, Modal, Trouble, bytes, since } from "../ui/parts";
 import { CreateSession } from "./create";
+import { WatchDemo } from "./demo";
 
 const MEASURED_EVERY = 4000;
 
@@ -19,8 +20,8 @@ export function useMeasures(): void {
   }, []);
 }
 
-export function SessionsView() {
-  const [isCreating, setCreating] = useState(false);
+export function SessionsView(props: { isCreating?: boolean }) {
+  const [isCreating, setCreating] = useState(props.isCreating ?? false);
   const [trouble, setTrouble] = useState("");
   useMeasures();
   const all = [...sessions.value.values()].reverse();
@@ -30,14 +31,19 @@ export function SessionsView() {
       <header class="head">
         <h1>Sessions</h1>
         {canCreate && (
-          <button type="button" class="primary" onClick={() => setCreating(true)}>
-            <Icon name="plus" />
-            New session
-          </button>
+          <div class="controls">
+            {all.length > 0 && <WatchDemo onTrouble={setTrouble} />}
+            <button type="button" class="primary" onClick={() => setCreating(true)}>
+              <Icon name="plus" />
+              New session
+            </button>
+          </div>
         )}
       </header>
       {trouble && <Trouble what={trouble} again={() => setTrouble("")} />}
-      {all.length === 0 && <NoSessions canCreate={canCreate} create={() => setCreating(true)} />}
+      {all.length === 0 && (
+        <NoSessions canCreate={canCreate} create={() => setCreating(true)} onTrouble={setTrouble} />
+      )}
       <ul class="cards">
         {all.map((session) => (
           <Card key={session.id} session={session} onTrouble={setTrouble} />
@@ -48,7 +54,11 @@ export function SessionsView() {
   );
 }
 
-function NoSessions(props: { canCreate: boolean; create: () => void }) {
+function NoSessions(props: {
+  canCreate: boolean;
+  create: () => void;
+  onTrouble: (what: string) => void;
+}) {
   if (!props.canCreate)
     return (
       <Empty icon="sessions" title="This hub starts no sessions">
@@ -62,10 +72,14 @@ function NoSessions(props: { canCreate: boolean; create: () => void }) {
   return (
     <Empty icon="sessions" title="No sessions yet">
       <p>A session is a workspace with its own sandbox, its VS Code and its apps.</p>
-      <button type="button" class="primary" onClick={props.create}>
-        <Icon name="plus" />
-        Start a session
-      </button>
+      <div class="offers">
+        <button type="button" class="primary" onClick={props.create}>
+          <Icon name="plus" />
+          Start a session
+        </button>
+        <WatchDemo onTrouble={props.onTrouble} />
+      </div>
+      <p class="sub">The demo: a scripted agent at work in a VS Code of its own, as you watch.</p>
     </Empty>
   );
 }
@@ -116,6 +130,16 @@ export function Controls(props: { session: Session; onTrouble: (what: string) =>
         <a class="button" href={session.vscode_url} target="_blank" rel="noopener">
           <Icon name="code" />
           VS Code
+        </a>
+      )}
+      {is("ready", "paused", "starting") && (
+        <a
+          class="button quiet"
+          href={`/watch/${session.id}`}
+          aria-label="VS Code beside the timeline"
+          title="VS Code beside the timeline"
+        >
+          <Icon name="windows" />
         </a>
       )}
       {(apps.value.get(session.id) ?? []).map((app) => (

@@ -58,6 +58,10 @@ class Addresses:
     def vscode(self, session_id: str) -> str:
         return self._url() + Place("vscode", session_id).path + "/"
 
+    def watch(self, session_id: str) -> str:
+        """Where the hub's page shows a session's VS Code beside what is done in it."""
+        return self._url() + f"/watch/{session_id}"
+
     def app(self, session_id: str, n: int) -> str:
         """Where people open an app; signing in and the way to its origin come by themselves."""
         return self._url() + Place("apps", session_id, n).path + "/"

@@ -12,7 +12,13 @@ from functools import partial
 from typing import Final
 
 from bascule.core.contracts import Spawner
-from bascule.core.errors import BasculeError, NoSuchSandbox, NotSupported, SandboxStartFailed
+from bascule.core.errors import (
+    BasculeError,
+    CloneFailed,
+    NoSuchSandbox,
+    NotSupported,
+    SandboxStartFailed,
+)
 from bascule.core.sessions import RunningSandbox, SessionId
 from bascule.hub.identity import Identity
 from bascule.hub.records.records import Records
@@ -227,8 +233,7 @@ class Keeper:
                 if (await line.workspace()).state == "ready":
                     pass
                 elif source.kind == "git":
-                    time = self._settings.fill_timeout
-                    await line.clone(source.url, source.ref, own.credential, timeout=time)
+                    await self._clone(row, own, line)
                 else:
                     await line.unpack(self.archives.read(source.archive))
         await self._book.change(row.id, is_filled=True)
@@ -236,6 +241,21 @@ class Keeper:
             await self.archives.remove(source.archive)
         if own.credential is not None:
             await asyncio.to_thread(self.vault.put, row.id, replace(own, credential=None))
+
+    async def _clone(self, row: SessionRow, own: Secrets, line: Inside) -> None:
+        source, time = row.spec.workspace, self._settings.fill_timeout
+        try:
+            await line.clone(source.url, source.ref, own.credential, timeout=time)
+        except CloneFailed as error:
+            match row.spec.egress.mode:
+                case "off":
+                    hint = "The session reaches no network: its egress is off"
+                case "proxy":
+                    names = ", ".join(row.spec.egress.domains) or "none"
+                    hint = f"By its egress the session reaches the public addresses of: {names}"
+                case "open":
+                    raise
+            raise CloneFailed(f"{error.message}\n{hint}") from error
 
     async def adopt(self, row: SessionRow, running: RunningSandbox) -> None:
         """Take up a sandbox that an earlier hub started, as it is."""
@@ -331,6 +351,18 @@ class Keeper:
         failed = await self._book.move(row.id, "failed", cause=cause)
         await self._book.note(None, failed, "fail", cause=cause)
         logger.warning("session %s has failed: %s", row.id, failed.cause.partition("\n")[0])
+
+    async def end(self, session_id: SessionId, cause: str) -> None:
+        """Have one that runs fail, for a reason that is not its sandbox's."""
+        async with self.turns[session_id]:
+            row = self._book.get(session_id)
+            if row.state in RUNNING:
+                await self.fail(row, cause)
+
+    async def disk(self, session_id: SessionId) -> int:
+        """Bytes that its own files take."""
+        row = self._book.get(session_id)
+        return await self.spawner(row.spec.spawner).disk(self.places.sessions / session_id)
 
     async def stop(self, session_id: SessionId) -> SessionRow:
         return await self._to_its_end(self._stop(session_id))

@@ -14,6 +14,7 @@ from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
 
 from .book import Book
+from .disk import Measured
 from .idle import Sample, due, last_active
 from .keeper import Keeper
 from .repairs import Needed, repairs
@@ -24,6 +25,8 @@ from .windows import SessionWindows
 logger = logging.getLogger(__name__)
 
 _DAY: Final = 86400.0
+_AT_ONCE: Final = 16
+"""Sessions that are looked at together: some may take half a minute not to answer."""
 
 
 class Looking:
@@ -49,6 +52,7 @@ class Looking:
         self._clock = clock
         self._tasks = Tasks()
         self._samples: dict[SessionId, Sample] = {}
+        self._disk = Measured(settings.max_session_disk, keeper.disk, every=settings.look_every)
 
     async def open(self) -> None:
         await self.look()
@@ -59,10 +63,13 @@ class Looking:
 
     async def look(self) -> None:
         await self._repair_all()
-        for row in self._book.all():
-            if not self._keeper.is_busy(row.id):
-                await self._see_to(row)
+        turn = asyncio.Semaphore(_AT_ONCE)
+        async with asyncio.TaskGroup() as looks:
+            for row in self._book.all():
+                if not self._keeper.is_busy(row.id):
+                    looks.create_task(self._see_to(row, turn))
         self._samples = {key: each for key, each in self._samples.items() if key in self._book}
+        self._disk.keep({row.id for row in self._book.all()})
         in_use = {row.spec.workspace.archive for row in self._book.all() if not row.is_filled}
         await asyncio.to_thread(self._keeper.archives.sweep, in_use)
         await asyncio.to_thread(self._keeper.reserve.restore)
@@ -117,11 +124,18 @@ class Looking:
             case "adopt":
                 await self._keeper.adopt(row, running[session_id])
 
-    async def _see_to(self, row: SessionRow) -> None:
-        """Pause or stop what has been idle for long enough."""
+    async def _see_to(self, row: SessionRow, turn: asyncio.Semaphore) -> None:
+        async with turn:
+            await self._see_to_one(row)
+
+    async def _see_to_one(self, row: SessionRow) -> None:
+        """End what takes too much; pause or stop what has been idle for long enough."""
         try:
             if row.state == "ready":
                 await self._keeper.record(row.id)
+                if (cause := await self._disk.excess(row.id)) is not None:
+                    await self._keeper.end(row.id, cause)
+                    return
                 row = await self._measured(row)
             match due(row, self._clock(), self._settings):
                 case "pause":
@@ -135,7 +149,13 @@ class Looking:
             logger.exception("session %s could not be looked at; the others are", row.id)
 
     async def _measured(self, row: SessionRow) -> SessionRow:
-        activity = await (await self._keeper.line(row.id)).activity()
+        """One that does not tell has done nothing that we know of: a session cannot stay awake by
+        stopping its own server."""
+        try:
+            activity = await (await self._keeper.line(row.id)).activity()
+        except BasculeError as error:
+            logger.info("session %s does not say what it does: %s", row.id, error.message)
+            return row
         now = Sample(self._clock(), activity.cpu_seconds)
         before, self._samples[row.id] = self._samples.get(row.id), now
         active = last_active(row, activity, before, now, busy_from=self._settings.idle_cpu)

@@ -23,7 +23,14 @@ from bascule.core.errors import (
     StorageFailed,
 )
 from bascule.core.observations import Observation
-from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, Usage, new_session_id
+from bascule.core.sessions import (
+    EgressMode,
+    RunningSandbox,
+    SessionId,
+    SessionSpec,
+    Usage,
+    new_session_id,
+)
 from bascule.core.windows import Window
 from bascule.hub.changes import Changes
 from bascule.hub.identity import Identity
@@ -49,7 +56,7 @@ from .specs import spec_to_json
 from .states import AT_REST, RUNNING, refused
 from .telling import Port
 from .vault import Secrets
-from .wanted import Wanted, ensure_allowed
+from .wanted import Wanted, ensure_allowed, ways_out
 from .windows import SessionWindows
 
 logger = logging.getLogger(__name__)
@@ -160,9 +167,12 @@ class Sessions(Closable):
     # What people ask ------------------------------------------------------------------------
 
     async def create(self, who: Identity, wanted: Wanted) -> SessionRow:
-        """A new session, which starts from now on; the same one for the same `request_key`."""
-        if (known := self._known(who, wanted)) is not None:
-            return known
+        """A new session, which starts from now on; the same one for the same `request_key`. One
+        that is being removed is waited for, and then is no longer that one."""
+        while (known := self._known(who, wanted)) is not None:
+            if not known.is_doomed:
+                return _ensure_same(known, wanted)
+            await self.settled(known.id)
         spec = await self._checked(who, wanted.spec)
         now = self._clock()
         row = SessionRow(
@@ -315,6 +325,17 @@ class Sessions(Closable):
         self._book.get(session_id)
         raise HubUnreachable("The hub stops, and the session was still starting")
 
+    async def settled(self, session_id: SessionId) -> SessionRow | None:
+        """Wait for the end of a stop or removal that is under way. None: it is gone."""
+        async with aclosing(self.events(session_id)) as events:
+            async for _ in events:
+                row = self._book.find(session_id)
+                if row is None or not (row.is_doomed or row.state == "stopping"):
+                    return row
+        if session_id in self._book:
+            raise HubUnreachable("The hub stops, and the session was still ending")
+        return None
+
     def masked(self, session_id: SessionId, text: str) -> str:
         """`text` with the values of the session's secrets masked."""
         return self._book.mask(session_id).text(text)
@@ -370,6 +391,10 @@ class Sessions(Closable):
             return []
         first = self._all.default_spawner
         return [first, *(kind for kind in self._all.usable if kind != first)]
+
+    def ways_out(self, who: Identity) -> Sequence[EgressMode]:
+        """What of the network they may ask for with a session."""
+        return ways_out(who, self._settings)
 
     # For the proxy --------------------------------------------------------------------------
 
@@ -434,7 +459,7 @@ class Sessions(Closable):
             return None
         for row in self._book.all():
             if (row.owner, row.request_key) == (who.owner, wanted.request_key):
-                return _ensure_same(row, wanted)
+                return row
         return None
 
     def _described(self, session_id: SessionId, args: Mapping[str, Any]) -> dict[str, str]:
@@ -443,7 +468,7 @@ class Sessions(Closable):
         return {name: mask.text(str(value))[:_TEXT] for name, value in args.items() if value}
 
     async def _checked(self, who: Identity, spec: SessionSpec) -> SessionSpec:
-        ensure_allowed(who, spec)
+        ensure_allowed(who, spec, self._settings)
         ensure_modest(spec, self._settings)
         self._keeper.spawner(spec.spawner)
         source = spec.workspace

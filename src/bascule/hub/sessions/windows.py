@@ -64,11 +64,15 @@ class SessionWindows:
     async def present(self, session_id: SessionId, *, timeout: float) -> Window:
         """Its window, once that takes actions."""
         async with within(timeout, "start_timeout"):
-            while True:
-                news = self._sockets.next_news()
-                if (window := self.find(session_id)) is not None:
-                    return window
-                await news
+            return await self.appears(session_id)
+
+    async def appears(self, session_id: SessionId) -> Window:
+        """The same, however long it takes until somebody opens it."""
+        while True:
+            news = self._sockets.next_news()
+            if (window := self.find(session_id)) is not None:
+                return window
+            await news
 
     async def act(
         self,

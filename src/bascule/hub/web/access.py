@@ -5,6 +5,9 @@ and some apps of sessions are pages of this very origin. So the cookie alone is 
 here. The key is in the document, which is handed to a browser that goes there and to no script
 that asks for it, and no other page can look into it: it is framed by nobody, and its opener policy
 cuts it off from whoever opened it.
+
+A page that shows a session's VS Code in a frame cannot keep a secret from it. It has a key of its
+own, which is good for the socket alone, and there for no more than that session.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import hashlib
 import hmac
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from bascule.core.errors import AccessDenied
@@ -28,6 +32,8 @@ KEY_HEADER: Final = b"x-bascule-page"
 _PROGRAMS: Final = frozenset({b"authorization", b"x-api-key", b"x-session-api-key"})
 """Where programs bring a token; who does is no page."""
 _API: Final = "/api/"
+_OF: Final = "."
+"""Between a session and the rest of a key."""
 _SOCKETS: Final = "/socket.io"
 
 
@@ -37,9 +43,12 @@ class PageKeys:
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
-    def of(self, sign_in: SignIn) -> str:
-        mark = hmac.digest(self._secret, sign_in.id + sign_in.token_hash.encode(), hashlib.sha256)
-        return urlsafe_b64encode(mark).decode().rstrip("=")
+    def of(self, sign_in: SignIn, session_id: str = "") -> str:
+        """With a session: the key of a page that shows this one's VS Code."""
+        signed = sign_in.id + sign_in.token_hash.encode() + session_id.encode()
+        mark = urlsafe_b64encode(hmac.digest(self._secret, signed, hashlib.sha256))
+        text = mark.decode().rstrip("=")
+        return f"{session_id}{_OF}{text}" if session_id else text
 
     def is_good(self, key: object, sign_in: SignIn) -> bool:
         return (
@@ -47,6 +56,17 @@ class PageKeys:
             and key.isascii()
             and hmac.compare_digest(key.encode(), self.of(sign_in).encode())
         )
+
+    def holder(self, key: object, visitor: Visitor) -> Identity | None:
+        """As whom a page with this key speaks on its socket; None: the key is not good."""
+        if visitor.sign_in is None or not isinstance(key, str) or not key.isascii():
+            return None
+        session_id = key.rpartition(_OF)[0]
+        if not hmac.compare_digest(key.encode(), self.of(visitor.sign_in, session_id).encode()):
+            return None
+        if not session_id:
+            return visitor.identity
+        return replace(visitor.identity, scope="session", session_id=session_id)
 
 
 def by_token_or_page(tokens: Tokens, doorman: TokenDoorman, keys: PageKeys) -> Identify:

@@ -13,10 +13,17 @@ import socketio
 
 import bascule
 from bascule.core.contracts import Closable
-from bascule.core.errors import AccessDenied, BasculeError, InvalidRequest, NoSuchSession
+from bascule.core.errors import (
+    AccessDenied,
+    BasculeError,
+    InvalidRequest,
+    NoSuchSession,
+    NoSuchWindow,
+)
 from bascule.core.sessions import SessionId
-from bascule.core.windows import WindowId
+from bascule.core.windows import Window, WindowId
 from bascule.hub.changes import Changes, Topic
+from bascule.hub.demo.demos import Demo, Demos
 from bascule.hub.guard import IDENTITY
 from bascule.hub.identity import Identity
 from bascule.hub.proxy.doorman import TokenDoorman
@@ -32,8 +39,11 @@ from .viewer import Viewer
 
 _NAME: Final = re.compile(r"[a-z0-9-]{1,40}")
 _SCOPES: Final = ("admin", "agent")
+_OF_WATCHERS: Final = frozenset({"watch", "unwatch", "demo.play", "demo.skip", "demo.remove"})
+"""What a page that shows one session's VS Code may ask; what is framed there may ask it too."""
 
 Describe = Callable[[SessionRow], Mapping[str, Any]]
+DescribeDemo = Callable[[Demo], Mapping[str, Any]]
 Ask = Callable[[Viewer, Mapping[str, Any]], Awaitable[object]]
 
 
@@ -49,7 +59,9 @@ class Feed(Closable):
         sessions: Sessions,
         registry: Registry,
         changes: Changes,
+        demos: Demos,
         describe: Describe,
+        describe_demo: DescribeDemo,
     ) -> None:
         self._sockets = sockets
         self._server: socketio.AsyncServer = sockets.server
@@ -57,7 +69,9 @@ class Feed(Closable):
         self._keys = keys
         self._sessions = sessions
         self._registry = registry
+        self._demos = demos
         self._describe = describe
+        self._describe_demo = describe_demo
         self._viewers: dict[str, Viewer] = {}
         changes.subscribe(self._changed)
         on = self._server.on
@@ -65,7 +79,7 @@ class Feed(Closable):
         on("disconnect", self._lost, namespace=PAGE)
         on("terminal.keys", self._keys_came, namespace=PAGE)
         for name, ask in self._asks().items():
-            on(name, self._answering(ask), namespace=PAGE)
+            on(name, self._answering(name, ask), namespace=PAGE)
 
     def _asks(self) -> Mapping[str, Ask]:
         return {
@@ -73,6 +87,9 @@ class Feed(Closable):
             "unwatch": self._unwatch,
             "usage": self._usage,
             "approval.answer": self._answer,
+            "demo.play": self._play_demo,
+            "demo.skip": self._skip_demo,
+            "demo.remove": self._remove_demo,
             "terminal.open": self._open_terminal,
             "terminal.leave": self._leave_terminal,
             "terminal.close": self._close_terminal,
@@ -94,19 +111,20 @@ class Feed(Closable):
         scope = environ["asgi.scope"]
         visitor = await signed_in(self._doorman, dict(scope["headers"]))
         key = auth.get("key") if isinstance(auth, Mapping) else None
+        who = None if visitor is None else self._keys.holder(key, visitor)
         if (
-            visitor is None
+            who is None
+            or visitor is None
             or visitor.sign_in is None
             or visitor.identity != scope[IDENTITY]
-            or not self._keys.is_good(key, visitor.sign_in)
         ):
             raise _refused("The page's key is missing or old; load it again")
-        if visitor.identity.scope not in _SCOPES:
+        if who == visitor.identity and who.scope not in _SCOPES:
             raise _refused(f"A token of scope {visitor.identity.scope} has no use for this page")
         viewer = Viewer(
             self._server,
             sid,
-            visitor.identity,
+            who,
             sign_in=visitor.sign_in.id,
             sessions=self._sessions,
             timelines=self._sockets.timelines,
@@ -114,7 +132,6 @@ class Feed(Closable):
         self._viewers[sid] = viewer
         # The library says that it is connected once this has returned, and only then may we speak:
         # a task's first step comes after that was queued.
-        who = visitor.identity
         viewer.keep_told(lambda: self._hello(who), partial(self._described, who))
 
     async def _lost(self, sid: str, _reason: object) -> None:
@@ -128,15 +145,20 @@ class Feed(Closable):
             "name": who.name,
             "scope": who.scope,
             "spawners": list(self._sessions.spawners),
+            "egress": list(self._sessions.ways_out(who)),
             "sessions": [self._describe(row) for row in self._sessions.list(who)],
             "windows": self._windows(who),
             "approvals": self._approvals(who),
+            "demo": self._demo(who),
         }
 
     # How things stand -----------------------------------------------------------------------
 
     def _changed(self, topic: Topic, which: str) -> None:
         for viewer in self._viewers.values():
+            who = viewer.identity
+            if topic == "session" and who.scope == "session" and which != who.session_id:
+                continue  # it does not even learn that there is another
             viewer.changed(topic, which)
 
     def _described(self, who: Identity, topic: Topic, which: str) -> tuple[str, object]:
@@ -145,6 +167,8 @@ class Feed(Closable):
                 return "windows", self._windows(who)
             case "approvals":
                 return "approvals", self._approvals(who)
+            case "demo":
+                return "demo", self._demo(who)
             case "session":
                 try:
                     row = self._sessions.get(who, SessionId(which))
@@ -153,7 +177,11 @@ class Feed(Closable):
                 return "session", self._describe(row)
 
     def _windows(self, who: Identity) -> list[dict[str, Any]]:
-        return [encode_window(each) for each in self._registry.windows() if who.may_see(each.owner)]
+        return [encode_window(each) for each in self._registry.windows() if _sees(who, each)]
+
+    def _demo(self, who: Identity) -> Mapping[str, Any] | None:
+        demo = self._demos.of(who)
+        return None if demo is None else self._describe_demo(demo)
 
     def _approvals(self, who: Identity) -> list[Mapping[str, Any]]:
         """For admins alone: no agent answers its own question."""
@@ -161,12 +189,14 @@ class Feed(Closable):
 
     # What the page asks ---------------------------------------------------------------------
 
-    def _answering(self, ask: Ask) -> Callable[[str, object], Awaitable[object]]:
+    def _answering(self, name: str, ask: Ask) -> Callable[[str, object], Awaitable[object]]:
         async def answer(sid: str, data: object) -> object:
             viewer = self._viewers.get(sid)
             if viewer is None:
                 return None
             try:
+                if viewer.identity.scope == "session" and name not in _OF_WATCHERS:
+                    raise AccessDenied("Only the hub's own page may ask this")
                 if not isinstance(data, Mapping):
                     raise InvalidRequest("What is asked has to be an object")
                 return {"value": await ask(viewer, data)}
@@ -180,7 +210,11 @@ class Feed(Closable):
         if kind == "session":
             self._sessions.get(viewer.identity, SessionId(where))
         else:
-            self._sockets.ensure_visible(viewer.identity, WindowId(where))
+            window = self._sockets.ensure_visible(viewer.identity, WindowId(where))
+            if not _sees(viewer.identity, window):
+                raise NoSuchWindow(
+                    f"No window {where!r} is registered here", window_id=window.id, sent=False
+                )
         await viewer.watch(
             kind, where, after=_number(asked, "after"), epoch=str(asked.get("epoch") or "")
         )
@@ -208,6 +242,15 @@ class Feed(Closable):
         question, answer = str(asked.get("id")), str(asked.get("answer"))
         await self._sockets.answer(window_id, question, answer, by=viewer.identity.name)
 
+    async def _play_demo(self, viewer: Viewer, _asked: Mapping[str, Any]) -> None:
+        await self._demos.play(viewer.identity)
+
+    async def _skip_demo(self, viewer: Viewer, _asked: Mapping[str, Any]) -> None:
+        self._demos.skip(viewer.identity)
+
+    async def _remove_demo(self, viewer: Viewer, _asked: Mapping[str, Any]) -> None:
+        await self._demos.remove(viewer.identity)
+
     async def _open_terminal(self, viewer: Viewer, asked: Mapping[str, Any]) -> object:
         start = asked.get("start")
         return await viewer.open_terminal(
@@ -234,6 +277,12 @@ class Feed(Closable):
         kept = ("data", "columns", "rows")
         keys = {name: data[name] for name in kept if isinstance(data.get(name), str | int)}
         viewer.type(str(data.get("session_id")), str(data.get("name")), keys)
+
+
+def _sees(who: Identity, window: Window) -> bool:
+    if who.scope == "session" and window.session_id != who.session_id:
+        return False
+    return who.may_see(window.owner)
 
 
 def _place(asked: Mapping[str, Any]) -> tuple[str, str]:

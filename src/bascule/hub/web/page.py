@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import quote
 
-from bascule.core.errors import InvalidRequest
+from bascule.core.errors import InvalidRequest, NoSuchSession
+from bascule.core.sessions import SessionId
 from bascule.hub.guard import Names
-from bascule.hub.proxy.doorman import TokenDoorman
+from bascule.hub.proxy.doorman import TokenDoorman, Visitor
 from bascule.hub.proxy.pages import Reply, error_reply, page, redirect
+from bascule.hub.proxy.places import Place
 from bascule.hub.proxy.proxy import Proxy
 from bascule.hub.proxy.request import Header, Request
 from bascule.hub.replies import App, Receive, Refused, Scope, Send
@@ -24,7 +26,10 @@ FILES: Final = Path(__file__).with_name("dist")
 """What scripts/web builds; in a wheel it is there."""
 ASSETS: Final = "/page/"
 
-_PLACES: Final = ("/sessions", "/windows", "/approvals", "/status")
+WATCH: Final = "/watch/"
+"""Below it a session's VS Code is shown beside what is done in it."""
+
+_PLACES: Final = ("/sessions", "/windows", "/approvals", "/status", "/demo", "/watch")
 _INDEX: Final = "index.html"
 _KEY: Final = b"%BASCULE_KEY%"
 _KINDS: Final[Mapping[str, bytes]] = {
@@ -34,26 +39,41 @@ _KINDS: Final[Mapping[str, bytes]] = {
     ".woff2": b"font/woff2",
 }
 _POLICY: Final = (
-    b"default-src 'none'; script-src 'self'; "
+    b"default-src 'none'; script-src 'self'; %s"
     b"style-src 'self' 'unsafe-inline'; "  # the terminal makes style sheets of its own
     b"img-src 'self' blob: data:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
     b"form-action 'self'; frame-ancestors 'none'; "
     b"require-trusted-types-for 'script'; trusted-types 'none'"
 )
-_DOCUMENT: Final[tuple[Header, ...]] = (
-    (b"content-type", b"text/html; charset=utf-8"),
-    (b"content-security-policy", _POLICY),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
-)
+_FRAMES: Final = b"frame-src 'self'; "
+
+
+def _document_headers(policy: bytes, openers: bytes) -> tuple[Header, ...]:
+    return (
+        (b"content-type", b"text/html; charset=utf-8"),
+        (b"content-security-policy", policy),
+        (b"cross-origin-opener-policy", openers),
+        (b"cross-origin-resource-policy", b"same-origin"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"x-frame-options", b"DENY"),
+        (b"referrer-policy", b"same-origin"),
+        (b"cache-control", b"no-store"),
+    )
+
+
+_DOCUMENT: Final = _document_headers(_POLICY % b"", b"same-origin")
+# What is framed there may open windows, and must not look into one that shows the page itself:
+# browsers keep two pages apart whose opener policies differ, also on one origin.
+_WATCHING: Final = _document_headers(_POLICY % _FRAMES, b"same-origin-allow-popups")
 _NOT_BUILT: Final = (
     "<p>The page's files are not here. In a clone of the repository <code>scripts/web</code> makes "
     "them, which needs Node 20.</p>"
 )
+
+
+def is_built() -> bool:
+    """Whether there is a page to show. Blocks."""
+    return (FILES / _INDEX).is_file()
 
 
 def is_place(path: str) -> bool:
@@ -81,12 +101,15 @@ class WebPage:
         doorman: TokenDoorman,
         keys: PageKeys,
         *,
+        owner_of: Callable[[SessionId], str | None] = lambda _: None,
         files: Path = FILES,
     ) -> None:
+        """`owner_of`: whose a session is; None: there is none."""
         self._names = Names(settings)
         self._proxy = proxy
         self._doorman = doorman
         self._keys = keys
+        self._owner_of = owner_of
         self._files = _Files(files)
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
@@ -113,8 +136,20 @@ class WebPage:
         document = await self._files.document()
         if document is None:
             return page(503, "The page is not built", _NOT_BUILT)
-        key = self._keys.of(visitor.sign_in) if _is_visit(request) else ""
-        return Reply(200, _DOCUMENT, document.replace(_KEY, key.encode()))
+        session_id = self._watched(path, visitor)
+        key = self._keys.of(visitor.sign_in, session_id) if _is_visit(request) else ""
+        headers = _WATCHING if session_id else _DOCUMENT
+        return Reply(200, headers, document.replace(_KEY, key.encode()))
+
+    def _watched(self, path: str, visitor: Visitor) -> str:
+        """The session whose VS Code is to be shown, which is for its owner alone; empty: none."""
+        if not path.startswith(WATCH):
+            return ""
+        session_id = path.removeprefix(WATCH)
+        owner = self._owner_of(SessionId(session_id))
+        if owner is None or not visitor.may_enter(Place("vscode", session_id), owner):
+            raise Refused(404, NoSuchSession(f"There is nothing of yours at {path[:200]}"))
+        return session_id
 
 
 class _Files:

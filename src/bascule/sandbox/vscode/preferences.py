@@ -16,6 +16,7 @@ DEFAULTS: Final[Preferences] = {
     "remote.autoForwardPorts": False,  # each port a program listens on would be announced
     "telemetry.telemetryLevel": "off",
     "terminal.integrated.initialHint": False,  # about suggestions, in every first terminal
+    "window.autoDetectColorScheme": True,  # light or dark, as all else in that browser
     "window.confirmBeforeClose": "never",
     "workbench.secondarySideBar.defaultVisibility": "hidden",
     "workbench.startupEditor": "none",

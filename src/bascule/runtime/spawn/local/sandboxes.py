@@ -18,6 +18,7 @@ import psutil
 from bascule.core.contracts import Closable
 from bascule.core.errors import NoSuchPath, NoSuchSandbox, SandboxStartFailed
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
+from bascule.runtime.spawn import disk, trees
 
 from . import mounts, places, processes
 from .machine import Machine, look
@@ -36,6 +37,8 @@ _CAUSE = 20
 _STOPPING = 10.0
 """Seconds its processes have to stop."""
 _GLANCE = 0.001
+_LAST_WORDS = 1 << 16
+"""Bytes of what a sandbox said that are looked at; how much it says is up to the session."""
 
 
 @dataclass(slots=True)
@@ -98,7 +101,7 @@ class Sandboxes(Closable):
                 finally:
                     prepared.close()
                     if plan.session_id not in self._lives:
-                        self._leases.tidy(prepared.record.uid)
+                        self._return(prepared.record)
             return self._shown(self._lives[plan.session_id])
 
     async def running(self) -> Sequence[RunningSandbox]:
@@ -134,7 +137,8 @@ class Sandboxes(Closable):
             self._thaw(life)
             done, _ = await asyncio.wait({life.watching}, timeout=grace)
             if not done:
-                logger.warning("the sandbox of %s did not stop and is killed", session_id)
+                level = logging.WARNING if grace else logging.DEBUG  # none was to be given
+                logger.log(level, "the sandbox of %s did not stop and is killed", session_id)
                 self._kill(life)
                 await asyncio.wait({life.watching})
 
@@ -154,6 +158,9 @@ class Sandboxes(Closable):
     async def last_words(self, session_id: SessionId, lines: int) -> str:
         ensure_id(session_id)
         return await asyncio.to_thread(_tail, self._logs / session_id, lines)
+
+    async def disk(self, directory: Path) -> int:
+        return await disk.used_below(self._settings.sessions_dir, directory)
 
     async def remove(self, directory: Path) -> None:
         """A session's own directory with all in it, whoever owns what; no sandbox may run there."""
@@ -330,7 +337,11 @@ class Sandboxes(Closable):
         await self._clear_group(session_id)
         self._records.forget(session_id, descriptor)
         if record is not None and self.machine.is_root:
-            self._leases.tidy(record.uid)
+            self._return(record)
+
+    def _return(self, record: Record) -> None:
+        for uid in record.uids:
+            self._leases.tidy(uid)
 
     async def _clear_places(self, record: Record) -> None:
         await self._clear_group(record.session_id)
@@ -433,7 +444,7 @@ def _clear_run_dir(root: Path, run_dir: Path) -> None:
     try:
         directory = places.make_dir(parent, run_dir.name)
         try:
-            places.clear(directory)
+            trees.clear(directory)
         finally:
             os.close(directory)
         os.rmdir(run_dir.name, dir_fd=parent)
@@ -448,7 +459,7 @@ def _remove_beneath(root: Path, directory: Path) -> None:
             directory.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent
         )
         try:
-            places.clear(opened)
+            trees.clear(opened)
         finally:
             os.close(opened)
         os.rmdir(directory.name, dir_fd=parent)
@@ -460,7 +471,9 @@ def _remove_beneath(root: Path, directory: Path) -> None:
 
 def _tail(path: Path, lines: int) -> str:
     try:
-        text = path.read_bytes()[-(1 << 16) :].decode(errors="replace")
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS))
+            text = file.read(_LAST_WORDS).decode(errors="replace")
     except FileNotFoundError:
         return ""
     return "\n".join(text.splitlines()[-lines:])

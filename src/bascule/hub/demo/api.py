@@ -1,0 +1,71 @@
+"""The REST calls about the demo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Literal
+
+from fastapi import FastAPI, Request
+from pydantic import BaseModel
+
+from bascule.hub.api import identity_of
+from bascule.hub.messages import MessageAnswer
+from bascule.hub.proxy import Addresses
+
+from .demos import Demo, Demos, Phase
+
+
+class SaidAnswer(BaseModel):
+    kind: Literal["step", "seen", "done"]
+    text: str
+
+
+class DemoAnswer(BaseModel):
+    session_id: str
+    url: str
+    """Shows its VS Code beside what is done there."""
+    phase: Phase
+    said: list[SaidAnswer]
+    cause: str
+
+
+class DemoApi:
+    def __init__(self, demos: Demos, addresses: Addresses) -> None:
+        self._demos = demos
+        self._addresses = addresses
+
+    def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
+        own = [may("agent", "admin")]
+        add = app.add_api_route
+        add("/api/demo", self.show, dependencies=own)
+        add("/api/demo", self.play, methods=["POST"], dependencies=own)
+        add("/api/demo", self.remove, methods=["DELETE"], dependencies=own)
+        add("/api/demo/skip", self.skip, methods=["POST"], dependencies=own)
+
+    async def show(self, request: Request) -> DemoAnswer | None:
+        """The demo of whoever asks, and how far it is; null when there is none."""
+        demo = self._demos.of(identity_of(request))
+        return None if demo is None else self._answer(demo)
+
+    async def play(self, request: Request) -> DemoAnswer:
+        """Have a scripted agent work in the VS Code of a session made for that, once somebody has
+        opened its `url`. One that is being played goes on."""
+        return self._answer(await self._demos.play(identity_of(request)))
+
+    async def skip(self, request: Request) -> MessageAnswer:
+        """Go on at once where the agent waits for people to look."""
+        self._demos.skip(identity_of(request))
+        return MessageAnswer(message="The agent goes on")
+
+    async def remove(self, request: Request) -> MessageAnswer:
+        """End the demo and remove its session, files included."""
+        await self._demos.remove(identity_of(request))
+        return MessageAnswer(message="The demo is removed")
+
+    def describe(self, demo: Demo) -> Mapping[str, Any]:
+        """A demo as these calls answer with it."""
+        return self._answer(demo).model_dump()
+
+    def _answer(self, demo: Demo) -> DemoAnswer:
+        return DemoAnswer(**asdict(demo), url=self._addresses.watch(demo.session_id))

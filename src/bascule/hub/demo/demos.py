@@ -1,0 +1,183 @@
+"""A demo for whoever asks: its session, and how far its agent has come."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from bascule.core.contracts import Closable, WindowLink
+from bascule.core.errors import BasculeError, NoSuchSession
+from bascule.core.sessions import SessionId, SessionSpec
+from bascule.hub.changes import Changes, Topic
+from bascule.hub.identity import Identity
+from bascule.hub.sessions.rows import SessionRow
+from bascule.hub.sessions.service import Sessions
+from bascule.hub.sessions.wanted import Wanted
+from bascule.runtime.demo import AGENT, Said, play
+from bascule.runtime.vscode import VSCodeRuntime
+
+logger = logging.getLogger(__name__)
+
+NAME: Final = "demo"
+_KEY: Final = "bascule: the demo"
+"""By which an owner's session for it is found again, also by the next hub."""
+_PAUSE: Final = 2.5
+"""Seconds in which a person takes in what was done."""
+
+Phase = Literal["resting", "starting", "waiting", "playing", "done", "failed"]
+"""resting: nobody has it played since the hub began. waiting: for somebody who opens VS Code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demo:
+    session_id: SessionId
+    phase: Phase = "resting"
+    said: Sequence[Said] = ()
+    cause: str = ""
+    """Why it failed."""
+
+
+class Demos(Closable):
+    """One for each owner, in a session of its own, which stays until somebody removes it.
+
+    The agent's run is the hub's: it goes on whether or not the page that asked for it is still
+    there, and ends when its session is removed or the hub stops.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        changes: Changes,
+        *,
+        link: Callable[[Identity], WindowLink],
+    ) -> None:
+        self.pause = _PAUSE
+        self._sessions = sessions
+        self._changes = changes
+        self._link = link
+        self._known: dict[str, Demo] = {}
+        """By owner, those that were played here."""
+        self._runs: dict[SessionId, asyncio.Task[None]] = {}
+        self._skipped: dict[str, asyncio.Event] = {}
+        changes.subscribe(self._changed)
+
+    async def aclose(self) -> None:
+        runs = list(self._runs.values())
+        for run in runs:
+            run.cancel()
+        await asyncio.gather(*runs, return_exceptions=True)
+
+    def of(self, who: Identity) -> Demo | None:
+        """The owner's demo, if there is a session for it and whoever asks may see that."""
+        row = self._row(who)
+        if row is None:
+            return None
+        known = self._known.get(row.owner)
+        return known if known and known.session_id == row.id else Demo(session_id=row.id)
+
+    async def play(self, who: Identity) -> Demo:
+        """Play it, from the beginning; one that is being played goes on.
+
+        Raises what keeps the hub from having a session for it.
+        """
+        row = self._row(who) or await self._make(who)
+        if row.id not in self._runs:
+            self._known[row.owner] = Demo(session_id=row.id, phase="starting")
+            self._changes.tell("demo", row.owner)
+            self._runs[row.id] = asyncio.create_task(self._run(row))
+            self._runs[row.id].add_done_callback(lambda _: self._runs.pop(row.id))
+        return self._known[row.owner]
+
+    def skip(self, who: Identity) -> None:
+        """Go on at once where the agent waits for people to look."""
+        self._skip_of(self._must(who).owner).set()
+
+    async def remove(self, who: Identity) -> None:
+        """End it, and remove its session with all its files."""
+        row = self._must(who)
+        await self._sessions.remove(_agent(row.owner), row.id)
+
+    # ----------------------------------------------------------------------------------------
+
+    async def _make(self, who: Identity) -> SessionRow:
+        if who.scope == "session":
+            raise NoSuchSession("A demo is begun from the hub's page, not from within a session")
+        spec = SessionSpec(name=NAME, spawner=self._sessions.default_spawner)
+        return await self._sessions.create(who, Wanted(spec=spec, request_key=_KEY))
+
+    async def _run(self, row: SessionRow) -> None:
+        try:
+            await self._act(row)
+        except BasculeError as error:
+            self._change(row, phase="failed", cause=error.message)
+        except Exception as error:
+            logger.exception("the demo in session %s broke", row.id)
+            self._change(row, phase="failed", cause=f"It broke: {error!r}; the hub's log has more")
+
+    async def _act(self, row: SessionRow) -> None:
+        agent = _agent(row.owner)
+        await self._sessions.resume(agent, row.id)
+        await self._sessions.until_ready(row.id)
+        line, _ = await self._sessions.enter(row.id)
+        await self._sessions.windows.open(row.id, line)  # or says what is missing for it
+        self._change(row, phase="waiting")
+        window = await self._sessions.windows.appears(row.id)
+        self._change(row, phase="playing")
+        async with VSCodeRuntime(link=self._link(agent), window=window.id) as runtime:
+            await play(
+                runtime,
+                say=lambda said: self._say(row, said),
+                pause=lambda: self._paused(row.owner),
+            )
+        self._change(row, phase="done")
+
+    def _say(self, row: SessionRow, said: Said) -> None:
+        before = self._known.get(row.owner)
+        self._change(row, said=(*(before.said if before else ()), said))
+
+    async def _paused(self, owner: str) -> None:
+        skipped = self._skip_of(owner)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.pause):
+                await skipped.wait()
+        skipped.clear()
+
+    def _skip_of(self, owner: str) -> asyncio.Event:
+        return self._skipped.setdefault(owner, asyncio.Event())
+
+    def _change(self, row: SessionRow, **changes: Any) -> None:
+        known = self._known.get(row.owner)
+        if known is not None and known.session_id == row.id:  # else it was removed meanwhile
+            self._known[row.owner] = replace(known, **changes)
+            self._changes.tell("demo", row.owner)
+
+    def _changed(self, topic: Topic, which: str) -> None:
+        """A demo whose session is gone is none any more."""
+        if topic != "session" or self._sessions.owner_of(SessionId(which)) is not None:
+            return
+        for owner, demo in tuple(self._known.items()):
+            if demo.session_id == which:
+                if run := self._runs.get(demo.session_id):
+                    run.cancel()
+                del self._known[owner]
+                self._changes.tell("demo", owner)
+
+    def _row(self, who: Identity) -> SessionRow | None:
+        for row in self._sessions.list(who):
+            if (row.owner, row.request_key) == (who.owner, _KEY) and not row.is_doomed:
+                return row
+        return None
+
+    def _must(self, who: Identity) -> SessionRow:
+        row = self._row(who)
+        if row is None:
+            raise NoSuchSession("There is no demo of yours; begin one")
+        return row
+
+
+def _agent(owner: str) -> Identity:
+    return Identity(name=AGENT, owner=owner, scope="agent")

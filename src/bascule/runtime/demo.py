@@ -1,0 +1,95 @@
+"""What a demo shows: an agent does a small piece of work in a window, with a mistake to find."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from .vscode import VSCodeRuntime
+
+AGENT: Final = "Demo agent"
+"""Under which name it acts."""
+FOLDER: Final = "bascule-demo"
+
+_PRICES: Final = """\
+{
+  "bread": 3.2,
+  "cheese": 7.5
+  "apples": 4.0
+}
+"""
+_HEAD: Final = '''\
+"""Adds up a shopping list."""
+
+import json
+from pathlib import Path
+
+prices = json.loads(Path(__file__).with_name("prices.json").read_text())
+
+'''
+_PLAIN: Final = "print(sum(prices.values()))\n"
+_PRETTY: Final = """\
+for name, price in prices.items():
+    print(f"{name:<10}{price:>8.2f}")
+print(f"{'total':<10}{sum(prices.values()):>8.2f}")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A line for whoever watches: what is done next, what was seen of it, or what came of all."""
+
+    kind: Literal["step", "seen", "done"]
+    text: str
+
+
+Say = Callable[[Said], None]
+Pause = Callable[[], Awaitable[None]]
+"""Time for a person to take in what was done: the work itself waits for nothing."""
+
+
+async def play(agent: VSCodeRuntime, *, say: Say, pause: Pause) -> None:
+    """Do it step by step, each said before it is done. Played again it begins anew."""
+    folders = agent.window.folders
+    root = folders[0].path if folders else "."
+    folder = f"{root}/{FOLDER}"
+    bill, prices = f"{folder}/bill.py", f"{folder}/prices.json"
+    run = f"python3 {FOLDER}/bill.py"
+
+    def step(text: str) -> None:
+        say(Said("step", text))
+
+    def seen(text: str) -> None:
+        say(Said("seen", text.strip()))
+
+    step("writes a program, bill.py")
+    await agent.write(bill, _HEAD + _PLAIN)
+    await pause()
+    step("writes its data, prices.json, and forgets a comma")
+    await agent.write(prices, _PRICES)
+    await pause()
+    step(f"runs it in a terminal: {run}")
+    seen((await agent.run(run)).content.strip().rpartition("\n")[2])
+    await pause()
+    step("asks VS Code what is wrong with prices.json")
+    seen((await agent.diagnostics(prices)).content.replace(f"{root}/", ""))
+    await pause()
+    step("mends it: Ctrl-Z in the editor would take that back")
+    await agent.edit(prices, "str_replace", old_str="7.5\n", new_str="7.5,\n")
+    await pause()
+    step("shows what it would change to print a proper bill")
+    await agent.show_diff(bill, _HEAD + _PRETTY, title="bill.py: a proper bill?")
+    await pause()
+    step("makes the change")
+    await agent.edit(bill, "str_replace", old_str=_PLAIN, new_str=_PRETTY)
+    await pause()
+    step(f"runs it again: {run}")
+    seen((await agent.run(run)).content)
+    say(
+        Said(
+            "done",
+            f"wrote a program in {FOLDER}/, saw it fail, asked VS Code why, mended it, showed a "
+            "change before making it, and saw it work",
+        )
+    )

@@ -1,0 +1,141 @@
+"""The page that shows a session's VS Code in a frame: what is framed there can do little."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import socketio
+from playwright.async_api import Browser, expect
+
+from bascule.hub.web.page import FILES
+from tests.hub.serving import ADMIN
+from tests.hub.sessions.serving import Asker, SessionPlace
+
+from .conftest import Screen
+from .test_access import VISIT, Visitor
+from .test_hostile import outcome
+
+
+@pytest.fixture
+async def visitor(hub: SessionPlace) -> AsyncIterator[Visitor]:
+    if not (FILES / "index.html").is_file():
+        pytest.skip("the page is not built; scripts/web builds it")
+    async with Visitor(hub.url) as made:
+        await made.sign_in(ADMIN)
+        yield made
+
+
+async def key_at(visitor: Visitor, where: str) -> str:
+    reply = await visitor.get(where, VISIT)
+    found = re.search(rb'name="bascule-key" content="([^"]*)"', reply.body)
+    assert found is not None, reply.status
+    return found[1].decode()
+
+
+class Listener:
+    """The socket of a page, without the page."""
+
+    def __init__(self) -> None:
+        self.hello: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._client = socketio.AsyncClient()
+        self._client.on("hello", self._greeted, namespace="/page")
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, visitor: Visitor, key: str) -> AsyncIterator[Listener]:
+        made = cls()
+        await made._client.connect(
+            visitor.url,
+            headers={"Cookie": visitor.cookie, "Origin": visitor.url},
+            auth={"key": key},
+            namespaces=["/page"],
+            transports=["websocket"],
+        )
+        try:
+            yield made
+        finally:
+            await made._client.disconnect()
+
+    async def _greeted(self, hello: Any) -> None:
+        self.hello.set_result(hello)
+
+    async def ask(self, event: str, **data: Any) -> Any:
+        return await self._client.call(event, data, namespace="/page", timeout=60)
+
+
+async def test_its_key_opens_the_socket_and_there_one_session(
+    hub: SessionPlace, admin: Asker, visitor: Visitor
+) -> None:
+    mine, other = await admin.ready({"name": "mine"}), await admin.ready({"name": "other"})
+    key = await key_at(visitor, f"/watch/{mine}")
+    for where in ("/api/sessions", f"/api/sessions/{mine}", "/api/demo"):
+        assert (await visitor.get(where, {"X-Bascule-Page": key})).status == 403
+    async with Listener.open(visitor, key) as page:
+        hello = await page.hello
+        assert [each["id"] for each in hello["sessions"]] == [mine]
+        assert (hello["windows"], hello["approvals"], hello["demo"]) == ([], [], None)
+        assert await page.ask("watch", kind="session", id=mine) == {"value": None}
+        refused = await page.ask("watch", kind="session", id=other)
+        assert refused["error"]["code"] == "session.not_found"
+        for event in ("terminal.open", "usage", "approval.answer", "terminal.close"):
+            refused = await page.ask(event, session_id=mine, name="a", columns=80, rows=24)
+            assert refused["error"]["code"] == "access.denied"
+        refused = await page.ask("demo.play")
+        assert refused["error"]["code"] == "session.not_found"
+    whole = await key_at(visitor, "/")
+    for wrong in (f"{other}.{key.partition('.')[2]}", f"{mine}.{whole}", key.partition(".")[2]):
+        with pytest.raises(socketio.exceptions.ConnectionError):
+            async with Listener.open(visitor, wrong):
+                pass
+
+
+async def test_it_is_for_the_owner_alone_and_framed_by_nobody(
+    hub: SessionPlace, admin: Asker, visitor: Visitor
+) -> None:
+    mine = await admin.ready({"name": "mine"})
+    headers = (await visitor.get(f"/watch/{mine}", VISIT)).headers
+    policy = headers["content-security-policy"]
+    assert "frame-src 'self';" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "frame-src" not in (await visitor.get("/", VISIT)).headers["content-security-policy"]
+    for where in ("/watch/", "/watch/nosuchsession", f"/watch/{mine}/more"):
+        assert (await visitor.get(where, VISIT)).status == 404
+    fetched = await visitor.get(f"/watch/{mine}", {"Sec-Fetch-Mode": "cors"})
+    assert b'name="bascule-key" content=""' in fetched.body
+    other = await hub.token("other", "agent", owner="somebody else")
+    await visitor.sign_in(other)
+    assert (await visitor.get(f"/watch/{mine}", VISIT)).status == 404
+
+
+async def test_what_is_framed_reaches_neither_calls_nor_a_window_with_the_page(
+    browser: Browser, hub: SessionPlace, admin: Asker
+) -> None:
+    """As a script of the workspace that VS Code runs: it is on the same origin as its frame."""
+    session = await admin.ready({"name": "mine"})
+    async with Screen.open(browser, hub.url) as screen:
+        await screen.sign_in(f"/watch/{session}")
+        page = screen.page
+        await expect(page.locator("h1")).to_contain_text("mine ready")
+        shown = await page.wait_for_selector("iframe")
+        framed = None if shown is None else await shown.content_frame()
+        assert framed is not None
+        await framed.goto(f"{hub.url}/docs")
+        seen = "top.document.querySelector('meta[name=bascule-key]').content"
+        key = await framed.evaluate(seen)
+        assert key.startswith(f"{session}.")
+        called = (
+            f"const r = await fetch('/api/sessions', {{headers: {{'X-Bascule-Page': {seen}}}}}); "
+            "return r.status;"
+        )
+        assert await outcome(framed, called) == 403
+        for opener in ("window", "top"):
+            async with screen.context.expect_page() as opening:
+                await framed.evaluate(f"() => {{ window.shown = {opener}.open('/'); }}")
+            opened = await opening.value
+            await opened.get_by_role("link", name="mine", exact=True).wait_for()
+            assert await outcome(framed, "return window.shown.document.title;") == "no"
