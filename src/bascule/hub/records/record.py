@@ -64,6 +64,8 @@ class Record:
         self._waiting_bytes = 0
         self._writing: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
+        self._disk = asyncio.Lock()
+        """Files are changed by one thread at a time."""
         self._missed = 0
         self._failure: StorageFailed | None = None
         self._followings: set[Following] = set()
@@ -187,6 +189,12 @@ class Record:
         """Whether so much waits that more had better not come."""
         return self._waiting_bytes > _WAITING // 8
 
+    def skip(self, position: Position) -> None:
+        """What a sandbox told up to there cannot be recorded."""
+        self.position = position
+        self._missed += 1
+        self._advanced.set()
+
     def rewind(self) -> None:
         """What could not be written will be told again, from `written` on."""
         self.position = self.written
@@ -203,7 +211,8 @@ class Record:
                 batch, self._waiting, self._waiting_bytes = self._waiting, [], 0
                 missed, self._missed = self._missed, 0
                 try:
-                    await asyncio.to_thread(_append, self._segments, batch, missed)
+                    async with self._disk:
+                        await asyncio.to_thread(_append, self._segments, batch, missed)
                 except StorageFailed as error:
                     self._missed += len(batch) + missed
                     self._failure = error
@@ -275,13 +284,15 @@ class Record:
         if self._segments is None:
             return False
         await self._settle()
-        return await asyncio.to_thread(_swept, self._segments, before)
+        async with self._disk:
+            return await asyncio.to_thread(_swept, self._segments, before)
 
     async def remove(self) -> None:
         self.finish()
         await self._settle()
         if self._segments is not None:
-            await asyncio.to_thread(self._segments.remove)
+            async with self._disk:
+                await asyncio.to_thread(self._segments.remove)
 
 
 def _append(segments: Segments, batch: Sequence[_Waiting], missed: int) -> None:
