@@ -1,4 +1,4 @@
-import { signal, useSignal, type ReadonlySignal } from "@preact/signals";
+import { signal, useSignal, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Connection } from "../hub/connection";
 import type { Place } from "../hub/types";
@@ -11,19 +11,18 @@ import { inSight, topOf, totalOf } from "./virtual";
 
 /** A log, and how often it has changed so far: once a frame at most, however much comes. */
 export interface Live {
-  log: Pick<Log, "rows">;
-  version: ReadonlySignal<number>;
-  ended: ReadonlySignal<string | null>;
+  log: Log;
+  version: Signal<number>;
+  ended: Signal<string | null>;
 }
 
-/** Follow a place, if there is one, for as long as the view is there. */
-export function useLog(connection: Connection, place: Place | null): Live {
-  const live = useMemo(
+/** Follow a place for as long as the view is there. */
+export function useLog(connection: Connection, place: Place): Live {
+  const live = useMemo<Live>(
     () => ({ log: new Log(), version: signal(0), ended: signal<string | null>(null) }),
-    [place?.kind, place?.id],
+    [place.kind, place.id],
   );
   useEffect(() => {
-    if (!place) return;
     let frame = 0;
     const draw = (): void => {
       frame = 0;
@@ -56,8 +55,8 @@ const GROUPS: { value: Filter["group"]; label: string }[] = [
   { value: "failed", label: "Failed" },
 ];
 
-/** `download` hands out all of it, also what is not shown any more. */
-export function Timeline({ log: live, download }: { log: Live; download: () => Promise<void> }) {
+/** `download` hands out all of it, also what is not shown any more, where that may be asked for. */
+export function Timeline({ log: live, download }: { log: Live; download?: () => Promise<void> }) {
   const [trouble, setTrouble] = useState("");
   const [filter, setFilter] = useState<Filter>({ text: "", group: "all" });
   const version = live.version.value;
@@ -94,17 +93,19 @@ export function Timeline({ log: live, download }: { log: Live; download: () => P
         <output class="tally">
           {isWhole ? `${rows.length} actions` : `${rows.length} of ${live.log.rows.length} actions`}
         </output>
-        <Act
-          icon="download"
-          label="Download"
-          class="quiet"
-          isQuiet
-          act={async () => {
-            setTrouble("");
-            await download();
-          }}
-          onTrouble={setTrouble}
-        />
+        {download && (
+          <Act
+            icon="download"
+            label="Download"
+            class="quiet"
+            isQuiet
+            act={async () => {
+              setTrouble("");
+              await download();
+            }}
+            onTrouble={setTrouble}
+          />
+        )}
       </div>
       {trouble && <Trouble what={trouble} />}
       {rows.length === 0 ? (
