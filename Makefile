@@ -2,7 +2,7 @@
 # ARGS goes on to the program behind run, test and bench: make test ARGS="-k shell".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup wheel editor image web run test test-fast test-docker test-editor test-openhands check check-extension check-web fix bench clean
+.PHONY: help setup wheel editor image web run test test-fast test-docker test-editor test-openhands test-fresh check check-extension check-web fix bench clean
 
 help: ## list these verbs
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -39,6 +39,10 @@ test-editor: ## set up, then the tests in a real VS Code in a real browser
 
 test-openhands: ## the runtime tests of OpenHands V0, from OPENHANDS_SRC=<a checkout of its 0.62>, in our sandbox
 	@scripts/openhands_tests "$(OPENHANDS_SRC)" $(ARGS)
+
+test-fresh: ## what the README says, on machines nobody has used; minutes, and root; ARGS names trials
+	@scripts/setup
+	@scripts/test-fresh $(ARGS)
 
 check: ## formatters, linters, strict types, import directions, version
 	@scripts/check

@@ -63,6 +63,7 @@ class DockerSessions:
                 engine = await asyncio.to_thread(self._opened.enter_context, dockerd.running())
                 image = await dockerd.ensure_image(engine.address)
             except dockerd.CannotRun as error:
+                await asyncio.to_thread(self._opened.close)  # or the next round waits for its lock
                 raise Refused(f"no Docker engine with an image: {error}") from error
             self._spawner = DockerSpawner(
                 DockerSettings(

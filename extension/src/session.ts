@@ -52,7 +52,7 @@ export class Session implements Disposable {
     const known = setting("hub") || this.context.globalState.get<string>(Stored.hub, "");
     const hub = await vscode.window.showInputBox({
       prompt: "Address of the hub",
-      placeHolder: "http://127.0.0.1:8765",
+      placeHolder: "http://127.0.0.1:8300",
       value: known,
       ignoreFocusOut: true,
       validateInput: (text) => (URL.canParse(text) ? undefined : "This is no address"),

@@ -29,9 +29,21 @@ def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["fly"], "bascule: No such command 'fly' (try --help)\n"),
-        (["up", "--prot", "1"], "bascule: No such option: --prot"),
+        (["fly"], "bascule: No such command 'fly' (try bascule --help)\n"),
+        (
+            ["up", "--prot", "1"],
+            "bascule: No such option: --prot. Did you mean --no-prompt or --port? (try bascule up",
+        ),
         (["up", "--port", "x"], "bascule: Invalid value for '--port'"),
+        (
+            ["sesion"],
+            "bascule: No such command 'sesion'. Did you mean 'session'? (try bascule --help)",
+        ),
+        (["session", "lst"], "bascule: No such command 'lst'. Did you mean 'list'"),
+        (
+            ["session", "create", "--git"],
+            "bascule: Option '--git' requires an argument (try bascule session create",
+        ),
         (["exec"], "bascule: Missing argument 'command'"),
         (["sandbox"], "bascule: the following arguments are required"),
         (["up", "--working-dir", "/dev/null/x"], "bascule: the workspace has to be a directory"),

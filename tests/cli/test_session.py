@@ -78,7 +78,7 @@ def test_a_session_from_create_to_rm(machine: Machine) -> None:
         assert made.returncode == 0, made.stderr
         session = made.stdout.strip()
         assert "starting the sandbox" in made.stderr
-        done = machine.session("exec", "mine", "echo $A $SECRET_WORD; (exit 3)")
+        done = machine.session("exec", "mine", "--", "echo $A $SECRET_WORD; (exit 3)")
         assert (done.stdout, done.returncode) == ("b hush-hush\n", 3)
         assert session in machine.must("list")
         shown = json.loads(machine.must("show", session[:8], "--json"))

@@ -45,7 +45,7 @@ async def test_a_follower_gets_what_was_and_what_comes_in_batches() -> None:
         assert kinds(await anext(batches)) == ["c"]
         following.finish()
         assert [batch async for batch in batches] == []
-    assert not timeline.has_listeners
+    assert not timeline.is_watched
 
 
 async def test_a_follower_that_lags_misses_output_and_no_entry() -> None:
@@ -57,3 +57,19 @@ async def test_a_follower_that_lags_misses_output_and_no_entry() -> None:
         batch = await anext(following.batches())
     assert kinds(batch)[-1] == "a"
     assert 1 < len(batch) < 20
+
+
+async def test_output_is_told_to_those_who_want_it() -> None:
+    timeline = Timeline()
+    with Following(timeline, output=False) as following:
+        assert not timeline.is_watched
+        timeline.show("output", {})
+        noted(timeline, "a")
+        assert kinds(await anext(following.batches())) == ["a"]
+
+
+def test_a_timeline_goes_on_with_the_numbers_of_an_earlier_one() -> None:
+    timeline = Timeline(epoch="known", last=7)
+    noted(timeline, "a")
+    assert [entry.number for entry in timeline.after(7, "known")] == [8]
+    assert timeline.last == 8

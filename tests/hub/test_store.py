@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import sqlite3
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +19,7 @@ import pytest
 from sqlalchemy import Connection, inspect, text
 
 from bascule.core.errors import InvalidSetting, StorageFailed
+from bascule.core.sessions import SessionId
 from bascule.hub.database.address import database_address, sqlite_address, with_driver
 from bascule.hub.database.engine import make_engine
 from bascule.hub.database.memory import TimedChanges, TokenMemory
@@ -64,6 +72,63 @@ class TestSqlite(StoreSuite):
         assert await store.find_token("h") is None
         memory.keep(row, before)
         assert await store.find_token("h") is None
+
+    async def test_a_write_that_is_cancelled_anywhere_keeps_nobody_from_writing(
+        self, store: Store, tmp_path: Path, no_collection: None
+    ) -> None:
+        row = TokenRow(hash="h", name="n", owner="ada", scope="agent")
+        writes: tuple[Callable[[], Coroutine[Any, Any, object]], ...] = (
+            lambda: store.add_event(SessionId("s"), "state", {}, time=1.0),  # which returns a row
+            lambda: store.add_token(row),
+        )
+        for write in writes:
+            for step in count(1):
+                if not await cancelled_at(step, write()):
+                    break
+                with closing(sqlite3.connect(tmp_path / "hub.sqlite", timeout=0)) as other:
+                    other.execute("BEGIN IMMEDIATE")
+                await store.remove_token("n")
+
+    async def test_another_process_sees_that_the_database_is_in_use(
+        self, store: Store, tmp_path: Path
+    ) -> None:
+        command = [sys.executable, "-c", HOLDER, str(tmp_path / "hub.sqlite-shm")]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+        assert int(done.stdout) == os.getpid()
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """What is not closed stays open."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+HOLDER = """
+import fcntl, struct, sys
+in_use = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 128, 1, 0)
+with open(sys.argv[1], "r+b") as index:
+    print(struct.unpack("hhqqi4x", fcntl.fcntl(index, fcntl.F_GETLK, in_use))[4])
+"""
+"""Prints who holds the byte that SQLite locks in the log's index while a database is open."""
+
+
+async def cancelled_at(step: int, work: Coroutine[Any, Any, object]) -> bool:
+    """Whether `work` was still under way after that many waits, and was then cancelled."""
+
+    @types.coroutine
+    def driven() -> Generator[Any, Any, bool]:
+        try:
+            for number in count():
+                yield work.throw(asyncio.CancelledError()) if number == step else work.send(None)
+        except asyncio.CancelledError:
+            return True
+        except StopIteration:
+            pass
+        return False
+
+    return await driven()
 
 
 def test_a_database_that_cannot_tell_is_asked_again_in_time() -> None:

@@ -222,13 +222,13 @@ async def test_twenty_thousand_actions_are_few_rows_and_easily_found(
         await screen.sign_in(f"/windows/{window.id}")
         await expect(page.get_by_text("Nothing has happened yet")).to_be_visible()
         timelines = hub.hub._sockets.timelines
+        record = await timelines.of(WindowId(window.id))
         for start in range(0, 20_000, 1000):
             for number in range(start, start + 1000):
                 cause = f"id-{number}"
                 args = {"command": f"echo {number}"}
-                timelines.began(
-                    WindowId(window.id), {"id": cause, "action": "run", "args": args}, "agent"
-                )
+                event = {"id": cause, "action": "run", "args": args}
+                timelines.began(record, WindowId(window.id), event, "agent")
                 seen = {"id": f"{cause}-seen", "cause": cause, "observation": "run"}
                 extras = {"command": args["command"], "metadata": {"exit_code": 0}}
                 timelines.ended(

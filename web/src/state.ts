@@ -12,7 +12,9 @@ export interface Load {
 
 export const standing = signal<Standing>("connecting");
 export const why = signal("");
-export const me = signal<Pick<Hello, "name" | "scope" | "version" | "spawners"> | null>(null);
+export const me = signal<Pick<Hello, "name" | "scope" | "version" | "spawners" | "egress"> | null>(
+  null,
+);
 export const sessions = signal<ReadonlyMap<string, Session>>(new Map());
 export const windows = signal<readonly Window[]>([]);
 export const approvals = signal<readonly Approval[]>([]);

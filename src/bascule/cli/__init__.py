@@ -27,6 +27,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    if arguments[:1] == ["complete"]:
+        from .completion import complete
+
+        return complete(arguments[1:])
     if arguments[:1] == ["sandbox"]:
         from .sandbox import sandbox
 

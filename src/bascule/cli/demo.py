@@ -13,6 +13,7 @@ from bascule.core.errors import AccessDenied, ConsentDenied
 from bascule.core.windows import Window
 
 from .hub_place import HubPlace, HubUrl, find_hub
+from .known_names import window_names
 
 if TYPE_CHECKING:
     from bascule.link.hub import HubLink
@@ -30,7 +31,8 @@ def demo(
         str,
         typer.Option(
             envvar="BASCULE_WINDOW",
-            help="The window: its id, name or folder; not needed when there is one.",
+            help="The window, if there are several: its id, a path in its folder, or its name.",
+            autocompletion=window_names,
         ),
     ] = "",
     fast: Annotated[bool, typer.Option("--fast", help="Without pauses to watch.")] = False,

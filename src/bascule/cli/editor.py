@@ -22,18 +22,26 @@ class Verb(StrEnum):
 
     INSTALL = "install"
     WHERE = "where"
+    EXTENSION = "extension"
 
 
 def editor(
     verb: Annotated[
-        Verb, typer.Argument(help="install: fetch it, once. where: print its directory.")
+        Verb,
+        typer.Argument(
+            help="install: fetch it, once. where: print its directory. extension: print the file "
+            "of our extension, for your own VS Code."
+        ),
     ],
 ) -> int:
-    """Say where the VS Code is that `bascule up` opens in a browser; `install` is as
-    `bascule install vscode`.
+    """Say where the VS Code is that `bascule up` opens in a browser, and our extension for others.
 
-    Prints the directory; `where` exits 1 if there is none.
+    Prints a path, and exits with 1 if there is nothing there; `install` is as `bascule install
+    vscode`.
     """
+    if verb is Verb.EXTENSION:
+        typer.echo(str(extension()))
+        return 0
     installation = find()
     if verb is Verb.INSTALL:
         fetch(installation)

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from bascule.core.errors import AccessDenied, BasculeError, SandboxUnreachable, UsageError
 
 _WAYS_OUT: Mapping[type[BasculeError], str] = {
-    AccessDenied: " (SESSION_API_KEY has the key of a sandbox, BASCULE_TOKEN the token of a hub)",
+    AccessDenied: " (BASCULE_TOKEN has the token of a hub, which `bascule token` shows on its "
+    "machine; SESSION_API_KEY the key of a sandbox)",
     SandboxUnreachable: "; `bascule up` starts a sandbox and says its address",
 }
 """What to do, where the error itself cannot know that a person at a command line asks."""

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
 from bascule.core.errors import HubUnreachable, InvalidSetting
 
 from .address import with_scheme
+from .defaults import DEFAULT_FILE, DEFAULT_PORT
 
 HubUrl = Annotated[
     str | None,
@@ -39,10 +41,13 @@ class HubPlace:
 
     @contextmanager
     def told_how_to_start(self) -> Iterator[None]:
-        """While open, a hub that is not there is told with how to have one."""
+        """While open, a hub that is not there is told with how to have one, or to name another."""
         try:
             yield
         except HubUnreachable as error:
+            if not is_this_machine(self.url):
+                way_out = "is the address right? (--hub, or BASCULE_HUB)"
+                raise HubUnreachable(f"{error.message}; {way_out}", url=self.url) from error
             raise HubUnreachable(
                 f"No hub answers at {self.url}; `bascule up` starts one with a VS Code, "
                 f"`bascule serve` one by itself",
@@ -51,23 +56,59 @@ class HubPlace:
 
 
 def find_hub(url: str | None) -> HubPlace:
-    """The hub at `url`, or this machine's; its token from BASCULE_TOKEN, or this machine's."""
-    from .hub_settings import load
+    """The hub at `url`, or this machine's; its token from BASCULE_TOKEN, or this machine's.
 
-    settings = load(None, os.environ, {})
-    state = settings.state()
-    address = (
-        (url and with_scheme(url))
-        or _text_of(state / _ADDRESS)
-        or f"http://127.0.0.1:{settings.port}"
-    )
-    token = os.environ.get("BASCULE_TOKEN") or _text_of(state / _TOKEN)
+    The token of this machine's hub goes to no other: an address is quickly mistyped.
+    """
+    home = _home()
+    announced_at = _text_of(home.state / _ADDRESS)
+    address = with_scheme(url) if url else announced_at or f"http://127.0.0.1:{home.port}"
+    own = (announced_at, home.public_url.rstrip("/"))
+    is_ours = is_this_machine(address) or address.rstrip("/") in own
+    token = os.environ.get("BASCULE_TOKEN") or (_text_of(home.state / _TOKEN) if is_ours else "")
+    if not token and not is_ours:
+        raise InvalidSetting(
+            f"There is no token for the hub at {address}: set BASCULE_TOKEN to one that its owner "
+            "made for you (`bascule token --create NAME`)"
+        )
     if not token:
         raise InvalidSetting(
             f"There is no token for the hub at {address}: set BASCULE_TOKEN, or start a hub here "
             "(`bascule up`)"
         )
     return HubPlace(address, token)
+
+
+@dataclass(frozen=True, slots=True)
+class _Home:
+    """What the settings of this machine's hub say to those who only look for it."""
+
+    state: Path
+    port: int
+    public_url: str
+
+
+def _home() -> _Home:
+    """Without a settings file three variables say it all, and whoever asks a hub does not wait
+    for the library that checks every setting."""
+    from .user_dirs import state_dir
+
+    environment = os.environ
+    port = environment.get("BASCULE_PORT", str(DEFAULT_PORT))
+    if "BASCULE_CONFIG" in environment or DEFAULT_FILE.is_file() or not port.isdecimal():
+        from .hub_settings import load
+
+        settings = load(None, environment, {})
+        return _Home(settings.state(), settings.port, settings.public_url)
+    named = environment.get("BASCULE_STATE_DIR")
+    state = Path(named).expanduser().absolute() if named else state_dir()
+    return _Home(state, int(port), environment.get("BASCULE_PUBLIC_URL", ""))
+
+
+def is_this_machine(url: str) -> bool:
+    """By its name alone."""
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 class HubRuns(InvalidSetting):

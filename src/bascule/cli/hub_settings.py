@@ -9,16 +9,16 @@ import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from bascule.core.errors import InvalidSetting
+from bascule.core.sessions import EgressMode
 from bascule.hub.settings import HubSettings
 
+from .defaults import DEFAULT_FILE, DEFAULT_PORT
 from .user_dirs import state_dir as default_state_dir
-
-DEFAULT_FILE: Final = Path("bascule.toml")
 
 
 def _listed(value: object) -> object:
@@ -39,7 +39,7 @@ class HubFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535)] = 8300
+    port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
     public_url: Annotated[str, Field(pattern=r"^(https?://[^/\s]+/?)?$")] = ""
     state_dir: Path | None = None
     database_url: str = Field("", repr=False)
@@ -66,6 +66,8 @@ class HubFile(BaseModel):
     max_session_memory: Bytes | None = 32 << 30
     max_session_cpus: Annotated[float | None, Field(gt=0)] = None
     max_session_processes: Count = 8192
+    max_session_disk: Bytes | None = None
+    max_egress: EgressMode = "proxy"
     spawners: Names = ("local",)
     allow_unisolated: bool = False
     allow_root: bool = False
@@ -85,6 +87,8 @@ class HubFile(BaseModel):
     archive_lifetime: Seconds = 3600.0
     audit_days: Seconds = 90.0
     events_kept: Annotated[int, Field(ge=1)] = 1000
+    timeline_days: Seconds = 30.0
+    timeline_bytes: Bytes = 256 << 20
     log_format: Literal["text", "json"] = "text"
 
     def state(self) -> Path:

@@ -13,8 +13,9 @@ import typer
 from bascule.core.errors import NoSuchPath, UsageError
 
 from .hub_place import HubUrl, find_hub
+from .known_names import session_names, window_names
 from .logs import configure_logging
-from .place import Key, Place, Url
+from .place import Key, Place, Url, WorkingDir
 
 if TYPE_CHECKING:
     from bascule.adapters.mcp import Places
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 
 
 def mcp(
-    working_dir: Annotated[
-        Path | None, typer.Option(help="Where a new sandbox starts; by default here.")
-    ] = None,
+    working_dir: WorkingDir = None,
     root: Annotated[
         list[Path] | None,
         typer.Option(
@@ -39,12 +38,15 @@ def mcp(
         typer.Option(
             envvar="BASCULE_WINDOW",
             help="A VS Code window of the hub: its id, a path in its folder, or its name.",
+            autocompletion=window_names,
         ),
     ] = None,
     session: Annotated[
         str | None,
         typer.Option(
-            envvar="BASCULE_SESSION", help="A session of the hub to begin in: its id or its name."
+            envvar="BASCULE_SESSION",
+            help="A session of the hub to begin in: its name or its id.",
+            autocompletion=session_names,
         ),
     ] = None,
 ) -> int:

@@ -13,16 +13,14 @@ import typer
 
 from bascule.core.errors import StorageFailed, UsageError
 
+from .help import Commands
 from .netfile import STDIN, load_named, read_net
 
 if TYPE_CHECKING:
     from bascule.net import Net
 
-net = typer.Typer(
+net = Commands(
     help="Check, draw, simulate or explore a net, without running the code in it.",
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 File = Annotated[Path, typer.Argument(help="A *.evolve.yaml or *.pnml file.")]
@@ -81,7 +79,7 @@ def show(
     ] = None,
     name: Name = STDIN,
 ) -> int:
-    """Draw a net as SVG, PNG or as the text of a Mermaid flowchart; as JSON for editors."""
+    """Draw a net as SVG, PNG or a Mermaid flowchart, or as JSON for editors."""
     from bascule.net import to_mermaid, to_svg
 
     found = read_net(file, name)
@@ -138,7 +136,7 @@ def explore(
     max_states: Annotated[int, typer.Option(min=1, help="Stop after so many.")] = 1_000_000,
     as_json: AsJson = False,
 ) -> int:
-    """Find every state a net can reach, tokens only: how many, and where it gets stuck."""
+    """Find every state a net can reach, tokens only, and where it gets stuck."""
     from bascule.net import explore as walk
 
     found = read_net(file)

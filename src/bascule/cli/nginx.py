@@ -22,7 +22,10 @@ def nginx(
     ] = None,
     config: Annotated[Path | None, typer.Option(help="The hub's settings file.")] = None,
     hub: Annotated[
-        str | None, typer.Option(help="Where nginx reaches the hub (its host and port).")
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Where nginx reaches the hub; by default as its settings say."
+        ),
     ] = None,
     file: Annotated[Path, typer.Option(help="The file for nginx.")] = Path(
         "/etc/nginx/conf.d/bascule.conf"
@@ -32,7 +35,7 @@ def nginx(
     ] = 80,
     program: Annotated[str | None, typer.Option("--nginx", help="The program.")] = None,
     main_config: Annotated[
-        Path | None, typer.Option(help="nginx's main configuration, when not the usual one.")
+        Path | None, typer.Option(help="Main configuration of nginx, when not the usual one.")
     ] = None,
     reload: Annotated[bool, typer.Option(help="Have a running nginx take it.")] = True,
     only_print: Annotated[

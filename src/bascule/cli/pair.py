@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,7 +75,7 @@ def _show(place: HubPlace, pairing: Pairing) -> None:
     _say(f"    {pairing.link}")
     if (package := _extension()) is not None:
         _say("Without the extension yet?")
-        _say(f"    code --install-extension {package}")
+        _say(f"    code --install-extension {shlex.quote(package)}")
 
 
 def _extension() -> str | None:

@@ -114,7 +114,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="how long they wait when the server was killed; 0: not at all (%(default)g)",
     )
-    add("--plugins", nargs="*", default=(), choices=PLUGINS, metavar="NAME", help=str(PLUGINS))
+    add(
+        "--plugins",
+        nargs="*",
+        default=(),
+        choices=PLUGINS,
+        metavar="NAME",
+        help=f"what OpenHands asks for: {', '.join(PLUGINS)}",
+    )
     add("--username", metavar="U", help="user to run shells as; the present one by default")
     add("--user-id", type=int, metavar="N", help="that user's id, or the user by id")
     add(

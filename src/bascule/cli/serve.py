@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .hub_place import alone, announced
+from .known_names import one_of
 from .logs import configure_logging
+from .open_files import allow_many
 
 if TYPE_CHECKING:
     from bascule.hub import Hub
@@ -42,7 +44,10 @@ def serve(
             help="Have sessions though nothing keeps them from this machine and each other.",
         ),
     ] = None,
-    log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
+    log_format: Annotated[
+        str | None,
+        typer.Option(help="Form of the log: text or json.", autocompletion=one_of("text", "json")),
+    ] = None,
 ) -> int:
     """Run the hub where VS Code windows and agents meet, until SIGINT or SIGTERM.
 
@@ -73,6 +78,7 @@ def serve(
     configure_logging("info")
     if settings.log_format == "json":
         use_json()
+    allow_many()
     warden = settle_rights(settings)
     token = os.environ.get("BASCULE_TOKEN") or admin_token(settings.state())
     with contextlib.ExitStack() as stack:

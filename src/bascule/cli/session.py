@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 import sys
@@ -17,7 +16,12 @@ import typer
 from bascule.core.errors import UsageError
 
 from . import session_wish as wish
+from .export import AsList, Output
+from .export import export as write_export
+from .help import Commands
 from .hub_place import HubPlace, HubUrl, find_hub
+from .known_names import one_of, session_names
+from .session_choice import chosen
 from .session_view import lines_of, show_list
 from .starting import stages_shown
 
@@ -27,15 +31,17 @@ if TYPE_CHECKING:
     from bascule.core.contracts import Runtime
     from bascule.link.sessions import HubSession, SessionCalls
 
-session = typer.Typer(
+session = Commands(
     help="Make, use and remove sessions: a workspace, a sandbox and a VS Code each.",
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Which = Annotated[
-    str, typer.Argument(metavar="SESSION", help="Its id, its beginning, or its name.")
+    str,
+    typer.Argument(
+        metavar="SESSION",
+        help="Its name, its id, or the beginning of that.",
+        autocompletion=session_names,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
 
@@ -50,14 +56,31 @@ def create(
     name: Annotated[str, typer.Option(help="What people call it.")] = "",
     git: Annotated[str, typer.Option(metavar="URL", help="Clone this into its workspace.")] = "",
     ref: Annotated[str, typer.Option(help="Branch, tag or commit to clone.")] = "",
+    git_token: Annotated[
+        str, typer.Option(metavar="NAME", help="A variable of ours that opens --git over https.")
+    ] = "",
+    git_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A private key that opens --git over ssh.")
+    ] = None,
     folder: Annotated[
         str, typer.Option(help="A folder of the hub's machine as its workspace (admin).")
     ] = "",
     archive: Annotated[
         Path | None, typer.Option(help="Unpack this zip or tar into its workspace.")
     ] = None,
-    spawner: Annotated[str, typer.Option(help="Where it runs; by default the hub's first.")] = "",
-    shells: Annotated[str, typer.Option(help="pty or tmux.")] = "pty",
+    spawner: Annotated[
+        str,
+        typer.Option(
+            help="Where it runs; by default the hub's first.",
+            autocompletion=one_of("local", "docker", "plain"),
+        ),
+    ] = "",
+    shells: Annotated[
+        str,
+        typer.Option(
+            help="Kind of its shells: pty, or tmux.", autocompletion=one_of("pty", "tmux")
+        ),
+    ] = "pty",
     env: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable of its shells.")
     ] = None,
@@ -66,15 +89,28 @@ def create(
         typer.Option(metavar="NAME", help="A variable of ours to pass on; masked in records."),
     ] = None,
     runtime: Annotated[
-        str, typer.Option(help="Where its actions are done: sandbox, or vscode for its window.")
+        str,
+        typer.Option(
+            help="Where its actions are done: sandbox, or vscode for its window.",
+            autocompletion=one_of("sandbox", "vscode"),
+        ),
     ] = "sandbox",
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="As 4G, or none for no limit.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory it may have: as 4G, or none for no limit."),
     ] = None,
-    cpus: Annotated[str | None, typer.Option(metavar="N", help="As 1.5, or none.")] = None,
-    processes: Annotated[str | None, typer.Option(metavar="N", help="Or none.")] = None,
+    cpus: Annotated[
+        str | None, typer.Option(metavar="N", help="CPUs it may use: as 1.5, or none.")
+    ] = None,
+    processes: Annotated[
+        str | None, typer.Option(metavar="N", help="Processes it may have, or none.")
+    ] = None,
     egress: Annotated[
-        str | None, typer.Option(help="What it reaches: off (by default), proxy or open.")
+        str | None,
+        typer.Option(
+            help="What it reaches: off, proxy or open; by default what --git needs.",
+            autocompletion=one_of("off", "proxy", "open"),
+        ),
     ] = None,
     domain: Annotated[
         list[str] | None, typer.Option(help="One that it reaches by the proxy; `*.` for all below.")
@@ -83,8 +119,13 @@ def create(
     wait: Annotated[bool, typer.Option(help="Return once it is ready.")] = True,
     as_json: AsJson = False,
 ) -> int:
-    """Make a session, show how it comes up, and print its id (with --json, all of it)."""
+    """Make a session and print its id.
+
+    How it comes up is shown on stderr. With --json all that is known of it is printed.
+    """
     source = wish.source(git=git, ref=ref, folder=folder, archive=archive)
+    if opens := wish.credential(git=git, token=git_token, key=git_key):
+        source["credential"] = opens
     body = {
         "name": name,
         "spawner": spawner,
@@ -141,9 +182,7 @@ def show(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
     return 0
 
 
-@session.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@session.command(context_settings=_FLAGS_ARE_THE_COMMANDS)
 def exec(  # noqa: A001 - what people type
     which: Which,
     command: Annotated[
@@ -155,12 +194,16 @@ def exec(  # noqa: A001 - what people type
         float | None, typer.Option(min=0.001, help="Seconds after which to interrupt it.")
     ] = None,
 ) -> int:
-    """Run one command in a session and exit with its status; as `bascule exec` does."""
+    """Run one command in a session and exit with its status.
+
+    Statuses of our own are those of `bascule exec`.
+    """
     from bascule.core.actions import CmdRun
 
     from .exec import run_command
 
-    text = command[0] if len(command) == 1 else shlex.join(command)
+    words = command[1:] if command[0] == "--" and command[1:] else command  # as with `docker exec`
+    text = words[0] if len(words) == 1 else shlex.join(words)
     action = CmdRun(text, blocking=True, timeout=timeout)
     return run_command(_place(find_hub(hub), which), action)
 
@@ -171,7 +214,10 @@ def attach(
     hub: HubUrl = None,
     shell: Annotated[str, typer.Option(help="Name of the shell to type into.")] = "",
 ) -> int:
-    """Type commands into a session's shell; it goes on living there when you leave."""
+    """Type commands into a session's shell.
+
+    Ctrl-D or `exit` at the prompt leaves; the shell goes on living there.
+    """
     from .loop import LoopThread
     from .prompt import Prompt
     from .stopping import stops_cleanly
@@ -187,7 +233,10 @@ def logs(
     hub: HubUrl = None,
     lines: Annotated[int, typer.Option(min=1, help="How many, from the end.")] = 100,
 ) -> int:
-    """Print what the session's action server said last, also after it ended."""
+    """Print what a session's action server said last.
+
+    Also after it ended, which is when one mostly wants it.
+    """
 
     async def work(calls: SessionCalls) -> str:
         return await calls.logs((await _find(calls, which)).id, lines=lines)
@@ -195,6 +244,21 @@ def logs(
     text = _ask(find_hub(hub), work)
     typer.echo(text or "It has said nothing.", err=not text)
     return 0
+
+
+@session.command()
+def export(which: Which, hub: HubUrl = None, output: Output = None, as_list: AsList = False) -> int:
+    """Write what was done in a session, running or not, as an OpenHands trajectory.
+
+    `bascule replay` plays such a file. Secrets are masked.
+    """
+
+    async def pieces(calls: SessionCalls) -> AsyncIterator[bytes]:
+        found = await _find(calls, which)
+        async for piece in calls.timeline("sessions", found.id, as_list=as_list):
+            yield piece
+
+    return write_export(find_hub(hub), pieces, output)
 
 
 @session.command()
@@ -241,7 +305,14 @@ def stop(which: Which, hub: HubUrl = None) -> int:
 
 @session.command()
 def rm(
-    which: Annotated[list[str] | None, typer.Argument(metavar="SESSION...")] = None,
+    which: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SESSION",
+            help="As many as you like: names, ids, or beginnings of those.",
+            autocompletion=session_names,
+        ),
+    ] = None,
     hub: HubUrl = None,
     every: Annotated[bool, typer.Option("--all", help="Every session the token may see.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask about --all.")] = False,
@@ -255,21 +326,23 @@ def rm(
 
     place = find_hub(hub)
     found = _ask(place, lambda calls: calls.sessions())
-    chosen = found if every else [_chosen(found, each) for each in which or ()]
-    if every and chosen and not yes and sys.stdin.isatty():
-        what = "1 session" if len(chosen) == 1 else f"{len(chosen)} sessions"
+    doomed = found if every else [chosen(found, each) for each in which or ()]
+    if every and doomed and not yes and sys.stdin.isatty():
+        what = "1 session" if len(doomed) == 1 else f"{len(doomed)} sessions"
         if not _is_sure(f"End {what} and remove the files? [y/N] "):
             return 1
 
     async def work(calls: SessionCalls) -> None:
+        import asyncio
+
         with stages_shown(only_last=True) as show:
-            show(f"removing {len(chosen)}")
+            show(f"removing {len(doomed)}")
             async with asyncio.TaskGroup() as tasks:
-                for each in chosen:
+                for each in doomed:
                     tasks.create_task(calls.remove(each.id))
 
     _ask(place, work)
-    for each in chosen:
+    for each in doomed:
         typer.echo(each.id)
     return 0
 
@@ -300,6 +373,8 @@ def _place(hub: HubPlace, which: str) -> _SessionPlace:
 
 
 def _ask(place: HubPlace, work: Callable[[SessionCalls], Coroutine[Any, Any, _T]]) -> _T:
+    import asyncio
+
     async def ask() -> _T:
         from bascule.link.sessions import SessionCalls
 
@@ -323,25 +398,12 @@ def _change(
 
 
 async def _find(calls: SessionCalls, which: str) -> HubSession:
-    return _chosen(await calls.sessions(), which)
-
-
-def _chosen(found: Sequence[HubSession], which: str) -> HubSession:
-    """By its whole id, else by its name or the beginning of its id, when only one has it."""
-    fitting = [each for each in found if which == each.id] or [
-        each for each in found if which and (which == each.name or each.id.startswith(which))
-    ]
-    if len(fitting) == 1:
-        return fitting[0]
-    if not fitting:
-        from bascule.core.errors import NoSuchSession
-
-        raise NoSuchSession(f"there is no session {which!r}; `bascule session list` shows them")
-    named = ", ".join(f"{each.name or 'unnamed'} ({each.id})" for each in fitting)
-    raise UsageError(f"{which!r} fits {len(fitting)} sessions: {named}. Name one by its id")
+    return chosen(await calls.sessions(), which)
 
 
 async def _pieces(archive: Path) -> AsyncIterator[bytes]:
+    import asyncio
+
     try:
         file = archive.open("rb")
     except OSError as error:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from bascule.core.errors import InvalidSetting, UsageError
 
@@ -13,7 +14,7 @@ _SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _NONE: Final = "none"
 
 
-def source(*, git: str, ref: str, folder: str, archive: Path | None) -> dict[str, str]:
+def source(*, git: str, ref: str, folder: str, archive: Path | None) -> dict[str, Any]:
     """Where the workspace comes from."""
     if sum(map(bool, (git, folder, archive))) > 1:
         raise UsageError("a workspace is one of --git, --folder and --archive")
@@ -26,6 +27,22 @@ def source(*, git: str, ref: str, folder: str, archive: Path | None) -> dict[str
     return {"kind": "archive" if archive else "empty"}
 
 
+def credential(*, git: str, token: str, key: Path | None) -> dict[str, str]:
+    """What opens the repository that is cloned. Empty: nothing has to."""
+    if (token or key) and not git:
+        raise UsageError("--git-token and --git-key are for --git")
+    given = {}
+    if token:
+        _, given["password"] = own_variable(token, option="--git-token")
+        given["username"] = urlsplit(git).username or "git"
+    if key is not None:
+        try:
+            given["private_key"] = key.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--git-key {key} cannot be read: {error}") from error
+    return given
+
+
 def variable(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not separator:
@@ -33,9 +50,9 @@ def variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def own_variable(name: str) -> tuple[str, str]:
+def own_variable(name: str, *, option: str = "--secret") -> tuple[str, str]:
     if name not in os.environ:
-        raise InvalidSetting(f"--secret {name}: there is no such variable to pass on")
+        raise InvalidSetting(f"{option} {name}: there is no such variable to pass on")
     return name, os.environ[name]
 
 
@@ -52,11 +69,13 @@ def limits(memory: str | None, cpus: str | None, processes: str | None) -> dict[
     return given
 
 
-def egress(mode: str | None, domains: Sequence[str]) -> dict[str, Any]:
-    """Domains alone say that it is by the proxy."""
+def egress(mode: str | None, domains: Sequence[str]) -> dict[str, Any] | None:
+    """Domains alone say that it is by the proxy. None: nothing was said, and the hub knows best."""
+    if mode is None and not domains:
+        return None
     if domains and mode not in (None, "proxy"):
         raise UsageError(f"--domain is for --egress proxy, not {mode}")
-    return {"mode": mode or ("proxy" if domains else "off"), "domains": list(domains)}
+    return {"mode": mode or "proxy", "domains": list(domains)}
 
 
 def _bytes(text: str) -> int:

@@ -12,6 +12,8 @@ import typer
 
 from bascule.core.errors import InvalidSetting
 
+from .known_names import one_of, token_names
+
 if TYPE_CHECKING:
     from bascule.hub.identity import Scope
     from bascule.hub.store import Store
@@ -23,11 +25,20 @@ def token(
     create: Annotated[
         str | None, typer.Option(metavar="NAME", help="Make a token of this name and show it.")
     ] = None,
-    scope: Annotated[str, typer.Option(help="What it may do: agent, window or admin.")] = "agent",
+    scope: Annotated[
+        str,
+        typer.Option(
+            help="What it may do: agent, window or admin.",
+            autocompletion=one_of("agent", "window", "admin"),
+        ),
+    ] = "agent",
     owner: Annotated[str, typer.Option(help="Whose windows it sees.")] = "admin",
     days: Annotated[float | None, typer.Option(help="Days until it expires.")] = None,
     revoke: Annotated[
-        str | None, typer.Option(metavar="NAME", help="End the token of this name.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="End the token of this name.", autocompletion=token_names
+        ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="The hub's settings file.")] = None,
     state_dir: Annotated[Path | None, typer.Option(help="The hub's state directory.")] = None,

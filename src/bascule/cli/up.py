@@ -18,7 +18,9 @@ import typer
 from bascule.core.errors import InvalidSetting
 
 from .introduction import Introduction
+from .known_names import one_of
 from .logs import configure_logging
+from .open_files import allow_many
 from .starting import stages_shown
 from .stopping import stops_cleanly
 
@@ -56,12 +58,16 @@ def up(
         typer.Option(
             envvar="BASCULE_SHELLS",
             help="Kind of shells: pty, or tmux, which `bascule attach` shows; NAME=KIND for one.",
+            autocompletion=one_of("pty", "tmux"),
             show_default=False,
         ),
     ] = None,
     egress: Annotated[
         str | None,
-        typer.Option(help="What the session reaches: open (by default where it can), or off."),
+        typer.Option(
+            help="What the session reaches: open (by default where it can), or off.",
+            autocompletion=one_of("open", "off"),
+        ),
     ] = None,
     allow_unisolated: Annotated[
         bool,
@@ -88,6 +94,7 @@ def up(
     is a display or BROWSER names one.
     """
     configure_logging("warning")
+    allow_many()
     workspace = _workspace(working_dir or _WORKSPACE)
     serves = no_prompt or _nobody_types()
     if editor if editor is not None else serves or sys.stdin.isatty():

@@ -13,6 +13,7 @@ from bascule.core.errors import InvalidSetting
 
 from .account import Account, make_places
 from .logs import configure_logging
+from .open_files import allow_many
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ def warden(
     if os.geteuid() != 0:
         raise InvalidSetting("a warden apart from its hub has a use only as root")
     configure_logging("info")
+    allow_many()
     account = Account.named(settings.user)
     account.be_at_home()
     make_places(settings, account)

@@ -4,28 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bascule.core.windows import Window
 
+from .export import AsList, Output
+from .export import export as write_export
 from .hub_place import HubPlace, HubUrl, find_hub
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from bascule.link.sessions import SessionCalls
 
 _WIDE = 1000
 """Columns where no screen limits them: programs that read lines want them whole."""
+_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _COLOURS = {"healthy": "green", "unhealthy": "red", "gone": "dim"}
 
 
-def windows(
+windows = typer.Typer(
+    help="List the windows of a hub: the one on this machine, or the one at --hub.\n\n"
+    "The token is BASCULE_TOKEN, or that of the hub on this machine.",
+    rich_markup_mode=None,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@windows.callback()
+def list_(
+    context: typer.Context,
     hub: HubUrl = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what the hub says.")] = False,
 ) -> int:
-    """List the windows of a hub: the one on this machine, or the one at --hub.
-
-    The token is BASCULE_TOKEN, or that of the hub on this machine.
-    """
+    if context.invoked_subcommand is not None:
+        return 0
     from bascule.wire.windows import encode_window
 
     found = asyncio.run(_ask(find_hub(hub)))
@@ -34,6 +52,42 @@ def windows(
     else:
         _show(found)
     return 0
+
+
+@windows.command()
+def export(
+    which: Annotated[
+        str,
+        typer.Argument(metavar="WINDOW", help="Its id, name or folder; one that is gone: its id."),
+    ],
+    hub: HubUrl = None,
+    output: Output = None,
+    as_list: AsList = False,
+) -> int:
+    """Write what was done in a window as an OpenHands trajectory.
+
+    `bascule replay` plays such a file.
+    """
+
+    async def pieces(calls: SessionCalls) -> AsyncIterator[bytes]:
+        window_id = _chosen(await calls.windows(), which)
+        async for piece in calls.timeline("windows", window_id, as_list=as_list):
+            yield piece
+
+    return write_export(find_hub(hub), pieces, output)
+
+
+def _chosen(found: Sequence[Window], which: str) -> str:
+    """One that is not connected can be named by its id alone."""
+    from bascule.core.errors import NoWindow
+    from bascule.core.window_choice import choose
+
+    try:
+        return choose(found, which).id
+    except NoWindow:
+        if not _ID.fullmatch(which):
+            raise
+        return which
 
 
 async def _ask(place: HubPlace) -> Sequence[Window]:

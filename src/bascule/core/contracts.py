@@ -278,6 +278,13 @@ class Spawner(Closable):
         """What its action server said last, running or not; empty when nothing is known."""
 
     @abstractmethod
+    async def disk(self, directory: Path) -> int:
+        """Bytes of the disk that a session's own directory takes, 0 when it is not there.
+
+        Takes as long as there are files to look at.
+        """
+
+    @abstractmethod
     async def remove(self, directory: Path) -> None:
         """Remove a session's own directory with all in it, which may be other users' than ours.
 

@@ -18,16 +18,18 @@ class Following:
     """What a timeline held and holds from then on, in batches: all that came since the last one.
 
     Used as a context. Who is too slow misses output first, and is then let go: `batches` ends, and
-    it comes again with the number it has.
+    it comes again with the number it has. Without `output` it is told entries alone.
     """
 
-    def __init__(self, timeline: Timeline, *, after: int = 0, epoch: str = "") -> None:
+    def __init__(
+        self, timeline: Timeline, *, after: int = 0, epoch: str = "", output: bool = True
+    ) -> None:
         self._timeline = timeline
         self._waiting: deque[Entry] = deque(timeline.after(after, epoch))
         self._output = 0
         self._is_over = False
         self._wake = asyncio.Event()
-        self._unsubscribe = timeline.subscribe(self._take)
+        self._unsubscribe = timeline.subscribe(self._take, output=output)
 
     def __enter__(self) -> Self:
         return self

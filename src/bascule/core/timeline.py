@@ -34,7 +34,8 @@ class Timeline:
     """Holds the newest entries. Past either bound the oldest are dropped.
 
     Who remembers `epoch` and the number of the last entry it saw goes on from there. Another epoch
-    is another timeline, whose numbers mean nothing to the first.
+    is another timeline, whose numbers mean nothing to the first. One that goes on with what was
+    written down before is given that `epoch`, and the number that was `last` in it.
     """
 
     def __init__(
@@ -42,37 +43,50 @@ class Timeline:
         *,
         most: int = MOST_ENTRIES,
         most_bytes: int = MOST_BYTES,
+        epoch: str = "",
+        last: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.epoch = secrets.token_hex(8)
+        self.epoch = epoch or secrets.token_hex(8)
         self._most = most
         self._most_bytes = most_bytes
         self._clock = clock
         self._entries: deque[Entry] = deque()
         self._bytes = 0
-        self._last = 0
+        self._last = last
         self._listeners: list[OnEntry] = []
+        self._watchers: list[OnEntry] = []
+        """Those of them that want output as well."""
 
     @property
-    def has_listeners(self) -> bool:
-        return bool(self._listeners)
+    def last(self) -> int:
+        """The number of the newest entry."""
+        return self._last
 
-    def note(self, kind: str, data: Mapping[str, Any], *, size: int = 0) -> None:
-        """Keep it and tell it."""
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody wants output while it comes."""
+        return bool(self._watchers)
+
+    def note(
+        self, kind: str, data: Mapping[str, Any], *, size: int = 0, time: float | None = None
+    ) -> Entry:
+        """Keep it and tell it. `time`: when it happened, if not now."""
         self._last += 1
-        entry = Entry(self._last, kind, self._clock(), data, size)
+        entry = Entry(self._last, kind, self._clock() if time is None else time, data, size)
         self._entries.append(entry)
         self._bytes += size
         while len(self._entries) > self._most or (
             self._bytes > self._most_bytes and len(self._entries) > 1
         ):
             self._bytes -= self._entries.popleft().size
-        self._tell(entry)
+        _tell(self._listeners, entry)
+        return entry
 
     def show(self, kind: str, data: Mapping[str, Any], *, size: int = 0) -> None:
-        """Tell it to those who listen now, and keep nothing."""
-        if self._listeners:
-            self._tell(Entry(0, kind, self._clock(), data, size))
+        """Tell it to those who watch now, and keep nothing."""
+        if self._watchers:
+            _tell(self._watchers, Entry(0, kind, self._clock(), data, size))
 
     def after(self, number: int, epoch: str = "") -> list[Entry]:
         """What is held behind that entry; all of it to whoever comes from another epoch."""
@@ -82,16 +96,20 @@ class Timeline:
         skipped = max(0, number - first + 1)
         return list(self._entries)[skipped:]
 
-    def subscribe(self, listener: OnEntry) -> Callable[[], None]:
+    def subscribe(self, listener: OnEntry, *, output: bool = True) -> Callable[[], None]:
         """Have it called with each entry from now on, until the returned function is."""
-        self._listeners.append(listener)
+        lists = [self._listeners, self._watchers] if output else [self._listeners]
+        for each in lists:
+            each.append(listener)
 
         def unsubscribe() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
+            for each in lists:
+                if listener in each:
+                    each.remove(listener)
 
         return unsubscribe
 
-    def _tell(self, entry: Entry) -> None:
-        for listener in tuple(self._listeners):
-            listener(entry)
+
+def _tell(listeners: list[OnEntry], entry: Entry) -> None:
+    for listener in tuple(listeners):
+        listener(entry)

@@ -70,6 +70,6 @@ def _nothing(here: Sequence[Window], selector: str) -> str:
     if not here:
         return (
             "No VS Code window is connected to the hub; in VS Code run the command "
-            "'Bascule: Connect to a hub'"
+            "'Bascule: Connect to a Hub'"
         )
     return f"No window answers to {selector!r}; there are: {_names(here)}"

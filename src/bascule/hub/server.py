@@ -32,6 +32,8 @@ from .proxy import Addresses, Place, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
 from .proxy.front import Front
 from .proxy.seals import Seals, secret_of
+from .records.api import TimelinesApi
+from .records.records import Records
 from .registry import Registry
 from .replies import App, Receive, Scope, Send
 from .sessions.acting import SessionRuntime
@@ -85,11 +87,13 @@ class Hub(Closable):
         self._registry = Registry()
         self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._count)
         changes = Changes()
+        self._records = Records(settings)
         self._sockets = Sockets(
             settings,
             self._store,
             registry=self._registry,
             switchboard=self._switchboard,
+            records=self._records,
             changes=changes,
         )
         self._metrics = Metrics(
@@ -123,6 +127,7 @@ class Hub(Closable):
             spawners or {},
             door=partial(door, joined, settings),
             changes=changes,
+            records=self._records,
             windows=SessionWindows(self._sockets, self._registry),
             base_path=lambda session_id, n: self.addresses.base_path(Place("apps", session_id, n)),
             on_end=lambda session_id: self.proxy.end_session(session_id),
@@ -134,6 +139,13 @@ class Hub(Closable):
         self.demos = Demos(self.sessions, changes, link=self.windows)
         demo_api = DemoApi(self.demos, self.addresses)
         demo_api.add_routes(self._api.app, may)
+        TimelinesApi(
+            self.sessions,
+            records=self._records,
+            timelines=self._sockets.timelines,
+            registry=self._registry,
+            who=identity_of,
+        ).add_routes(self._api.app, may)
         self._mounts = tuple(make(self) for make in mounts)
         self.proxy = Proxy(
             settings,
@@ -222,6 +234,7 @@ class Hub(Closable):
         await self._listener.stop()
         self.proxy.close()
         await self.sessions.aclose()
+        await self._records.aclose()
         await self._store.aclose()
         if self._socket is not None:
             self._socket.close()

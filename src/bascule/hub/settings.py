@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bascule.core.sessions import EgressMode
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubSettings:
@@ -79,6 +81,10 @@ class HubSettings:
     """Bytes that a session may have as its limit."""
     max_session_cpus: float | None = None
     max_session_processes: int | None = 8192
+    max_session_disk: int | None = None
+    """Bytes of the disk that a session may take with its own files, by what is measured of it."""
+    max_egress: EgressMode = "proxy"
+    """The most of the network that a token of scope agent may ask for. Admins may ask for all."""
     workspace_roots: tuple[Path, ...] = ()
     """Folders of this machine below which an admin may have one as a session's workspace."""
     start_timeout: float = 120.0
@@ -101,3 +107,7 @@ class HubSettings:
     """Days for which it is known who did what."""
     events_kept: int = 1000
     """Events kept of each session."""
+    timeline_days: float = 30.0
+    """Days for which it is known what was done in a session or window, and what came of it."""
+    timeline_bytes: int = 256 << 20
+    """Bytes of that for each session and window; the oldest go first."""

@@ -39,6 +39,7 @@ from .guard import IDENTITY
 from .health import Health
 from .identity import Identity
 from .once import Nonces
+from .records.records import Records
 from .registry import Host, Registry
 from .replies import App
 from .settings import HubSettings
@@ -131,6 +132,7 @@ class Sockets(Closable):
         *,
         registry: Registry,
         switchboard: Switchboard,
+        records: Records | None = None,
         changes: Changes | None = None,
     ) -> None:
         self._settings = settings
@@ -139,7 +141,7 @@ class Sockets(Closable):
         self._switchboard = switchboard
         self._changes = changes or Changes()
         self.approvals = Approvals(self._changes)
-        self.timelines = WindowTimelines()
+        self.timelines = WindowTimelines(records or Records(settings), registry)
         self._nonces = Nonces(settings.nonce_lifetime)
         self._windows: dict[str, Identity] = {}
         self._runtimes: dict[str, RuntimeSocket] = {}
@@ -203,13 +205,14 @@ class Sockets(Closable):
         self._ensure_visible(identity, window_id)
         if (session_id := self._registry.session_of(window_id)) and self.wake is not None:
             await self.wake(SessionId(session_id))
+        record = await self.timelines.of(window_id)
         host = self._speaker(window_id, asker)
         wants_progress = bool(event.get("progress"))
         ask = Ask(action_id, str(event["action"]), window_id, host, asker, wants_progress)
         self._switchboard.begin(ask)
         stamped = {**event, "agent": asker.agent}
-        self.timelines.began(window_id, event, asker.agent)
-        if self.timelines.is_watched(window_id):
+        self.timelines.began(record, window_id, event, asker.agent)
+        if record.is_watched:
             stamped["progress"] = True
         # Nobody asks whether it arrived: what is not answered is sent again.
         await self._server.emit("oh_event", stamped, to=host.sid, namespace=WINDOW)

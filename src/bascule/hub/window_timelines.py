@@ -5,58 +5,69 @@ from __future__ import annotations
 import base64
 import binascii
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any, Final
 
-from bascule.core.timeline import Timeline
+from bascule.core.sessions import SessionId
 from bascule.core.windows import WindowId
-from bascule.wire.timeline import brief, size_of
+from bascule.wire.timeline import whole
 
-_MOST: Final = 2_000
-_MOST_BYTES: Final = 16 << 20
+from .records.record import Record
+from .records.records import Records
+from .registry import Registry
+
 _UNDER_WAY: Final = 10_000
 
 
 class WindowTimelines:
-    """One for each window that is known. They end with the hub: windows keep their own."""
+    """Notes what windows are asked and what they answer: for a session's own window in the record
+    of that session, for every other one in its own."""
 
-    def __init__(self) -> None:
-        self._timelines: dict[WindowId, Timeline] = {}
-        self._begun: dict[str, tuple[WindowId, float]] = {}
+    def __init__(self, records: Records, registry: Registry) -> None:
+        self._records = records
+        self._registry = registry
+        self._begun: dict[str, tuple[WindowId, Record, float]] = {}
 
-    def of(self, window_id: WindowId) -> Timeline:
-        if window_id not in self._timelines:
-            self._timelines[window_id] = Timeline(most=_MOST, most_bytes=_MOST_BYTES)
-        return self._timelines[window_id]
+    async def of(self, window_id: WindowId) -> Record:
+        """Raises `NoSuchWindow` for one that is not registered."""
+        session_id = self._registry.session_of(window_id)
+        if session_id:
+            return await self._records.of_session(SessionId(session_id))
+        return await self._records.of_window(window_id, self._registry.owner(window_id))
 
-    def is_watched(self, window_id: WindowId) -> bool:
-        timeline = self._timelines.get(window_id)
-        return timeline is not None and timeline.has_listeners
+    async def follow(
+        self, window_id: WindowId, *, after: int, epoch: str
+    ) -> AsyncGenerator[tuple[str, list[dict[str, Any]]], None]:
+        """What was done in it and is, as `Record.follow` tells it."""
+        record = await self.of(window_id)
+        async with aclosing(record.follow(after=after, epoch=epoch)) as told:
+            async for each in told:
+                yield each
 
-    def forget(self, window_id: WindowId) -> None:
-        self._timelines.pop(window_id, None)
-
-    def began(self, window_id: WindowId, event: Mapping[str, Any], who: str) -> None:
+    def began(
+        self, record: Record, window_id: WindowId, event: Mapping[str, Any], who: str
+    ) -> None:
         """An action is handed over. Sent again under the same id it is the same one."""
         action_id = str(event["id"])
         if action_id in self._begun:
             return
-        self._begun[action_id] = window_id, time.monotonic()
+        self._begun[action_id] = window_id, record, time.monotonic()
         while len(self._begun) > _UNDER_WAY:
             del self._begun[next(iter(self._begun))]
-        shown = brief({key: value for key, value in event.items() if key != "progress"})
-        self.of(window_id).note("action", {"event": shown, "who": who}, size=size_of(shown))
+        asked = whole({key: value for key, value in event.items() if key != "progress"})
+        record.note("action", {"event": asked, "who": who})
 
     def printed(self, window_id: WindowId, frame: Mapping[str, Any]) -> None:
-        if not self.is_watched(window_id):
+        cause, data = frame.get("cause"), str(frame.get("data", ""))
+        begun = self._begun.get(cause) if isinstance(cause, str) else None
+        if begun is None or begun[0] != window_id or not begun[1].is_watched:
             return
-        data = str(frame.get("data", ""))
         try:
-            size = len(base64.b64decode(data, validate=True))
+            base64.b64decode(data, validate=True)
         except binascii.Error:
             return  # nobody can show it; its asker says what is wrong with it
-        told = {"cause": frame.get("cause"), "data": data}
-        self.of(window_id).show("output", told, size=size)
+        begun[1].show("output", {"cause": cause, "data": data})
 
     def ended(self, window_id: WindowId, observation: Mapping[str, Any]) -> None:
         """An observation came; one that was noted before, or of nothing we know, is passed over."""
@@ -65,13 +76,12 @@ class WindowTimelines:
         if begun is None or begun[0] != window_id:
             return
         del self._begun[str(cause)]
-        shown = brief(observation)
-        data = {"event": shown, "seconds": time.monotonic() - begun[1]}
-        self.of(window_id).note("observation", data, size=size_of(shown))
+        seconds = time.monotonic() - begun[2]
+        begun[1].note("observation", {"event": whole(observation), "seconds": seconds})
 
     def lost(self, window_id: WindowId, why: str) -> None:
         """Nobody knows how those under way end, unless the window comes back to tell."""
-        for cause, (where, since) in self._begun.items():
+        for cause, (where, record, since) in self._begun.items():
             if where == window_id:
-                data = {"cause": cause, "seconds": time.monotonic() - since, "message": why}
-                self.of(window_id).note("failed", data)
+                seconds = time.monotonic() - since
+                record.note("failed", {"cause": cause, "seconds": seconds, "message": why})

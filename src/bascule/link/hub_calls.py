@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
 from bascule.core.contracts import Closable
@@ -72,6 +72,18 @@ class HubCalls(Closable):
             return False
         value_of(reply.status, reply.body)
         return True
+
+    async def timeline(
+        self, kind: Literal["sessions", "windows"], which: str, *, as_list: bool = False
+    ) -> AsyncIterator[bytes]:
+        """What was done in a session or window as a trajectory, in pieces as they come: an event a
+        line, or one list. Raises `HubUnreachable` when it breaks off."""
+        where = target(f"/api/{kind}/{which}/timeline.jsonl", format="json" if as_list else "jsonl")
+        async with self._http.stream("GET", where, timeout=_QUICK) as reply:
+            if reply.status != 200:
+                value_of(reply.status, await reply.read())
+            async for chunk in reply.chunks():
+                yield chunk
 
     async def aclose(self) -> None:
         await self._http.aclose()

@@ -37,3 +37,37 @@ EXTRAS: Mapping[str, frozenset[str]] = {
     }.items()
 }
 """Extras by kind, for every kind of its own but `run`, which ignores those it does not know."""
+
+_FILE = "path thought security_risk"
+ARGS: Mapping[str, frozenset[str]] = {
+    kind: frozenset(names.split())
+    for kind, names in {
+        "run": "command is_input thought blocking is_static cwd hidden confirmation_state"
+        " security_risk",
+        "run_ipython": "code thought include_extra confirmation_state security_risk"
+        " kernel_init_code",
+        "read": f"{_FILE} start end impl_source view_range",
+        "write": f"{_FILE} content start end",
+        "edit": f"{_FILE} command file_text old_str new_str insert_line content start end"
+        " impl_source",
+        "browse": "url thought security_risk return_axtree",
+        "browse_interactive": "browser_actions thought browsergym_send_msg_to_user security_risk"
+        " return_axtree",
+        "call_tool_mcp": "name arguments thought security_risk",
+        "null": "",
+        "message": "content file_urls image_urls wait_for_response security_risk",
+        "system": "content tools openhands_version agent_class",
+        "think": "thought",
+        "finish": "final_thought outputs thought",
+        "reject": "outputs thought",
+        "delegate": "agent inputs thought",
+        "recall": "recall_type query thought",
+        "change_agent_state": "agent_state thought",
+        "condensation": "forgotten_event_ids forgotten_events_start_id forgotten_events_end_id"
+        " summary summary_offset",
+        "condensation_request": "",
+        "task_tracking": "command task_list thought",
+        "loop_recovery": "option",
+    }.items()
+}
+"""Arguments by kind, for every kind of its own; its classes refuse others."""

@@ -40,6 +40,16 @@ def brief(value: Any, *, name: str = "") -> Any:
     return value
 
 
+def whole(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event with all that people and other programs make use of: texts in full, pictures too."""
+    return {
+        name: {key: each for key, each in part.items() if key not in _BULKY}
+        if isinstance(part, Mapping)
+        else part
+        for name, part in event.items()
+    }
+
+
 def size_of(value: Any) -> int:
     """About how many bytes it takes."""
     if isinstance(value, str):

@@ -354,6 +354,7 @@ async def test_hostile_requests_are_refused_at_once(ground: Ground) -> None:
         {"limits": {"cpus": float("1e300")}},
         {"limits": {"memory": -1}},
         {"image": "evil"},
+        {"egress": {"mode": "open"}},
         {"id": "0" * 25},
         {"owner": "bob"},
     ):
@@ -433,6 +434,22 @@ async def test_removing_a_session_follows_no_link_out_of_it(ground: Ground) -> N
     assert not (ground.hub.directory / "sessions" / session).exists()
     assert not (ground.hub.directory / "run" / session).exists()
     assert (ground.hub.directory / "sessions" / ground.bobs / "workspace").is_dir()
+
+
+async def test_trees_of_any_depth_keep_no_session_from_ending(ground: Ground) -> None:
+    """Wherever a session can make them: in its workspace, and beside its sockets."""
+    session = await ground.ada.ready()
+    one = f"/api/sessions/{session}"
+    dig = "import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')"
+    for place in ("/workspace", "/home/bascule", "/run/bascule"):
+        assert await ground.ada.run(session, f'cd {place} && python3 -c "{dig}"') == ""
+    assert (await ground.ada.must("POST", f"{one}/stop"))["state"] == "stopped"
+    assert groups_named(session) == []
+    assert not (ground.hub.directory / "run" / session).exists()
+    await ground.ada.must("POST", f"{one}/resume")
+    await ground.ada.reaches(session, "ready")
+    await ground.ada.must("DELETE", one)
+    assert not (ground.hub.directory / "sessions" / session).exists()
 
 
 # Races --------------------------------------------------------------------------------------

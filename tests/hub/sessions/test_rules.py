@@ -8,7 +8,14 @@ from typing import get_args
 import pytest
 
 from bascule.core.errors import SandboxUnreachable
-from bascule.core.sessions import RunningSandbox, SessionSpec, SessionState, new_session_id
+from bascule.core.sessions import (
+    RunningSandbox,
+    SessionId,
+    SessionSpec,
+    SessionState,
+    new_session_id,
+)
+from bascule.hub.sessions.disk import Measured
 from bascule.hub.sessions.idle import Sample, due, last_active
 from bascule.hub.sessions.masking import Mask
 from bascule.hub.sessions.repairs import Needed, repairs
@@ -128,6 +135,25 @@ def test_without_the_settings_nothing_is_due() -> None:
 
 
 # Masking ------------------------------------------------------------------------------------
+
+
+async def test_measuring_takes_a_hundredth_of_the_time_at_most() -> None:
+    now, asked = 0.0, 0
+
+    async def measure(_: SessionId) -> int:
+        nonlocal now, asked
+        now += 3.0
+        asked += 1
+        return 5 << 30
+
+    disk = Measured(2 << 30, measure, every=60.0, clock=lambda: now)
+    assert "5 GiB on the disk" in (await disk.excess(SessionId("a")) or "")
+    now = 242.0
+    assert await disk.excess(SessionId("a")) is None
+    assert asked == 1
+    now = 244.0
+    assert await disk.excess(SessionId("a")) is not None
+    assert await Measured(None, measure, every=60.0).excess(SessionId("a")) is None
 
 
 def test_secrets_are_masked_wherever_they_occur() -> None:

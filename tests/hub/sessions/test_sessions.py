@@ -317,6 +317,64 @@ async def test_who_did_what_is_known_and_secrets_are_not(hub: SessionPlace, admi
     await agent.aclose()
 
 
+async def test_a_credential_in_an_address_is_taken_out_of_it(
+    hub: SessionPlace, admin: Asker
+) -> None:
+    url = "https://ann:hunter2@127.0.0.1:1/x.git"
+    made = await admin.create({"workspace": {"kind": "git", "url": url}})
+    assert made["workspace"]["url"] == "https://127.0.0.1:1/x.git"
+    await admin.reaches(made["id"], "failed")
+    shown = [await admin.show(made["id"]), await admin.must("GET", "/api/audit")]
+    assert "hunter2" not in str(shown)
+    kept = [path for path in hub.directory.glob("*.sqlite*") if b"hunter2" in path.read_bytes()]
+    assert kept == []
+
+
+async def test_a_clone_reaches_where_it_comes_from_unless_something_else_is_said(
+    admin: Asker,
+) -> None:
+    async def egress(url: str, **said: object) -> tuple[str, list[str], str]:
+        made = await admin.create({"workspace": {"kind": "git", "url": url}, **said})
+        await admin.must("POST", f"/api/sessions/{made['id']}/stop")
+        return made["egress"]["mode"], made["egress"]["domains"], made["state"]
+
+    assert await egress("https://git.example/x.git") == ("proxy", ["git.example"], "starting")
+    assert await egress("https://git.example:8443/x.git") == ("off", [], "starting")
+    assert await egress("git@git.example:x.git") == ("off", [], "starting")
+    said = {"mode": "off", "domains": []}
+    assert await egress("https://git.example/x.git", egress=said) == ("off", [], "starting")
+
+
+async def test_owners_ask_for_no_more_of_the_network_than_the_hub_allows() -> None:
+    open_to_all = {"egress": {"mode": "open"}}
+    async with place() as hub, Asker(hub.url, token=hub.agent) as agent, Asker(hub.url) as admin:
+        status, refused = await agent.ask("POST", "/api/sessions", open_to_all)
+        assert status == 403
+        assert "max_egress" in refused["message"]
+        await agent.create({"egress": {"mode": "proxy", "domains": ["pypi.org"]}})
+        assert (await admin.create(open_to_all))["egress"]["mode"] == "open"
+    async with place(max_egress="open") as hub, Asker(hub.url, token=hub.agent) as agent:
+        assert (await agent.create(open_to_all))["egress"]["mode"] == "open"
+
+
+async def test_a_session_with_too_much_on_the_disk_is_ended_and_can_mend_that() -> None:
+    async with place(max_session_disk=8 << 20, look_every=3600.0) as hub, Asker(hub.url) as admin:
+        session = await admin.ready()
+        await hub.hub.sessions.look()
+        assert (await admin.show(session))["state"] == "ready"
+        await admin.run(session, "head -c 20M /dev/urandom > large; ln large same; ln -s / all")
+        await hub.hub.sessions.look()
+        ended = await admin.show(session)
+        assert ended["state"] == "failed"
+        assert "MiB on the disk" in ended["cause"]
+        assert "`max_session_disk`" in ended["cause"]
+        await admin.must("POST", f"/api/sessions/{session}/resume")
+        await admin.reaches(session, "ready")
+        await admin.run(session, "rm large same")
+        await hub.hub.sessions.look()
+        assert (await admin.show(session))["state"] == "ready"
+
+
 async def test_a_limit_is_told_with_its_setting() -> None:
     async with place(max_running=1, max_sessions_per_owner=2) as hub, Asker(hub.url) as admin:
         session = await admin.ready()

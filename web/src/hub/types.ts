@@ -82,6 +82,8 @@ export interface Hello {
   name: string;
   scope: "admin" | "agent";
   spawners: string[];
+  /** What of the network one may ask for. */
+  egress: string[];
   sessions: Session[];
   windows: Window[];
   approvals: Approval[];

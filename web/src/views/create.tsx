@@ -10,7 +10,7 @@ const START: Wanted = {
   workspace: "empty",
   url: "",
   ref: "",
-  network: "off",
+  network: "",
   domains: "",
   memory: "2",
   cpus: "2",
@@ -38,6 +38,7 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
     }
   };
   const spawners = me.value?.spawners ?? [];
+  const ways = me.value?.egress ?? [];
   return (
     <Modal title="New session" onClose={onClose}>
       <form
@@ -82,9 +83,11 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
         <label>
           Network
           <select value={wanted.network} onChange={set("network")}>
-            <option value="off">None</option>
-            <option value="proxy">Only some names</option>
-            <option value="open">Open</option>
+            <option value="">
+              {wanted.workspace === "git" ? "What it is cloned from" : "None"}
+            </option>
+            {ways.includes("proxy") && <option value="proxy">Only some names</option>}
+            {ways.includes("open") && <option value="open">Open</option>}
           </select>
         </label>
         {wanted.network === "proxy" && (

@@ -5,6 +5,7 @@ export interface Wanted {
   workspace: string;
   url: string;
   ref: string;
+  /** Empty: what the clone of its workspace needs, and otherwise none. */
   network: string;
   domains: string;
   memory: string;
@@ -24,10 +25,7 @@ export function bodyOf(wanted: Wanted): object {
       wanted.workspace === "git"
         ? { kind: "git", url: wanted.url.trim(), ref: wanted.ref.trim() }
         : { kind: "empty" },
-    egress: {
-      mode: wanted.network,
-      domains: wanted.network === "proxy" ? wanted.domains.split(/[\s,]+/).filter(Boolean) : [],
-    },
+    ...(wanted.network ? { egress: egressOf(wanted) } : {}),
     limits: {
       memory: amount(wanted.memory, (gb) => Math.round(gb * GB)),
       cpus: amount(wanted.cpus, (count) => count),
@@ -35,6 +33,11 @@ export function bodyOf(wanted: Wanted): object {
     environment: assignments(wanted.variables),
     secrets: assignments(wanted.secrets),
   };
+}
+
+function egressOf({ network, domains }: Wanted): object {
+  const names = network === "proxy" ? domains.split(/[\s,]+/).filter(Boolean) : [];
+  return { mode: network, domains: names };
 }
 
 /** `NAME=value` lines. Throws for a line that is none. */

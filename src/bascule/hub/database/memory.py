@@ -28,7 +28,9 @@ class Changes(Protocol):
         """We have written ourselves."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Blocks. After every connection of ours to the database."""
+        ...
 
 
 def changes_of(file: str | None) -> Changes:
@@ -44,14 +46,17 @@ class SqliteChanges:
     commit, whatever process it is made in, and can be looked at in memory.
 
     SQLite's connections share that index as a file; ours is only held open, so that it stays.
+    Its locks are the process's: to close any descriptor of the file ends those of all connections,
+    and the next process would take itself for the first and empty the index under our hands. So
+    nothing is closed before `close`, when whoever had connections has closed them.
     """
 
     def __init__(self, file: str) -> None:
         self._connection = sqlite3.connect(file, check_same_thread=False)
         try:
             self._connection.execute("SELECT 1 FROM sqlite_master").fetchall()
-            with Path(f"{file}-shm").open("rb") as index:
-                self._index = mmap.mmap(index.fileno(), 0, prot=mmap.PROT_READ)
+            self._file = Path(f"{file}-shm").open("rb")  # noqa: SIM115  # until `close`
+            self._index = mmap.mmap(self._file.fileno(), 0, prot=mmap.PROT_READ)
         except BaseException:
             self._connection.close()
             raise
@@ -63,8 +68,9 @@ class SqliteChanges:
         """That is seen by itself."""
 
     def close(self) -> None:
-        self._index.close()
         self._connection.close()
+        self._index.close()
+        self._file.close()
 
 
 class TimedChanges:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
@@ -38,6 +39,7 @@ from bascule.hub.store import Store
 from . import tables
 from .address import DATABASE, shown
 from .engine import make_engine, reading
+from .finishing import to_its_end
 from .memory import TokenMemory, changes_of
 from .migrate import migrate
 
@@ -46,6 +48,27 @@ _QUOTAS: Final = 7_263_171
 
 
 _FIELDS: Final = tuple(each.name for each in tables.sessions.columns)
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _finished(
+    method: Callable[Concatenate[SqlStore, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[SqlStore, _P], Coroutine[Any, Any, _T]]:
+    """What is begun on SQLite ends before whoever cancels it goes on.
+
+    Its driver works in a thread, which no cancellation reaches. A connection that is closed while
+    rows wait to be fetched lives on, with its transaction, until somebody collects the cursor;
+    meanwhile nobody can write. PostgreSQL's can be left, also when its server does not answer.
+    """
+
+    @wraps(method)
+    async def finished(self: SqlStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        work = method(self, *args, **kwargs)
+        return await (to_its_end(work) if self._is_sqlite else work)
+
+    return finished
 
 
 class SqlStore(Store):
@@ -56,13 +79,15 @@ class SqlStore(Store):
 
     def __init__(self, address: str) -> None:
         self._address = address
+        self._is_sqlite = make_url(address).get_backend_name() == "sqlite"
         self._engine: AsyncEngine | None = None
         self._memory: TokenMemory | None = None
         self._passing: TemporaryDirectory[str] | None = None
 
+    @_finished
     async def open(self) -> None:
         url = make_url(self._address)
-        if url.get_backend_name() == "sqlite":
+        if self._is_sqlite:
             url = url.set(database=await asyncio.to_thread(self._file, url.database))
         self._engine = make_engine(url)
         try:
@@ -70,16 +95,17 @@ class SqlStore(Store):
         except (SQLAlchemyError, OSError) as error:
             what = f"The hub's database ({shown(self._address)}) cannot be used: {_cause(error)}"
             raise StorageFailed(what) from error
-        file = url.database if url.get_backend_name() == "sqlite" else None
+        file = url.database if self._is_sqlite else None
         self._memory = TokenMemory(await asyncio.to_thread(changes_of, file))
 
+    @_finished
     async def aclose(self) -> None:
-        if self._memory is not None:
-            self._memory.close()
-            self._memory = None
         if self._engine is not None:
             await self._engine.dispose()
             self._engine = None
+        if self._memory is not None:
+            await asyncio.to_thread(self._memory.close)
+            self._memory = None
         if self._passing is not None:
             await asyncio.to_thread(self._passing.cleanup)
             self._passing = None
@@ -97,6 +123,7 @@ class SqlStore(Store):
 
     # Tokens and windows -------------------------------------------------------------------
 
+    @_finished
     async def add_token(self, row: TokenRow) -> None:
         values = {
             "hash": row.hash,
@@ -130,6 +157,7 @@ class SqlStore(Store):
         query = select(tables.tokens).order_by(tables.tokens.c.name)
         return [TokenRow(**row) for row in await self._rows(query)]
 
+    @_finished
     async def remove_token(self, name: str) -> bool:
         async with self._forgetting(), self._writing() as connection:
             done = await connection.execute(
@@ -137,6 +165,7 @@ class SqlStore(Store):
             )
             return done.rowcount > 0
 
+    @_finished
     async def bind_window(self, window_id: WindowId, key_hash: str, owner: str) -> bool:
         values = {"id": window_id, "key_hash": key_hash, "owner": owner}
         columns = tables.windows.c
@@ -148,6 +177,7 @@ class SqlStore(Store):
 
     # Sessions -----------------------------------------------------------------------------
 
+    @_finished
     async def add_session(self, row: SessionRow, claims: Sequence[Claim]) -> SessionRow:
         async with self._reserving() as connection:
             if row.request_key is not None:
@@ -174,6 +204,7 @@ class SqlStore(Store):
             query = query.where(columns.owner == owner)
         return [_session(row) for row in await self._rows(query)]
 
+    @_finished
     async def change_session(
         self,
         session_id: SessionId,
@@ -190,6 +221,7 @@ class SqlStore(Store):
             row = done.mappings().one_or_none()
         return None if row is None else _session(row)
 
+    @_finished
     async def remove_session(self, session_id: SessionId) -> bool:
         async with self._forgetting(), self._reserving() as connection:
             for table in (tables.reservations, tables.events, tables.tokens):
@@ -199,10 +231,12 @@ class SqlStore(Store):
             )
             return done.rowcount > 0
 
+    @_finished
     async def reserve(self, session_id: SessionId, owner: str, claims: Sequence[Claim]) -> None:
         async with self._reserving() as connection:
             await self._reserve(connection, session_id, owner, claims)
 
+    @_finished
     async def release(self, session_id: SessionId, kinds: Collection[str]) -> None:
         columns = tables.reservations.c
         async with self._reserving() as connection:
@@ -245,6 +279,7 @@ class SqlStore(Store):
 
     # What happened ------------------------------------------------------------------------
 
+    @_finished
     async def add_event(
         self, session_id: SessionId, kind: str, data: Mapping[str, Any], *, time: float
     ) -> EventRow:
@@ -268,6 +303,7 @@ class SqlStore(Store):
         )
         return [EventRow(**row) for row in await self._rows(query)]
 
+    @_finished
     async def add_audit(self, row: AuditRow) -> None:
         values = {
             "time": row.time,
@@ -290,6 +326,7 @@ class SqlStore(Store):
             query = query.where(columns.session_id == session_id)
         return [AuditRow(**row) for row in await self._rows(query)]
 
+    @_finished
     async def forget(self, *, audit_before: float, events_kept: int) -> None:
         events = tables.events
         numbered = select(
@@ -315,6 +352,7 @@ class SqlStore(Store):
         assert self._memory is not None, "the store is not open"
         return self._memory
 
+    @_finished
     async def _rows(self, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
         async with reading(self._open).connect() as connection:
             rows: Sequence[Mapping[Any, Any]] = (await connection.execute(query)).mappings().all()

@@ -14,7 +14,7 @@ from bascule.link.sse import EventReader
 from bascule.runtime.remote import RemoteRuntime
 from bascule.wire import error_from_wire, from_json, to_json
 
-from .telling import Activity, Port, Ports, Standing, told, told_event
+from .telling import Activity, Begin, Last, Port, Ports, Standing, Told, told, told_event
 
 _NAME: Final = "http://localhost"
 _QUICK: Final = 30.0
@@ -42,6 +42,7 @@ class Inside(Closable):
             socket_uid=uid,
             max_reply=_ANSWER,
         )
+        self._max_event = max_reply + _ANSWER
 
     async def aclose(self) -> None:
         await self.runtime.aclose()
@@ -94,24 +95,29 @@ class Inside(Closable):
                         yield event.name, data
 
     async def timeline(
-        self, *, after: int, epoch: str
-    ) -> AsyncGenerator[tuple[str, list[Mapping[str, Any]]], None]:
-        """What is done in the sandbox, as much at a time as there is, with the epoch it is of."""
-        where = target("/session/timeline", after=after, epoch=epoch)
+        self, *, after: int, epoch: str, output: bool
+    ) -> AsyncGenerator[tuple[Begin, list[Told]], None]:
+        """What is done in the sandbox, as much at a time as there is, with how that began; also
+        what is printed meanwhile, when `output` is wanted."""
+        where = target("/session/timeline", after=after, epoch=epoch, output=int(output))
         async with self._http.stream("GET", where) as reply:
             if reply.status != 200:
                 _value_of(reply.status, await reply.read())
-            reader, now = EventReader(), ""
+            reader, begin = EventReader(limit=self._max_event), Begin()
             async for chunk in reply.chunks():
-                entries: list[Mapping[str, Any]] = []
+                entries: list[Told] = []
                 for event in reader.feed(chunk):
                     if event.name == "begin":
-                        now = from_json(event.data)["epoch"]
-                        yield now, []
+                        begin = told(Begin, from_json(event.data))
+                        yield begin, []
                     elif event.name == "entry":
-                        entries.append(from_json(event.data))
+                        entries.append(told(Told, from_json(event.data)))
                 if entries:
-                    yield now, entries
+                    yield begin, entries
+
+    async def timeline_last(self) -> Last:
+        """How far the timeline has got: everything that was answered is up to there."""
+        return told(Last, await self._ask("GET", "/session/timeline/last"))
 
     # Files ----------------------------------------------------------------------------------
 

@@ -8,12 +8,20 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from bascule.core.contracts import Spawner
-from bascule.core.errors import BasculeError, NoSuchSandbox, NotSupported, SandboxStartFailed
+from bascule.core.errors import (
+    BasculeError,
+    CloneFailed,
+    NoSuchSandbox,
+    NotSupported,
+    SandboxStartFailed,
+)
 from bascule.core.sessions import RunningSandbox, SessionId
 from bascule.hub.identity import Identity
+from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
 from bascule.sandbox.session.ports import DECLARED
@@ -25,6 +33,7 @@ from .inside import Inside
 from .pace import Pace
 from .places import Directories
 from .quotas import RUNNING as HELD_WHILE_RUNNING
+from .recording import Recordings
 from .reserve import Reserve
 from .rows import SessionRow
 from .stages import Stages, within
@@ -56,6 +65,7 @@ class Keeper:
         spawners: Mapping[str, Spawner],
         doors: Doors,
         windows: SessionWindows,
+        records: Records,
         base_path: Callable[[SessionId, int], str],
         on_end: Callable[[SessionId], None],
     ) -> None:
@@ -69,6 +79,7 @@ class Keeper:
         self._spawners = dict(spawners)
         self._starts = Tasks()
         self._watches = Tasks()
+        self._recordings = Recordings(records)
         self._endings: set[asyncio.Future[SessionRow]] = set()
         self._lines: dict[SessionId, Inside] = {}
         self.places = places
@@ -96,6 +107,7 @@ class Keeper:
     async def aclose(self) -> None:
         await self._starts.aclose()
         await self._watches.aclose()
+        await self._recordings.aclose()
         await asyncio.gather(*self._endings, return_exceptions=True)
         await self._doors.aclose()
         for line in self._lines.values():
@@ -145,15 +157,17 @@ class Keeper:
     async def line(self, session_id: SessionId) -> Inside:
         if session_id not in self._lines:
             key = (await self.secrets(session_id)).key
-            running = self.running.get(session_id)
-            line = Inside(
-                self.places.socket(session_id),
-                key,
-                uid=None if running is None else running.uid,
-                max_reply=self._settings.message_bytes,
-            )
-            self._lines.setdefault(session_id, line)
+            self._lines.setdefault(session_id, self._new_line(session_id, key))
         return self._lines[session_id]
+
+    def _new_line(self, session_id: SessionId, key: str) -> Inside:
+        running = self.running.get(session_id)
+        return Inside(
+            self.places.socket(session_id),
+            key,
+            uid=None if running is None else running.uid,
+            max_reply=self._settings.message_bytes,
+        )
 
     async def secrets(self, session_id: SessionId) -> Secrets:
         found = await asyncio.to_thread(self.vault.get, session_id)
@@ -192,6 +206,7 @@ class Keeper:
         async with within(settings.start_timeout, "start_timeout"):
             self.running[row.id] = await spawner.start(plan, on_stage=stages.say)
         await self._drop_line(row.id)
+        await self.record(row.id)
         if not row.is_filled:
             await self._fill(row, own, stages)
         if row.spec.runtime == "vscode":
@@ -218,8 +233,7 @@ class Keeper:
                 if (await line.workspace()).state == "ready":
                     pass
                 elif source.kind == "git":
-                    time = self._settings.fill_timeout
-                    await line.clone(source.url, source.ref, own.credential, timeout=time)
+                    await self._clone(row, own, line)
                 else:
                     await line.unpack(self.archives.read(source.archive))
         await self._book.change(row.id, is_filled=True)
@@ -227,6 +241,21 @@ class Keeper:
             await self.archives.remove(source.archive)
         if own.credential is not None:
             await asyncio.to_thread(self.vault.put, row.id, replace(own, credential=None))
+
+    async def _clone(self, row: SessionRow, own: Secrets, line: Inside) -> None:
+        source, time = row.spec.workspace, self._settings.fill_timeout
+        try:
+            await line.clone(source.url, source.ref, own.credential, timeout=time)
+        except CloneFailed as error:
+            match row.spec.egress.mode:
+                case "off":
+                    hint = "The session reaches no network: its egress is off"
+                case "proxy":
+                    names = ", ".join(row.spec.egress.domains) or "none"
+                    hint = f"By its egress the session reaches the public addresses of: {names}"
+                case "open":
+                    raise
+            raise CloneFailed(f"{error.message}\n{hint}") from error
 
     async def adopt(self, row: SessionRow, running: RunningSandbox) -> None:
         """Take up a sandbox that an earlier hub started, as it is."""
@@ -236,6 +265,7 @@ class Keeper:
         if row.id not in self._watches:
             await self._doors.open(row.id, row.owner, self.places.door(row.id))
             await self.watch(row)
+        await self.record(row.id)
 
     # Watching -------------------------------------------------------------------------------
 
@@ -243,6 +273,11 @@ class Keeper:
         if row.id not in self._watches:
             line = await self.line(row.id)
             self._watches.start(row.id, self._watch(row, line))
+
+    async def record(self, session_id: SessionId) -> None:
+        """Have written down what is done in it, unless it is already."""
+        key = (await self.secrets(session_id)).key
+        self._recordings.start(session_id, partial(self._new_line, session_id, key))
 
     async def _watch(self, row: SessionRow, line: Inside) -> None:
         """Pass on what the sandbox tells, and notice its end."""
@@ -311,10 +346,23 @@ class Keeper:
         await self._let_go(row.id)
         if row.spec.spawner in self._spawners and row.spec.spawner not in self.unusable:
             await self.spawner(row.spec.spawner).stop(row.id, grace=0)
+        await self._recordings.finish(row.id)
         await self._store.release(row.id, HELD_WHILE_RUNNING)
         failed = await self._book.move(row.id, "failed", cause=cause)
         await self._book.note(None, failed, "fail", cause=cause)
         logger.warning("session %s has failed: %s", row.id, failed.cause.partition("\n")[0])
+
+    async def end(self, session_id: SessionId, cause: str) -> None:
+        """Have one that runs fail, for a reason that is not its sandbox's."""
+        async with self.turns[session_id]:
+            row = self._book.get(session_id)
+            if row.state in RUNNING:
+                await self.fail(row, cause)
+
+    async def disk(self, session_id: SessionId) -> int:
+        """Bytes that its own files take."""
+        row = self._book.get(session_id)
+        return await self.spawner(row.spec.spawner).disk(self.places.sessions / session_id)
 
     async def stop(self, session_id: SessionId) -> SessionRow:
         return await self._to_its_end(self._stop(session_id))
@@ -363,6 +411,7 @@ class Keeper:
             await self.spawner(row.spec.spawner).remove(self.places.sessions / session_id)
             await asyncio.to_thread(self.places.remove, session_id)
             await asyncio.to_thread(self.vault.remove, session_id)
+            await self._recordings.records.remove_session(session_id)
             if row.spec.workspace.archive:
                 await self.archives.remove(row.spec.workspace.archive)
             await self._book.remove(session_id)
@@ -371,6 +420,7 @@ class Keeper:
     async def _end_sandbox(self, row: SessionRow) -> None:
         await self._let_go(row.id)
         await self.spawner(row.spec.spawner).stop(row.id)
+        await self._recordings.finish(row.id)
         await self._store.release(row.id, HELD_WHILE_RUNNING)
 
     async def _let_go(self, session_id: SessionId) -> None:

@@ -9,15 +9,18 @@ from typing import Final
 
 from bascule.core.errors import BasculeError
 from bascule.core.sessions import RunningSandbox, SessionId
+from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
 
 from .book import Book
+from .disk import Measured
 from .idle import Sample, due, last_active
 from .keeper import Keeper
 from .repairs import Needed, repairs
 from .rows import SessionRow
 from .tasks import Tasks
+from .windows import SessionWindows
 
 logger = logging.getLogger(__name__)
 
@@ -34,15 +37,20 @@ class Looking:
         *,
         book: Book,
         keeper: Keeper,
+        records: Records,
+        windows: SessionWindows,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._store = store
         self._book = book
         self._keeper = keeper
+        self._records = records
+        self._windows = windows
         self._clock = clock
         self._tasks = Tasks()
         self._samples: dict[SessionId, Sample] = {}
+        self._disk = Measured(settings.max_session_disk, keeper.disk, every=settings.look_every)
 
     async def open(self) -> None:
         await self.look()
@@ -57,9 +65,11 @@ class Looking:
             if not self._keeper.is_busy(row.id):
                 await self._see_to(row)
         self._samples = {key: each for key, each in self._samples.items() if key in self._book}
+        self._disk.keep({row.id for row in self._book.all()})
         in_use = {row.spec.workspace.archive for row in self._book.all() if not row.is_filled}
         await asyncio.to_thread(self._keeper.archives.sweep, in_use)
         await asyncio.to_thread(self._keeper.reserve.restore)
+        await self._records.sweep({row.id for row in self._book.all()}, self._windows.connected())
         await self._store.forget(
             audit_before=self._clock() - self._settings.audit_days * _DAY,
             events_kept=self._settings.events_kept,
@@ -111,9 +121,13 @@ class Looking:
                 await self._keeper.adopt(row, running[session_id])
 
     async def _see_to(self, row: SessionRow) -> None:
-        """Pause or stop what has been idle for long enough."""
+        """End what takes too much; pause or stop what has been idle for long enough."""
         try:
             if row.state == "ready":
+                await self._keeper.record(row.id)
+                if (cause := await self._disk.excess(row.id)) is not None:
+                    await self._keeper.end(row.id, cause)
+                    return
                 row = await self._measured(row)
             match due(row, self._clock(), self._settings):
                 case "pause":
@@ -127,7 +141,13 @@ class Looking:
             logger.exception("session %s could not be looked at; the others are", row.id)
 
     async def _measured(self, row: SessionRow) -> SessionRow:
-        activity = await (await self._keeper.line(row.id)).activity()
+        """One that does not tell has done nothing that we know of: a session cannot stay awake by
+        stopping its own server."""
+        try:
+            activity = await (await self._keeper.line(row.id)).activity()
+        except BasculeError as error:
+            logger.info("session %s does not say what it does: %s", row.id, error.message)
+            return row
         now = Sample(self._clock(), activity.cpu_seconds)
         before, self._samples[row.id] = self._samples.get(row.id), now
         active = last_active(row, activity, before, now, busy_from=self._settings.idle_cpu)

@@ -18,10 +18,15 @@ class Mask:
     def __init__(self, secrets: Iterable[str]) -> None:
         words = {form for value in secrets for form in (value, quote(value, safe=""))}
         known = sorted((word for word in words if len(word) >= _SHORTEST), key=len, reverse=True)
+        self._words = tuple(known)
         self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
 
     def text(self, text: str) -> str:
-        return text if self._pattern is None else self._pattern.sub(MASK, text)
+        # Looking for each word by itself is many times faster than the pattern, and few texts
+        # have one.
+        if self._pattern is None or not any(word in text for word in self._words):
+            return text
+        return self._pattern.sub(MASK, text)
 
     def value(self, value: Any) -> Any:
         """The same for everything within a JSON value, names included."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -20,6 +22,7 @@ from bascule.core.sessions import (
     WorkspaceSource,
 )
 from bascule.hub.proxy import Addresses
+from bascule.sandbox.session.clone import Credential, Repository, read_repository
 from bascule.sandbox.session.ports import DECLARED
 
 from .rows import AuditRow, SessionRow
@@ -70,6 +73,29 @@ class WorkspaceBody(_Body):
     archive: Text = ""
     credential: CredentialBody | None = None
 
+    def source(self) -> WorkspaceSource:
+        given = self.model_dump(exclude={"credential"})
+        return WorkspaceSource(**(given | {"url": self._repository().url}))
+
+    def secret(self) -> dict[str, str] | None:
+        """What opens the repository, also when it stood in the address."""
+        found = asdict(self._repository().credential)
+        return {name: value for name, value in found.items() if value} or None
+
+    def egress(self) -> Egress:
+        """What it needs of the network to be filled, where no more than that can be given."""
+        url = urlsplit(self._repository().url)
+        if url.scheme == "https" and url.hostname and url.port in (None, 443):
+            return Egress(mode="proxy", domains=(url.hostname,))
+        return Egress()
+
+    def _repository(self) -> Repository:
+        given = {} if self.credential is None else self.credential.model_dump(exclude_none=True)
+        credential = Credential(**given)
+        if self.kind != "git":
+            return Repository(self.url, credential)
+        return read_repository(self.url, credential)
+
 
 class LimitsBody(_Body):
     """None: as much as there is."""
@@ -82,6 +108,9 @@ class LimitsBody(_Body):
 class EgressBody(_Body):
     mode: EgressMode = "off"
     domains: Annotated[list[Text], Field(max_length=1000)] = []
+
+    def value(self) -> Egress:
+        return Egress(mode=self.mode, domains=tuple(self.domains))
 
 
 class AppBody(_Body):
@@ -100,7 +129,8 @@ class SessionBody(_Body):
     environment: Annotated[dict[str, Secret], Field(max_length=1000)] = {}
     secrets: Annotated[dict[str, Secret], Field(max_length=1000)] = {}
     limits: LimitsBody = LimitsBody()
-    egress: EgressBody = EgressBody()
+    egress: EgressBody | None = None
+    """None: what the clone of its workspace needs, and otherwise nothing."""
     image: Text = ""
     apps: Annotated[list[AppBody], Field(max_length=len(DECLARED))] = []
 
@@ -110,18 +140,17 @@ class SessionBody(_Body):
             spawner=self.spawner or default_spawner,
             runtime=self.runtime,
             shells=self.shells,
-            workspace=WorkspaceSource(**self.workspace.model_dump(exclude={"credential"})),
+            workspace=self.workspace.source(),
             environment=self.environment,
             secrets=self.secrets,
             limits=Limits(**self.limits.model_dump()),
-            egress=Egress(mode=self.egress.mode, domains=tuple(self.egress.domains)),
+            egress=self.workspace.egress() if self.egress is None else self.egress.value(),
             image=self.image,
             apps=tuple(AppSpec(**each.model_dump()) for each in self.apps),
         )
 
     def credential(self) -> dict[str, str] | None:
-        given = self.workspace.credential
-        return None if given is None else given.model_dump(exclude_none=True)
+        return self.workspace.secret()
 
 
 class SessionAnswer(BaseModel):

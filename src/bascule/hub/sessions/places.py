@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,6 +10,7 @@ from typing import Final
 from bascule.core.errors import InvalidSetting, PathOutsideRoots
 from bascule.core.sessions import SandboxPlan, SessionId
 from bascule.hub.settings import HubSettings
+from bascule.runtime.spawn import trees
 
 from .rows import SessionRow
 from .vault import Secrets
@@ -104,15 +104,12 @@ class Directories:
     def remove(self, session_id: SessionId) -> None:
         """All of a session's own; a folder of the host that was its workspace is not in there."""
         self.remove_run(session_id)
-        if (self.sessions / session_id).exists():
-            shutil.rmtree(self.sessions / session_id)
+        trees.remove(self.sessions / session_id)
 
     def remove_run(self, session_id: SessionId) -> None:
         """Its sockets and what lies beside them."""
-        if self.door(session_id).parent.exists():
-            shutil.rmtree(self.door(session_id).parent)
-        if (self.run / session_id).exists():
-            shutil.rmtree(self.run / session_id)
+        trees.remove(self.door(session_id).parent)
+        trees.remove(self.run / session_id)
 
 
 def ensure_folder(folder: str, roots: tuple[Path, ...]) -> str:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import secrets
 import time
-from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any, Final
 from bascule.core.actions import Action
 from bascule.core.contracts import Closable, OnProgress, Spawner
 from bascule.core.errors import (
+    BasculeError,
     HubUnreachable,
     InvalidRequest,
     NoSuchSandbox,
@@ -23,10 +23,19 @@ from bascule.core.errors import (
     StorageFailed,
 )
 from bascule.core.observations import Observation
-from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, Usage, new_session_id
+from bascule.core.sessions import (
+    EgressMode,
+    RunningSandbox,
+    SessionId,
+    SessionSpec,
+    Usage,
+    new_session_id,
+)
 from bascule.core.windows import Window
 from bascule.hub.changes import Changes
 from bascule.hub.identity import Identity
+from bascule.hub.records.record import Record
+from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
 from bascule.sandbox.session.ports import DECLARED
@@ -47,12 +56,14 @@ from .specs import spec_to_json
 from .states import AT_REST, RUNNING, refused
 from .telling import Port
 from .vault import Secrets
-from .wanted import Wanted, ensure_allowed
+from .wanted import Wanted, ensure_allowed, ways_out
 from .windows import SessionWindows
 
 logger = logging.getLogger(__name__)
 
 _HEARTBEAT: Final = 15.0
+_SETTLING: Final = 5.0
+"""Seconds to wait for what was just done to be recorded."""
 _TOUCH: Final = 10.0
 """Seconds after which another action is noted as a sign of life."""
 _TEXT: Final = 500
@@ -74,6 +85,7 @@ class Sessions(Closable):
         *,
         door: MakeDoor,
         windows: SessionWindows,
+        records: Records | None = None,
         changes: Changes | None = None,
         base_path: Callable[[SessionId, int], str] = lambda _session_id, _n: "",
         on_end: Callable[[SessionId], None] = lambda _: None,
@@ -83,6 +95,7 @@ class Sessions(Closable):
         `on_end` is told of a session when nothing of it is to be reached any more."""
         self.windows = windows
         self._settings = settings
+        self._records = records = records or Records(settings)
         self._store = store
         self._clock = clock
         self._news = News()
@@ -99,11 +112,21 @@ class Sessions(Closable):
                 spawners=spawners,
                 doors=Doors(door, settings),
                 windows=windows,
+                records=records,
                 base_path=base_path,
                 on_end=on_end,
             )
             self._all = keeper
-            self._looking = Looking(settings, store, book=self._book, keeper=keeper, clock=clock)
+            self._looking = Looking(
+                settings,
+                store,
+                book=self._book,
+                keeper=keeper,
+                records=records,
+                windows=windows,
+                clock=clock,
+            )
+        records.mask_of = self._book.mask
 
     @property
     def are_offered(self) -> bool:
@@ -113,6 +136,7 @@ class Sessions(Closable):
     async def open(self) -> None:
         """Find what runs, go on with what was under way, and look again every minute."""
         if self._all is None or self._looking is None:
+            await self._records.sweep(None, self.windows.connected())
             return
         await self._all.open()
         await self._book.open()
@@ -322,17 +346,29 @@ class Sessions(Closable):
     async def timeline(
         self, who: Identity, session_id: SessionId, *, after: int, epoch: str
     ) -> AsyncGenerator[tuple[str, Sequence[Mapping[str, Any]]], None]:
-        """What is done in a session that runs, with the epoch it is of; secrets are masked.
+        """What was done in a session and is, with the epoch it is of, until it is removed; secrets
+        are masked. Looking is no use of it: a paused one stays so, and tells when it goes on."""
+        record = await self.record(who, session_id)
+        async with aclosing(record.follow(after=after, epoch=epoch)) as told:
+            async for each in told:
+                yield each
 
-        Looking is no use of it: a paused one stays so, and tells when it goes on.
-        """
-        row = self._book.visible(who, session_id)
-        if row.state != "ready":
-            return
-        line, mask = await self._keeper.line(session_id), self._book.mask(session_id)
-        async with aclosing(line.timeline(after=after, epoch=epoch)) as told:
-            async for now, entries in told:
-                yield now, [_shown(each, mask) for each in entries]
+    async def record(self, who: Identity, session_id: SessionId) -> Record:
+        """What was done in a session, whether it runs or not."""
+        self._book.visible(who, session_id)
+        return await self._records.of_session(session_id)
+
+    async def settled_record(self, who: Identity, session_id: SessionId) -> Record:
+        """The same once everything is in it that was answered by now, if the sandbox can tell."""
+        record = await self.record(who, session_id)
+        if self._book.get(session_id).state == "ready":
+            try:
+                async with asyncio.timeout(_SETTLING):
+                    last = await (await self._keeper.line(session_id)).timeline_last()
+                    await record.reaches(last.epoch, last.n)
+            except (BasculeError, TimeoutError) as error:
+                logger.info("session %s: its record may lack the newest: %s", session_id, error)
+        return record
 
     @property
     def spawners(self) -> Sequence[str]:
@@ -341,6 +377,10 @@ class Sessions(Closable):
             return []
         first = self._all.default_spawner
         return [first, *(kind for kind in self._all.usable if kind != first)]
+
+    def ways_out(self, who: Identity) -> Sequence[EgressMode]:
+        """What of the network they may ask for with a session."""
+        return ways_out(who, self._settings)
 
     # For the proxy --------------------------------------------------------------------------
 
@@ -414,7 +454,7 @@ class Sessions(Closable):
         return {name: mask.text(str(value))[:_TEXT] for name, value in args.items() if value}
 
     async def _checked(self, who: Identity, spec: SessionSpec) -> SessionSpec:
-        ensure_allowed(who, spec)
+        ensure_allowed(who, spec, self._settings)
         ensure_modest(spec, self._settings)
         self._keeper.spawner(spec.spawner)
         source = spec.workspace
@@ -447,16 +487,6 @@ async def _kept(put: Callable[[SessionId, Secrets], None], key: SessionId, own: 
         await asyncio.to_thread(put, key, own)
     except OSError as error:
         raise StorageFailed(f"The session's secrets cannot be kept: {error.strerror}") from error
-
-
-def _shown(entry: Mapping[str, Any], mask: Mask) -> Mapping[str, Any]:
-    """An entry of a timeline, masked. Of output, each piece by itself: it is shown as it comes."""
-    if entry["kind"] != "output":
-        masked: Mapping[str, Any] = mask.value(entry)
-        return masked
-    text = b64decode(entry["data"]).decode(errors="surrogateescape")
-    data = mask.text(text).encode(errors="surrogateescape")
-    return {**entry, "data": b64encode(data).decode()}
 
 
 def _mask(own: Secrets) -> Mask:

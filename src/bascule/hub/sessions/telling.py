@@ -6,10 +6,12 @@ is then kept, shown to people and reckoned with, so it has to have the right for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from bascule.core.errors import SandboxUnreachable
 
@@ -17,6 +19,14 @@ Short = Annotated[str, Field(max_length=4096)]
 Moment = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Number = Annotated[int, Field(ge=0, lt=1 << 31)]
 _Told = TypeVar("_Told", bound="_Telling")
+
+
+def _base64(text: str) -> str:
+    try:
+        base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"not Base64: {error}") from None
+    return text
 
 
 class _Telling(BaseModel):
@@ -90,6 +100,44 @@ class _State(_Telling):
 
     vscode: _VSCode = _VSCode(running=False)
 
+
+class Begin(_Telling):
+    """With what a sandbox's timeline begins."""
+
+    epoch: Short = ""
+    working_dir: Short = ""
+
+
+class Last(_Telling):
+    """How far a sandbox's timeline has got."""
+
+    epoch: Short
+    n: Annotated[int, Field(ge=0, le=1 << 53)]
+
+
+class Told(_Telling):
+    """An entry of a sandbox's timeline."""
+
+    n: Annotated[int, Field(ge=0, le=1 << 53)]
+    kind: Literal["action", "observation", "failed", "output"]
+    time: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
+    event: dict[str, Any] = {}
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    cause: Short = ""
+    message: str = ""
+    data: Annotated[str, AfterValidator(_base64)] = ""
+
+    def contents(self) -> dict[str, Any]:
+        """What an entry of its kind has besides."""
+        return {name: getattr(self, name) for name in _CONTENTS[self.kind]}
+
+
+_CONTENTS: Final[Mapping[str, Sequence[str]]] = {
+    "action": ("event",),
+    "observation": ("event", "seconds"),
+    "failed": ("cause", "seconds", "message"),
+    "output": ("cause", "data"),
+}
 
 _EVENTS: Final[Mapping[str, type[_Telling]]] = {
     "state": _State,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, get_args
 
 from bascule.core.errors import AccessDenied, InvalidRequest
-from bascule.core.sessions import SessionSpec
+from bascule.core.sessions import EgressMode, SessionSpec
 from bascule.hub.identity import Identity
+from bascule.hub.settings import HubSettings
 
 from .specs import spec_to_json
 
@@ -35,7 +36,13 @@ class Wanted:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def ensure_allowed(who: Identity, spec: SessionSpec) -> None:
+def ways_out(who: Identity, settings: HubSettings) -> Sequence[EgressMode]:
+    """What of the network they may ask for, from none to all of it."""
+    modes: tuple[EgressMode, ...] = get_args(EgressMode)
+    return modes if who.is_admin else modes[: modes.index(settings.max_egress) + 1]
+
+
+def ensure_allowed(who: Identity, spec: SessionSpec, settings: HubSettings) -> None:
     """Raises what is wrong with asking for it, as far as that can be told without looking."""
     source = spec.workspace
     if (source.kind == "folder" or spec.image) and not who.is_admin:
@@ -44,6 +51,11 @@ def ensure_allowed(who: Identity, spec: SessionSpec) -> None:
     limits = spec.limits
     if None in (limits.memory, limits.cpus, limits.processes) and not who.is_admin:
         raise AccessDenied("Only a token of scope admin may have a session without limits")
+    if (mode := spec.egress.mode) not in ways_out(who, settings):
+        raise AccessDenied(
+            f"Only a token of scope admin may have a session whose egress is {mode!r}; the setting "
+            f"`max_egress` is {settings.max_egress!r}, which is what others may ask for"
+        )
     if source.kind == "git" and not _URL.fullmatch(source.url):
         raise InvalidRequest(f"{source.url!r} cannot be cloned; it has to be an https or ssh URL")
     if source.ref.startswith("-") or source.ref != source.ref.strip():

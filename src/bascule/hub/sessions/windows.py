@@ -8,7 +8,7 @@ from bascule.core.actions import Action
 from bascule.core.contracts import OnProgress
 from bascule.core.observations import Observation
 from bascule.core.sessions import SessionId
-from bascule.core.windows import Window
+from bascule.core.windows import Window, WindowId
 from bascule.hub.identity import Identity
 from bascule.hub.link import HubWindows
 from bascule.hub.registry import Registry
@@ -56,6 +56,10 @@ class SessionWindows:
             if window.session_id == session_id and window.status == "healthy":
                 return window
         return None
+
+    def connected(self) -> set[WindowId]:
+        """Every window there is, whosoever's."""
+        return {window.id for window in self._registry.windows()}
 
     async def present(self, session_id: SessionId, *, timeout: float) -> Window:
         """Its window, once that takes actions."""

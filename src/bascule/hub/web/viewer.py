@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -11,7 +11,6 @@ import socketio
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError
-from bascule.core.following import Following
 from bascule.core.sessions import SessionId
 from bascule.core.windows import WindowId
 from bascule.hub.changes import Topic
@@ -22,11 +21,17 @@ from bascule.hub.sessions.tasks import Tasks
 from bascule.hub.sockets import PAGE
 from bascule.hub.window_timelines import WindowTimelines
 from bascule.wire import error_to_wire
-from bascule.wire.timeline import encode_entry
 
 _BATCH: Final = 500
 """Entries in one message, so that none is large."""
 
+_UNTYPED: Final = 4 << 20
+"""Characters that wait for a terminal: a long text that was pasted, and not what a flood brings."""
+_ONE_KEY: Final = 100
+"""What each costs besides."""
+
+Telling = AsyncGenerator[tuple[str, Sequence[Mapping[str, Any]]], None]
+"""Entries of a timeline as they come, with its epoch."""
 Describe = Callable[[Topic, str], tuple[str, object]]
 """What to say of a change: an event, and what it carries."""
 
@@ -56,7 +61,7 @@ class Viewer(Closable):
         """What is followed is changed by one question at a time."""
         self._changed: dict[tuple[Topic, str], None] = {}
         self._wake = asyncio.Event()
-        self._keys: dict[tuple[str, str], asyncio.Queue[Mapping[str, Any]]] = {}
+        self._keys: dict[tuple[str, str], _Keys] = {}
 
     async def aclose(self) -> None:
         await self._tasks.aclose()
@@ -101,27 +106,26 @@ class Viewer(Closable):
             await self._tasks.cancel(("watch", kind, where))
 
     async def _follow_session(self, where: str, after: int, epoch: str) -> None:
-        place = {"kind": "session", "id": where}
+        await self._follow(
+            {"kind": "session", "id": where},
+            self._sessions.timeline(self.identity, SessionId(where), after=after, epoch=epoch),
+        )
+
+    async def _follow_window(self, where: str, after: int, epoch: str) -> None:
+        await self._follow(
+            {"kind": "window", "id": where},
+            self._timelines.follow(WindowId(where), after=after, epoch=epoch),
+        )
+
+    async def _follow(self, place: Mapping[str, str], telling: Telling) -> None:
         ended: dict[str, Any] = {}
         try:
-            told = self._sessions.timeline(
-                self.identity, SessionId(where), after=after, epoch=epoch
-            )
-            async with aclosing(told):
+            async with aclosing(telling) as told:
                 async for now, entries in told:
                     await self._tell_entries(place, now, entries)
         except BasculeError as error:
             ended = error_to_wire(error)
         await self.tell("timeline.ended", {**place, "error": ended})
-
-    async def _follow_window(self, where: str, after: int, epoch: str) -> None:
-        place = {"kind": "window", "id": where}
-        timeline = self._timelines.of(WindowId(where))
-        with Following(timeline, after=after, epoch=epoch) as following:
-            await self._tell_entries(place, timeline.epoch, [])
-            async for batch in following.batches():
-                await self._tell_entries(place, timeline.epoch, [encode_entry(e) for e in batch])
-        await self.tell("timeline.ended", {**place, "error": {}})
 
     async def _tell_entries(
         self, place: Mapping[str, str], epoch: str, entries: Sequence[Mapping[str, Any]]
@@ -142,16 +146,16 @@ class Viewer(Closable):
         key = where, name
         async with self._turn:
             await self._leave(key)
-            self._keys[key] = asyncio.Queue()
+            self._keys[key] = _Keys()
             self._tasks.start(("output", key), self._show(line, where, name, begin))
             self._tasks.start(("keys", key), self._type(line, where, name))
         return opened
 
     def type(self, where: str, name: str, keys: Mapping[str, Any]) -> None:
-        """In the order it is called."""
-        queue = self._keys.get((where, name))
-        if queue is not None:
-            queue.put_nowait(keys)
+        """In the order it is called. What a terminal that takes none has no room for is lost."""
+        waiting = self._keys.get((where, name))
+        if waiting is not None:
+            waiting.put(keys)
 
     async def leave_terminal(self, where: str, name: str) -> None:
         """It goes on, unseen."""
@@ -179,9 +183,37 @@ class Viewer(Closable):
         await self.tell("terminal.ended", {**place, "why": why})
 
     async def _type(self, line: Inside, where: str, name: str) -> None:
-        queue = self._keys[where, name]
+        waiting = self._keys[where, name]
         try:
             while True:
-                await line.type(name, await queue.get())
+                await line.type(name, await waiting.get())
         except BasculeError:
-            return  # its output has ended as well, and says so
+            waiting.close()  # its output has ended as well, and says so
+
+
+class _Keys:
+    """What was typed and not yet taken, in order: so much, and then no more."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+        self._weight = 0
+        self._is_closed = False
+
+    def put(self, keys: Mapping[str, Any]) -> None:
+        weight = _weight_of(keys)
+        if not self._is_closed and self._weight + weight <= _UNTYPED:
+            self._weight += weight
+            self._queue.put_nowait(keys)
+
+    async def get(self) -> Mapping[str, Any]:
+        keys = await self._queue.get()
+        self._weight -= _weight_of(keys)
+        return keys
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._queue = asyncio.Queue()
+
+
+def _weight_of(keys: Mapping[str, Any]) -> int:
+    return _ONE_KEY + len(str(keys.get("data", "")))

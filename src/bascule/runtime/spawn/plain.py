@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import secrets
-import shutil
 import signal
 import sys
 from collections import defaultdict
@@ -21,6 +20,7 @@ from bascule.core.errors import CannotIsolate, NoSuchSandbox, SandboxStartFailed
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.sandbox.session.launch import Launch
 
+from . import disk, trees
 from .answering import answering
 from .family import MARK, family, freeze, kill, kill_leader, thaw, usage
 from .held import hold, is_held
@@ -129,9 +129,11 @@ class PlainSpawner(Spawner):
         record = await asyncio.to_thread(self._read, session_id)
         return "" if record is None else await asyncio.to_thread(_tail, Path(record.log), lines)
 
+    async def disk(self, directory: Path) -> int:
+        return await disk.used_below(directory.parent, directory)
+
     async def remove(self, directory: Path) -> None:
-        with suppress(FileNotFoundError):
-            await asyncio.to_thread(shutil.rmtree, directory)
+        await asyncio.to_thread(trees.remove, directory)
 
     # Starting -----------------------------------------------------------------------------
 

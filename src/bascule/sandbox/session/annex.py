@@ -68,7 +68,7 @@ class SessionAnnex:
         self._workspace: Workspace
         self._activity: Activity
         self._sandbox: Sandbox
-        self._timeline = SessionTimeline()
+        self._timeline = SessionTimeline(launch.working_dir)
         self._terminals: Terminals
         self._terminal_routes: TerminalRoutes
 

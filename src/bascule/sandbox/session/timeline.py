@@ -6,6 +6,7 @@ import time
 from typing import Any, Final
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from bascule.core.actions import Action
@@ -17,11 +18,11 @@ from bascule.core.timeline import Entry, Timeline
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.server.listener import CONNECTION, Connection
 from bascule.sandbox.server.replies import Receive, Scope, Send
-from bascule.sandbox.server.requests import number
+from bascule.sandbox.server.requests import json_response, number
 from bascule.sandbox.server.sse import event as sse_event
 from bascule.sandbox.server.sse import start_events
 from bascule.wire import encode_action, encode_observation, to_json
-from bascule.wire.timeline import brief, encode_entry, output_data, size_of
+from bascule.wire.timeline import encode_entry, output_data, size_of, whole
 
 _HEARTBEAT: Final = 15.0
 
@@ -29,16 +30,20 @@ _HEARTBEAT: Final = 15.0
 class SessionTimeline:
     """Watches a sandbox, and tells whoever asks.
 
-    Events are kept as they are and made into JSON for those who come: most of the time nobody
-    does.
+    Events are kept as they are and made into JSON when they are sent: what is done does not wait
+    for it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, working_dir: str = "") -> None:
+        self._working_dir = working_dir
         self._timeline = Timeline()
         self._followings: set[Following] = set()
 
     def table(self) -> list[BaseRoute]:
-        return [Route("/session/timeline", self, methods=["GET"])]
+        return [
+            Route("/session/timeline", self, methods=["GET"]),
+            Route("/session/timeline/last", self.last, methods=["GET"]),
+        ]
 
     def watch(self, sandbox: Sandbox) -> None:
         sandbox.watcher = self
@@ -56,7 +61,7 @@ class SessionTimeline:
         def progress(piece: Progress) -> None:
             if on_progress is not None:
                 on_progress(piece)
-            if self._timeline.has_listeners:
+            if self._timeline.is_watched:
                 data = output_data(cause, piece.data)
                 self._timeline.show("output", data, size=len(piece.data))
 
@@ -69,13 +74,18 @@ class SessionTimeline:
     def broke(self, action_id: EventId, seconds: float, why: str) -> None:
         self._timeline.note("failed", {"cause": str(action_id), "seconds": seconds, "message": why})
 
-    # As an endpoint -------------------------------------------------------------------------
+    # As endpoints -------------------------------------------------------------------------
+
+    async def last(self, _: Request) -> Response:
+        """How far it has got: everything that was answered is up to there."""
+        return json_response({"epoch": self._timeline.epoch, "n": self._timeline.last})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         after, epoch = number(request, "after") or 0, request.query_params.get("epoch", "")
+        output = request.query_params.get("output", "1") != "0"
         connection: Connection = scope[CONNECTION]
-        with Following(self._timeline, after=after, epoch=epoch) as following:
+        with Following(self._timeline, after=after, epoch=epoch, output=output) as following:
             self._followings.add(following)
             connection.when_lost = following.finish
             try:
@@ -86,7 +96,11 @@ class SessionTimeline:
 
     async def _send_on(self, following: Following, send: Send) -> None:
         await start_events(send)
-        begin = {"epoch": self._timeline.epoch, "now": time.time()}
+        begin = {
+            "epoch": self._timeline.epoch,
+            "now": time.time(),
+            "working_dir": self._working_dir,
+        }
         await _send(send, sse_event("begin", to_json(begin)))
         async for batch in following.batches(heartbeat=_HEARTBEAT):
             body = b"".join(sse_event("entry", to_json(_encoded(entry))) for entry in batch)
@@ -98,9 +112,9 @@ def _encoded(entry: Entry) -> dict[str, Any]:
     encoded = encode_entry(entry)
     event = encoded.get("event")
     if isinstance(event, Action):
-        encoded["event"] = brief(encode_action(event))
+        encoded["event"] = whole(encode_action(event))
     elif isinstance(event, Observation):
-        encoded["event"] = brief(encode_observation(event))
+        encoded["event"] = whole(encode_observation(event))
     return encoded
 
 

@@ -27,6 +27,7 @@ from bascule.core.errors import (
     SandboxUnreachable,
 )
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
+from bascule.runtime.spawn import disk
 from bascule.runtime.spawn.answering import answering
 from bascule.runtime.spawn.local.egress.proxy import Resolve
 
@@ -148,6 +149,9 @@ class DockerSpawner(Spawner):
             return await self._engine.log(found.id, lines)
         said = await asyncio.to_thread(_read, self._log_of(session_id))
         return "\n".join(said.splitlines()[-lines:])
+
+    async def disk(self, directory: Path) -> int:
+        return await disk.used_below(self.settings.sessions_dir, directory)
 
     async def remove(self, directory: Path) -> None:
         if directory.parent != self.settings.sessions_dir:

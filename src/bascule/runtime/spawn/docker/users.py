@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bascule.core.errors import AccessDenied, NoSuchPath, QuotaExceeded, SandboxStartFailed
 from bascule.core.sessions import SandboxPlan
+from bascule.runtime.spawn import trees
 from bascule.runtime.spawn.local import places
 from bascule.runtime.spawn.local.machine import hash_of
 
@@ -95,7 +96,7 @@ def remove_directory(directory: Path) -> None:
     except NoSuchPath:
         return
     try:
-        places.clear(opened)
+        trees.clear(opened)
     finally:
         os.close(opened)
     directory.rmdir()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bascule.core.errors import AccessDenied, NoSuchPath, UsageError
+from bascule.runtime.spawn import trees
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -59,40 +60,12 @@ def hand_over(directory: int, uid: int, gid: int, may_take: Callable[[int], bool
     """
     if os.fstat(directory).st_uid == uid:
         return
-    for _, folders, files, opened in os.fwalk(".", dir_fd=directory, follow_symlinks=False):
-        for name in (*folders, *files):
+    for opened, folders, others in trees.innermost_first(directory):
+        for name in (*folders, *others):
             owner = os.stat(name, dir_fd=opened, follow_symlinks=False)
             if may_take(owner.st_uid):
                 os.chown(name, uid, gid, dir_fd=opened, follow_symlinks=False)
     os.fchown(directory, uid, gid)  # last: only now is it done
-
-
-def clear(directory: int) -> None:
-    """Remove all that is in it. No process that could change it meanwhile may be left."""
-    with os.scandir(directory) as entries:
-        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    for name, is_dir in found:
-        if not is_dir:
-            os.unlink(name, dir_fd=directory)
-            continue
-        below = _open_anyhow(name, directory)
-        try:
-            clear(below)
-        finally:
-            os.close(below)
-        os.rmdir(name, dir_fd=directory)
-
-
-def _open_anyhow(name: str, parent: int) -> int:
-    """Its owner may have forbidden it to themselves, and we may be the owner."""
-    try:
-        descriptor = os.open(name, _DIRECTORY, dir_fd=parent)
-    except PermissionError:
-        os.chmod(name, 0o700, dir_fd=parent)
-        return os.open(name, _DIRECTORY, dir_fd=parent)
-    if os.geteuid() == os.fstat(descriptor).st_uid:
-        os.fchmod(descriptor, 0o700)
-    return descriptor
 
 
 def _refused(path: Path, error: OSError) -> UsageError:

@@ -18,6 +18,7 @@ import psutil
 from bascule.core.contracts import Closable
 from bascule.core.errors import NoSuchPath, NoSuchSandbox, SandboxStartFailed
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
+from bascule.runtime.spawn import disk, trees
 
 from . import mounts, places, processes
 from .machine import Machine, look
@@ -36,6 +37,8 @@ _CAUSE = 20
 _STOPPING = 10.0
 """Seconds its processes have to stop."""
 _GLANCE = 0.001
+_LAST_WORDS = 1 << 16
+"""Bytes of what a sandbox said that are looked at; how much it says is up to the session."""
 
 
 @dataclass(slots=True)
@@ -154,6 +157,9 @@ class Sandboxes(Closable):
     async def last_words(self, session_id: SessionId, lines: int) -> str:
         ensure_id(session_id)
         return await asyncio.to_thread(_tail, self._logs / session_id, lines)
+
+    async def disk(self, directory: Path) -> int:
+        return await disk.used_below(self._settings.sessions_dir, directory)
 
     async def remove(self, directory: Path) -> None:
         """A session's own directory with all in it, whoever owns what; no sandbox may run there."""
@@ -433,7 +439,7 @@ def _clear_run_dir(root: Path, run_dir: Path) -> None:
     try:
         directory = places.make_dir(parent, run_dir.name)
         try:
-            places.clear(directory)
+            trees.clear(directory)
         finally:
             os.close(directory)
         os.rmdir(run_dir.name, dir_fd=parent)
@@ -448,7 +454,7 @@ def _remove_beneath(root: Path, directory: Path) -> None:
             directory.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent
         )
         try:
-            places.clear(opened)
+            trees.clear(opened)
         finally:
             os.close(opened)
         os.rmdir(directory.name, dir_fd=parent)
@@ -460,7 +466,9 @@ def _remove_beneath(root: Path, directory: Path) -> None:
 
 def _tail(path: Path, lines: int) -> str:
     try:
-        text = path.read_bytes()[-(1 << 16) :].decode(errors="replace")
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS))
+            text = file.read(_LAST_WORDS).decode(errors="replace")
     except FileNotFoundError:
         return ""
     return "\n".join(text.splitlines()[-lines:])

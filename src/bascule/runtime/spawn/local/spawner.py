@@ -106,6 +106,9 @@ class LocalSpawner(Spawner):
     async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
         return str(await self._ask("last_words", session_id=session_id, lines=lines))
 
+    async def disk(self, directory: Path) -> int:
+        return int(await self._ask("disk", directory=str(directory)))
+
     async def remove(self, directory: Path) -> None:
         await self._ask("remove", directory=str(directory))
 

@@ -73,6 +73,7 @@ _DOES: Final[Mapping[str, _Do]] = {
     "ended": lambda boxes, given, _: boxes.ended(_id(given)),
     "usage": lambda boxes, given, _: _as_dict(boxes.usage(_id(given))),
     "last_words": lambda boxes, given, _: boxes.last_words(_id(given), given["lines"]),
+    "disk": lambda boxes, given, _: boxes.disk(Path(given["directory"])),
     "remove": lambda boxes, given, _: boxes.remove(Path(given["directory"])),
 }
 

@@ -1,0 +1,155 @@
+"""What could stand where somebody presses Tab: a walk over the words before it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from .parameters import is_path
+
+_END_OF_OPTIONS: Final = "--"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One word that fits, and a few words on it."""
+
+    value: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What fits. Where a path is meant the shell knows better than we do."""
+
+    candidates: Sequence[Candidate] = ()
+    is_path: bool = False
+
+
+def complete(root: TyperGroup, words: Sequence[str]) -> Answer:
+    """What the last of `words`, which may be empty, could become. They follow the program's name.
+
+    Only commands that `root` has loaded have options and arguments.
+    """
+    *before, last = words or ("",)
+    command, path, rest = _command(root, before)
+    if isinstance(command, TyperGroup):
+        return _names(command, last)
+    # Not `make_context`: that checks values, for which it imports a large library.
+    context = typer.Context(command, info_name=path, resilient_parsing=True)
+    context.params = dict(_given(command, rest))
+    option, waiting = _waiting(command, rest)
+    if waiting:
+        return _values(option, context, last)
+    if _END_OF_OPTIONS not in rest and last.startswith("-"):
+        name, given, value = last.partition("=")
+        if not given:
+            return _options(command, last)
+        found = _values(_option(command, name), context, value)
+        joined = [Candidate(f"{name}={each.value}", each.about) for each in found.candidates]
+        return Answer(joined, found.is_path)
+    return _values(_argument(command, rest), context, last)
+
+
+def _command(root: TyperGroup, words: Sequence[str]) -> tuple[Any, str, Sequence[str]]:
+    """Where the words lead, and those that are left for it."""
+    command: Any = root
+    path = "bascule"
+    left = list(words)
+    while isinstance(command, TyperGroup) and left:
+        word = left.pop(0)
+        if word.startswith("-"):
+            continue
+        if word not in command.commands:
+            return TyperGroup(name=word), path, ()  # nobody knows what could follow
+        command, path = command.commands[word], f"{path} {word}"
+    return command, path, left
+
+
+def _names(group: TyperGroup, last: str) -> Answer:
+    if last.startswith("-"):
+        return _options(group, last)
+    return Answer(
+        [
+            Candidate(name, each.get_short_help_str(80))
+            for name, each in group.commands.items()
+            if name.startswith(last) and not each.hidden
+        ]
+    )
+
+
+def _options(command: TyperCommand | TyperGroup, last: str) -> Answer:
+    named = [
+        Candidate(name, each.help or "")
+        for each in command.params
+        if isinstance(each, TyperOption) and not each.hidden
+        for name in (*each.opts, *each.secondary_opts)
+    ]
+    fitting = (*named, Candidate("--help", "Show this message and exit."))
+    return Answer([each for each in fitting if each.value.startswith(last)])
+
+
+def _values(parameter: Any, context: Any, last: str) -> Answer:
+    if parameter is None:
+        return Answer()
+    found = [
+        Candidate(str(item.value), item.help or "")
+        for item in parameter.shell_complete(context, last)
+        if item.type == "plain"
+    ]
+    return Answer(found, is_path=not found and is_path(parameter))
+
+
+def _waiting(command: TyperCommand, words: Sequence[str]) -> tuple[TyperOption | None, bool]:
+    """The option whose value comes next, if one does."""
+    left: Iterator[str] = iter(_until_end_of_options(words))
+    for word in left:
+        option = _option(command, word)
+        if option is not None and not option.is_flag and next(left, None) is None:
+            return option, True
+    return None, False
+
+
+def _given(command: TyperCommand, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Options with their values as they were typed, and those of variables."""
+    for option in command.params:
+        if isinstance(option, TyperOption) and isinstance(option.envvar, str) and option.name:
+            yield from [(option.name, value) for value in [os.environ.get(option.envvar)] if value]
+    for word, after in pairwise([*words, ""]):
+        name, has_value, value = word.partition("=")
+        found = _option(command, name)
+        if found is not None and not found.is_flag and found.name:
+            yield found.name, value if has_value else after
+
+
+def _argument(command: TyperCommand, words: Sequence[str]) -> Any:
+    """The argument that a word without a dash would be."""
+    arguments = [each for each in command.params if not isinstance(each, TyperOption)]
+    left = iter(_until_end_of_options(words))
+    given = len(words) - len(_until_end_of_options(words))
+    for word in left:
+        option = _option(command, word)
+        if option is not None and not option.is_flag:
+            next(left, None)
+        elif not word.startswith("-"):
+            given += 1
+    if given < len(arguments):
+        return arguments[given]
+    return arguments[-1] if arguments and arguments[-1].nargs == -1 else None
+
+
+def _option(command: TyperCommand, word: str) -> TyperOption | None:
+    for each in command.params:
+        if isinstance(each, TyperOption) and word in (*each.opts, *each.secondary_opts):
+            return each
+    return None
+
+
+def _until_end_of_options(words: Sequence[str]) -> Sequence[str]:
+    return list(takewhile(lambda word: word != _END_OF_OPTIONS, words))

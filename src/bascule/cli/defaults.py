@@ -1,0 +1,10 @@
+"""Where a hub is unless told otherwise; apart from its settings, which take time to import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+DEFAULT_FILE: Final = Path("bascule.toml")
+"""Settings, in the directory that a command is started in."""
+DEFAULT_PORT: Final = 8300

@@ -1,0 +1,114 @@
+"""What people type, by command: the end of each command's help, and of docs/cli.md.
+
+A `  # ` begins a remark. Nothing here is run, but a test has the parser take every line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "up": (
+        "bascule up  # ./workspace, and VS Code in the browser",
+        "bascule up --working-dir ~/project",
+        "bascule up <commands.sh  # a bare sandbox; ends as the last command",
+    ),
+    "demo": (
+        "bascule demo  # in the only window; waits for one",
+        "bascule demo --window ~/project --fast",
+    ),
+    "doctor": (
+        "bascule doctor",
+        "bascule doctor --cloud https://hub.example  # with BASCULE_TOKEN",
+    ),
+    "session create": (
+        "bascule session create --name mine",
+        "bascule session create --git https://git.example/project.git --ref main",
+        "bascule session create --memory 4G --cpus 2 --domain pypi.org",
+        "bascule session create --env LEVEL=debug --secret API_KEY --runtime vscode",
+    ),
+    "session list": ("bascule session list --json",),
+    "session show": ("bascule session show mine",),
+    "session exec": (
+        "bascule session exec mine 'make test | tail'",
+        "bascule session exec mine git log --oneline -5",
+        "bascule session exec --timeout 60 mine 'npm run build'",
+    ),
+    "session attach": ("bascule session attach mine",),
+    "session logs": ("bascule session logs --lines 20 mine",),
+    "session url": (
+        "bascule session url mine",
+        "bascule session url --sign-in mine  # for a browser that is not signed in",
+    ),
+    "session pause": ("bascule session pause mine",),
+    "session resume": ("bascule session resume mine",),
+    "session stop": ("bascule session stop mine",),
+    "session rm": ("bascule session rm mine other", "bascule session rm --all"),
+    "exec": (
+        "bascule exec 'make test | tail'",
+        "bascule exec --timeout 60 -- npm run build",
+        "bascule exec --url http://127.0.0.1:8123 pwd  # with SESSION_API_KEY",
+    ),
+    "shell": ("bascule shell", "bascule shell --working-dir ~/project"),
+    "attach": ("bascule attach", "bascule attach --working-dir ~/project main"),
+    "pair": ("bascule pair", "bascule pair --hub https://hub.example  # with BASCULE_TOKEN"),
+    "windows": ("bascule windows", "bascule windows --json"),
+    "token": (
+        "bascule token  # the first one, of scope admin",
+        'bascule token --create "my agent" --days 30',
+        "bascule token --create ann --owner ann  # for somebody else",
+        'bascule token --revoke "my agent"',
+    ),
+    "mcp": (
+        "bascule mcp --working-dir ~/project",
+        "bascule mcp --window ~/project  # your VS Code",
+        "bascule mcp --session mine",
+    ),
+    "run": (
+        "bascule run order.evolve.yaml",
+        "bascule run order.evolve.yaml --seed 7 --trace order.jsonl",
+        "bascule run order.evolve.yaml --replay order.jsonl",
+    ),
+    "net check": ("bascule net check *.evolve.yaml",),
+    "net show": (
+        "bascule net show order.evolve.yaml -o order.svg",
+        "bascule net show order.pnml --format mermaid",
+    ),
+    "net simulate": ("bascule net simulate order.pnml --steps 1000 --seed 7",),
+    "net explore": ("bascule net explore order.pnml --max-states 5000",),
+    "net schema": ("bascule net schema >evolve.schema.json",),
+    "serve": (
+        "bascule serve  # http://127.0.0.1:8300",
+        "bascule serve --config /etc/bascule/bascule.toml",
+        "bascule serve --port 0 --public-url https://hub.example",
+    ),
+    "nginx": (
+        "bascule nginx --certificate fullchain.pem --key privkey.pem \\",
+        "    --public-url https://hub.example",
+        "bascule nginx --certificate fullchain.pem --key privkey.pem --print",
+    ),
+    "warden": ("bascule warden --config /etc/bascule/bascule.toml",),
+    "image": (
+        "bascule image",
+        "bascule image --target sandbox --base registry.example/debian:12",
+    ),
+    "install": ("bascule install vscode",),
+    "editor": (
+        "bascule editor where",
+        'code --install-extension "$(bascule editor extension)"',
+    ),
+    "sandbox": ("SESSION_API_KEY=… bascule sandbox 8123 --working-dir /srv/work",),
+    "schema": ("bascule schema >events.schema.json",),
+    "completion": (
+        'eval "$(bascule completion bash)"  # in ~/.bashrc',
+        'eval "$(bascule completion zsh)"  # in ~/.zshrc, after compinit',
+        "bascule completion fish >~/.config/fish/completions/bascule.fish",
+    ),
+}
+
+
+def shown(command: str) -> Sequence[str]:
+    """The lines for a command, remarks below each other."""
+    parts = [line.partition("  # ") for line in EXAMPLES.get(command, ())]
+    width = max((len(line) for line, _, remark in parts if remark), default=0)
+    return [f"{line:{width}}  # {remark}" if remark else line for line, _, remark in parts]

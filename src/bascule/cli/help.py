@@ -1,0 +1,113 @@
+"""How help looks: commands below what one wants to do, and each command's with examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from .examples import shown
+from .parameters import argument_name, rows
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_WIDTH: Final = 100
+"""Columns of help, where a terminal has them."""
+CONTEXT: Final[Mapping[str, object]] = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": _WIDTH,
+}
+
+
+class Command(TyperCommand):
+    """One whose help ends with what people type."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the parser's own
+        given = [each for each in self.params if each.param_type_name == "argument"]
+        names = [argument_name(each) for each in given]
+        return [
+            "[OPTIONS]",
+            *(
+                name if each.required else f"[{name}]"
+                for each, name in zip(given, names, strict=True)
+            ),
+        ]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        for title, found in zip(("Arguments", "Options"), rows(self, ctx), strict=True):
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        write_lines(formatter, "Examples", shown(" ".join(ctx.command_path.split()[1:])))
+
+
+class Group(TyperGroup):
+    """Lists its commands with a whole sentence each, also when none was named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, each.get_short_help_str(_WIDTH)) for name, each in self.commands.items()]
+            )
+
+
+class Commands(typer.Typer):
+    """A group of such commands, with the plain help of all of ours.
+
+    Plain: rich's is prettier and doubles the time to show it.
+    """
+
+    def __init__(self, *, cls: type[TyperGroup] = Group, **more: Any) -> None:
+        super().__init__(
+            cls=cls,
+            rich_markup_mode=None,
+            add_completion=False,
+            context_settings=dict(CONTEXT),
+            **more,
+        )
+
+    def command(self, name: str | None = None, **more: Any) -> Callable[[_Function], _Function]:
+        return super().command(name, **{"cls": Command, **more})
+
+
+class Listing(TyperGroup):
+    """The root: its commands below titles."""
+
+    titles: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """What each title has: commands, and a line on each."""
+    variables: ClassVar[Mapping[str, str]] = {}
+    """Of the environment, for several commands."""
+    last_words: ClassVar[Sequence[str]] = ()
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        width = max(len(name) for names in self.titles.values() for name in names)
+        for title, names in self.titles.items():
+            rows = [(name.ljust(width), line) for name, line in names.items()]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        with formatter.section("Variables"):
+            formatter.write_dl(list(self.variables.items()))
+        formatter.write_paragraph()
+        for line in self.last_words:
+            formatter.write(f"{line}\n")
+
+
+def write_lines(formatter: Any, title: str, lines: Sequence[str]) -> None:
+    """As they are: a command that is wrapped cannot be pasted."""
+    if not lines:
+        return
+    with formatter.section(title):
+        for line in lines:
+            formatter.write(f"  {line}\n")

@@ -1,0 +1,203 @@
+"""`bascule replay FILE`: play what was recorded once more, and say what differs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bascule.core.errors import BasculeError, NoSuchPath, UsageError
+
+from .failure import report
+from .hub_place import HubUrl, find_hub
+from .replay_view import as_json, lines_of
+from .starting import stages_shown
+
+if TYPE_CHECKING:
+    from bascule.core.contracts import Runtime
+    from bascule.runtime.replay import Outcome, Script
+
+DIFFERS = 1
+BROKE_OFF = 125
+
+
+def replay(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON lines or a JSON list of events.")
+    ],
+    session: Annotated[
+        str, typer.Option(metavar="NAME", help="Play it in this session of the hub.")
+    ] = "",
+    window: Annotated[
+        str, typer.Option(metavar="WINDOW", help="Play it in this window: its id, name or folder.")
+    ] = "",
+    folder: Annotated[
+        Path | None, typer.Option(help="Play it in this folder of this machine, as you.")
+    ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="The same in a new folder, which is removed afterwards.")
+    ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the new session, or folder, as it is then.")
+    ] = False,
+    root: Annotated[
+        str, typer.Option(metavar="PATH", help="Where it was recorded, if the file does not say.")
+    ] = "",
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Let times, process ids and the like differ no more.")
+    ] = False,
+    as_json_: Annotated[bool, typer.Option("--json", help="Answer as JSON.")] = False,
+    hub: HubUrl = None,
+) -> int:
+    """Play the actions of a file, in order, and say what is seen otherwise than it was recorded.
+
+    The file is one that `bascule session export` wrote, or a trajectory of OpenHands. It is played
+    in a new session of the hub, which is removed afterwards, unless another place is named. With
+    --folder or --local the commands of the file are run on this machine as you, kept apart from
+    nothing: play only what you would type yourself.
+
+    Exits with 0 when all is the same, 1 when something differs or could not be the same, 2 for a
+    file or arguments that make no sense, 125 when it could not be played to its end.
+    """
+    from bascule.runtime.replay import read_script
+
+    place = _Place(session, window, folder, local, keep, hub, file.name)
+    place.ensure_one()
+    script = read_script(file)
+    try:
+        outcomes = asyncio.run(_play(script, place, root=root, exact=exact))
+    except UsageError:
+        raise
+    except BasculeError as error:
+        report(error)
+        return BROKE_OFF
+    if as_json_:
+        typer.echo(json.dumps(as_json(script, outcomes), indent=2))
+    else:
+        for line in lines_of(script, outcomes):
+            typer.echo(line)
+    from bascule.runtime.replay import Verdict
+
+    wrong = (Verdict.DIFFERENT, Verdict.MASKED)
+    return DIFFERS if any(each.verdict in wrong for each in outcomes) else 0
+
+
+async def _play(script: Script, place: _Place, *, root: str, exact: bool) -> list[Outcome]:
+    from bascule.runtime.replay import play
+
+    async with place.runtime() as runtime:
+        with _progress(len(script.steps)) as advance:
+            return await play(
+                script, runtime, root=root, exact=exact, on_outcome=lambda _: advance()
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where to play: one that is named, or a new session."""
+
+    session: str
+    window: str
+    folder: Path | None
+    local: bool
+    keep: bool
+    hub: str | None
+    name: str
+
+    def ensure_one(self) -> None:
+        named = [self.session, self.window, self.folder, self.local]
+        if sum(map(bool, named)) > 1:
+            raise UsageError("name one place: --session, --window, --folder or --local")
+        if self.keep and (self.session or self.window or self.folder):
+            raise UsageError("--keep is for what is made anew; what you named stays as it is")
+        if self.folder is not None and not self.folder.is_dir():
+            raise NoSuchPath(f"--folder is not a directory: {self.folder}")
+
+    @asynccontextmanager
+    async def runtime(self) -> AsyncIterator[Runtime]:
+        if self.folder is not None:
+            async with self._here(self.folder) as runtime:
+                yield runtime
+        elif self.local:
+            with self._new_folder() as folder:
+                async with self._here(folder) as runtime:
+                    yield runtime
+        elif self.window:
+            async with self._in_window() as runtime:
+                yield runtime
+        else:
+            async with self._in_session() as runtime:
+                yield runtime
+
+    def _here(self, folder: Path) -> Runtime:
+        from bascule.runtime import LocalRuntime
+
+        return LocalRuntime(folder.resolve())
+
+    @contextmanager
+    def _new_folder(self) -> Iterator[Path]:
+        if self.keep:
+            folder = Path(tempfile.mkdtemp(prefix="bascule-replay-"))
+            yield folder
+            typer.echo(f"what it left is in {folder}", err=True)
+            return
+        with tempfile.TemporaryDirectory(prefix="bascule-replay-") as name:
+            yield Path(name)
+
+    def _in_window(self) -> Runtime:
+        from bascule.runtime import VSCodeRuntime
+
+        place = find_hub(self.hub)
+        return VSCodeRuntime(place.url, place.token, window=self.window)
+
+    @asynccontextmanager
+    async def _in_session(self) -> AsyncIterator[Runtime]:
+        from bascule.link.sessions import SessionCalls
+        from bascule.runtime import CloudRuntime
+
+        from .session_choice import chosen
+
+        place = find_hub(self.hub)
+        session_id = ""
+        with place.told_how_to_start(), stages_shown(only_last=True) as show:
+            if self.session:
+                async with SessionCalls(place.url, place.token) as calls:
+                    session_id = chosen(await calls.sessions(), self.session).id
+            runtime = CloudRuntime(
+                place.url,
+                place.token,
+                session_id=session_id,
+                session={"name": f"replay {self.name}"[:100]},
+                remove=not self.keep,
+                on_stage=show,
+            )
+            await runtime.connect()
+        try:
+            yield runtime
+        finally:
+            await runtime.aclose()
+            if self.keep:
+                typer.echo(f"the session is {runtime.session_id}", err=True)
+
+
+@contextmanager
+def _progress(steps: int) -> Iterator[Callable[[], None]]:
+    """A bar at a terminal, gone when all is played; nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield lambda: None
+        return
+    columns = ("playing", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task("", total=steps)
+        yield lambda: shown.advance(task)

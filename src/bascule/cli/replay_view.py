@@ -1,0 +1,105 @@
+"""What became of a replay, for people and for programs."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from bascule.runtime.replay import Difference, Outcome, Script, Step
+
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_SUBJECT: Final = 80
+_DIFF: Final = 40
+"""Lines of a difference that are shown."""
+_TELLING: Final = ("command", "code", "path", "url", "browser_actions", "pattern", "name")
+_SIGNS: Final = {"different": "✗", "masked": "✗", "unknown": "?", "same": "✓"}
+_NOTES: Final = {
+    "masked": "not played: a secret is masked in it, so it could not be the same",
+    "unknown": "played; nobody saw what came of it when it was recorded",
+}
+
+
+def lines_of(script: Script, outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Each step that is not the same with how it differs, then a line that sums up."""
+    for outcome in outcomes:
+        if outcome.verdict != "same":
+            yield from _told(outcome)
+    yield _summary(script, outcomes)
+
+
+def as_json(script: Script, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    counts = Counter(str(outcome.verdict) for outcome in outcomes)
+    return {
+        "steps": [_step(outcome) for outcome in outcomes],
+        "counts": {verdict: counts[verdict] for verdict in _SIGNS},
+        "passed_over": dict(script.passed_over),
+        "missed": script.missed,
+    }
+
+
+def _step(outcome: Outcome) -> dict[str, Any]:
+    step = outcome.step
+    return {
+        "step": step.number,
+        "line": step.line,
+        "action": step.action.kind,
+        "verdict": str(outcome.verdict),
+        "seconds": round(outcome.seconds, 6),
+        "differences": [
+            {"what": each.what, "was": each.was, "now": each.now} for each in outcome.differences
+        ],
+    }
+
+
+def _told(outcome: Outcome) -> Iterator[str]:
+    step, verdict = outcome.step, str(outcome.verdict)
+    yield f"{_SIGNS[verdict]} step {step.number} (line {step.line})  {_subject(step)}"
+    if verdict in _NOTES:
+        yield f"    {_NOTES[verdict]}"
+    for each in outcome.differences:
+        for line in _difference(each):
+            yield f"    {visible(line)}"
+
+
+def _difference(each: Difference) -> Iterator[str]:
+    if "\n" not in each.was + each.now and len(each.was + each.now) < _SUBJECT:
+        yield f"{each.what}: {each.was or '(nothing)'} → {each.now or '(nothing)'}"
+        return
+    yield f"{each.what}:"
+    was, now = each.was.split("\n"), each.now.split("\n")
+    lines = list(difflib.unified_diff(was, now, "recorded", "replayed", lineterm="", n=2))
+    for line in lines[:_DIFF]:
+        yield f"  {line[: 4 * _SUBJECT]}"
+    if len(lines) > _DIFF:
+        yield f"  … {len(lines) - _DIFF} more lines (--json has all)"
+
+
+def _subject(step: Step) -> str:
+    found = (getattr(step.action, name, None) for name in _TELLING)
+    text = next((each for each in found if isinstance(each, str) and each), "")
+    first, *more = visible(text).strip().split("\n")
+    cut = first[:_SUBJECT] + ("…" if more or len(first) > _SUBJECT else "")
+    return f"{step.action.kind}  {cut}"
+
+
+def _summary(script: Script, outcomes: Sequence[Outcome]) -> str:
+    counts = Counter(str(outcome.verdict) for outcome in outcomes)
+    words = {"same": "same", "different": "different", "masked": "masked", "unknown": "unknown"}
+    parts = [f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict]]
+    steps = "1 step" if len(outcomes) == 1 else f"{len(outcomes)} steps"
+    summary = f"{steps}: {', '.join(parts)}" if parts else "nothing to play"
+    if script.passed_over:
+        each = ", ".join(f"{kind} {n}" for kind, n in sorted(script.passed_over.items()))
+        summary += f"; {sum(script.passed_over.values())} events passed over ({visible(each)})"
+    if script.missed:
+        summary += f"; {script.missed} events are missing in the file"
+    return summary
+
+
+def visible(text: str) -> str:
+    """`text` with what would steer a terminal made visible: it is what programs printed."""
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)

@@ -1,0 +1,32 @@
+"""Which session people mean by what they type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from bascule.core.errors import NoSuchSession, UsageError
+
+if TYPE_CHECKING:
+    from bascule.link.sessions import HubSession
+
+
+def chosen(found: Sequence[HubSession], which: str) -> HubSession:
+    """By its whole id, else by its name or the beginning of its id, when only one has it."""
+    fitting = [each for each in found if which == each.id] or [
+        each for each in found if which and (which == each.name or each.id.startswith(which))
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        raise NoSuchSession(f"there is no session {which!r}; {_hint(found, which)}")
+    named = ", ".join(f"{each.name or 'unnamed'} ({each.id})" for each in fitting)
+    raise UsageError(f"{which!r} fits {len(fitting)} sessions: {named}. Name one by its id")
+
+
+def _hint(found: Sequence[HubSession], which: str) -> str:
+    names = {each.name for each in found if each.name}
+    if near := get_close_matches(which, names):
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return "`bascule session list` shows them" if found else "there is none at all"

@@ -1,0 +1,1 @@
+"""What was done in sessions and windows, written down so that it lasts."""

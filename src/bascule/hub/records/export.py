@@ -1,0 +1,40 @@
+"""A record as a file to take away: an OpenHands trajectory, made while it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any, Literal
+
+from bascule.wire import to_json
+from bascule.wire.trajectory import Trajectory
+
+from .record import Record
+
+Form = Literal["jsonl", "json"]
+"""An event a line, or one list of them all, as OpenHands' own download is."""
+
+
+async def exported(record: Record, form: Form) -> AsyncGenerator[bytes, None]:
+    """What there is now, oldest first. However much that is, little of it is held at a time."""
+    trajectory, is_first = Trajectory(), True
+    if form == "json":
+        yield b"["
+    async with aclosing(record.entries()) as entries:
+        async for some in entries:
+            events = await asyncio.to_thread(_events, trajectory, some)
+            if not events:
+                continue
+            if form == "jsonl":
+                yield b"".join(event + b"\n" for event in events)
+            else:
+                yield (b"\n" if is_first else b",\n") + b",\n".join(events)
+            is_first = False
+    if form == "json":
+        yield b"]\n" if is_first else b"\n]\n"
+
+
+def _events(trajectory: Trajectory, entries: Sequence[dict[str, Any]]) -> list[bytes]:
+    made = (trajectory.event(entry) for entry in entries)
+    return [to_json(event) for event in made if event is not None]

@@ -1,0 +1,292 @@
+"""What was done in one place: written down, and told to whoever looks while it happens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from base64 import b64decode, b64encode
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from typing import Any, Final
+
+from bascule.core.errors import BasculeError, StorageFailed
+from bascule.core.following import Following
+from bascule.core.timeline import Entry, Timeline
+from bascule.hub.sessions.masking import Mask
+from bascule.wire import from_json, to_json
+from bascule.wire.timeline import brief, encode_entry, size_of
+
+from .segments import Line, Segments
+
+logger = logging.getLogger(__name__)
+
+SHOWN: Final = 5_000
+SHOWN_BYTES: Final = 32 << 20
+"""Entries, and bytes of them, that whoever looks is told of what was before."""
+_HELD: Final = 2_000
+_HELD_BYTES: Final = 16 << 20
+"""The same for a record that is not written down: it has no more."""
+_WAITING: Final = 64 << 20
+"""Bytes that may wait for the disk; then entries are left out."""
+_AT_ONCE: Final = 200
+_AT_ONCE_BYTES: Final = 1 << 20
+"""Lines, or bytes of them, that are read in one turn."""
+
+Position = tuple[str, int]
+"""Where a sandbox's own telling stands: its epoch and number."""
+
+
+class Record:
+    """One place's. `open` it before use.
+
+    `note` never waits: a thread writes what waits, and `flush` returns once it has. What cannot be
+    written is left out; the next line says how much is missing.
+    """
+
+    def __init__(self, segments: Segments | None, mask: Callable[[], Mask]) -> None:
+        self._segments = segments
+        self._mask = mask
+        self._timeline = Timeline(most=_HELD, most_bytes=_HELD_BYTES)
+        self._waiting: list[tuple[Entry, Position]] = []
+        self._waiting_bytes = 0
+        self._writing: asyncio.Task[None] | None = None
+        self._missed = 0
+        self._failure: StorageFailed | None = None
+        self._followings: set[Following] = set()
+        self._audience = asyncio.Event()
+        self._advanced = asyncio.Event()
+        self._is_closed = False
+        self.position: Position = ("", 0)
+        """How far a sandbox has told, as of the newest entry."""
+        self.written: Position = ("", 0)
+        """The same, as of the newest line on disk."""
+
+    async def open(self) -> None:
+        """Find what was written before. Raises `StorageFailed`."""
+        if self._segments is None:
+            return
+        try:
+            newest = await asyncio.to_thread(self._segments.open)
+        except OSError as error:
+            raise StorageFailed(f"A record cannot be read: {error.strerror or error}") from error
+        epoch, last = self._segments.epoch, self._segments.last
+        # Nothing is held: whatever has been is read from the disk.
+        self._timeline = Timeline(most=0, epoch=epoch, last=last)
+        if newest is not None and isinstance(newest.get("from"), list):
+            where, number = newest["from"]
+            self.position = self.written = (str(where), int(number))
+
+    async def aclose(self) -> None:
+        """Write what waits, and let everybody go who follows."""
+        self.finish()
+        try:
+            await self.flush()
+        except StorageFailed as error:
+            logger.warning("%s", error.message)
+
+    def finish(self) -> None:
+        """End what follows it."""
+        self._is_closed = True
+        for following in tuple(self._followings):
+            following.finish()
+
+    @property
+    def is_watched(self) -> bool:
+        return self._timeline.is_watched
+
+    async def audience_changes(self, is_watched: bool) -> None:
+        """Return once somebody watches, or nobody, other than `is_watched` says."""
+        while self.is_watched == is_watched:
+            self._audience.clear()
+            await self._audience.wait()
+
+    async def reaches(self, epoch: str, number: int) -> None:
+        """Return once a sandbox's telling has got there."""
+        while self.position[0] != epoch or self.position[1] < number:
+            self._advanced.clear()
+            await self._advanced.wait()
+
+    # Writing --------------------------------------------------------------------------------
+
+    def note(
+        self,
+        kind: str,
+        data: Mapping[str, Any],
+        *,
+        position: Position | None = None,
+        time: float | None = None,
+    ) -> None:
+        """Secrets are masked, and what was masked is marked so."""
+        hidden = self._mask().value(data)
+        if hidden != data:
+            hidden = {**hidden, "masked": True}
+        entry = self._timeline.note(kind, hidden, size=size_of(hidden), time=time)
+        if position is not None:
+            self.position = position
+            self._advanced.set()
+        if self._segments is None:
+            return
+        if self._waiting_bytes + entry.size > _WAITING and self._waiting:
+            self._missed += 1
+            return
+        self._waiting.append((entry, self.position))
+        self._waiting_bytes += entry.size
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+
+    def show(self, kind: str, data: Mapping[str, Any]) -> None:
+        """A piece of output to those who watch, masked by itself: it is shown as it comes."""
+        if not self.is_watched:
+            return
+        raw = b64decode(data["data"])
+        text = self._mask().text(raw.decode(errors="surrogateescape"))
+        shown = b64encode(text.encode(errors="surrogateescape")).decode()
+        self._timeline.show(kind, {**data, "data": shown}, size=len(raw))
+
+    async def flush(self) -> None:
+        """Raises `StorageFailed` when what waited could not be written."""
+        while self._writing is not None:
+            await asyncio.shield(self._writing)
+        if (failure := self._failure) is not None:
+            self._failure = None
+            raise failure
+
+    def rewind(self) -> None:
+        """What could not be written will be told again, from `written` on."""
+        self.position = self.written
+        self._missed = 0
+
+    async def _write(self) -> None:
+        assert self._segments is not None
+        try:
+            while self._waiting:
+                batch, self._waiting, self._waiting_bytes = self._waiting, [], 0
+                missed, self._missed = self._missed, 0
+                try:
+                    await asyncio.to_thread(_append, self._segments, batch, missed)
+                except StorageFailed as error:
+                    self._missed += len(batch) + missed
+                    self._failure = error
+                else:
+                    self.written = batch[-1][1]
+        finally:
+            self._writing = None
+
+    # Reading --------------------------------------------------------------------------------
+
+    async def follow(
+        self, *, after: int = 0, epoch: str = ""
+    ) -> AsyncGenerator[tuple[str, list[dict[str, Any]]], None]:
+        """What was behind that entry, then what is, as much at a time as there is, with the epoch
+        it is of. Long texts are cut to what a person looks at. Ends with the record."""
+        known = self._timeline.epoch
+        after = after if epoch == known else 0
+        yield known, []
+        while not self._is_closed:
+            with Following(self._timeline, after=after, epoch=known) as following:
+                self._followings.add(following)
+                self._audience.set()
+                try:
+                    async for entries in self._before(after, self._timeline.last):
+                        after = int(entries[-1]["n"])
+                        yield known, entries
+                    async for batch in following.batches():
+                        after = max(after, batch[-1].number)
+                        yield known, [_shown(entry) for entry in batch]
+                finally:
+                    following.finish()
+                    self._followings.discard(following)
+                    self._audience.set()
+
+    async def _before(self, after: int, last: int) -> AsyncGenerator[list[dict[str, Any]], None]:
+        """What is on disk up to the entry `last`; of much, the newest."""
+        if self._segments is None or last <= after:
+            return
+        await self._settle()
+        after = max(after, last - SHOWN)
+        lines = self._segments.read(after=after, most_bytes=SHOWN_BYTES)
+        while values := await asyncio.to_thread(_values, lines, last, brief):
+            yield values
+
+    async def entries(self) -> AsyncGenerator[list[dict[str, Any]], None]:
+        """All there is, oldest first and whole, as much at a time as is at hand."""
+        last = self._timeline.last
+        if self._segments is None:
+            held = self._timeline.after(0)
+            for start in range(0, len(held), _AT_ONCE):
+                yield [encode_entry(entry) for entry in held[start : start + _AT_ONCE]]
+            return
+        await self._settle()
+        lines = self._segments.read()
+        while values := await asyncio.to_thread(_values, lines, last, lambda value: value):
+            yield values
+
+    async def _settle(self) -> None:
+        """Have on disk what can be had there."""
+        try:
+            await self.flush()
+        except StorageFailed as error:
+            logger.warning("%s", error.message)
+
+    # Keeping --------------------------------------------------------------------------------
+
+    async def sweep(self, *, before: float) -> bool:
+        """Drop what is too old or too much; whether nothing is left."""
+        if self._segments is None:
+            return False
+        await self._settle()
+        return await asyncio.to_thread(_swept, self._segments, before)
+
+    async def remove(self) -> None:
+        self.finish()
+        await self._settle()
+        if self._segments is not None:
+            await asyncio.to_thread(self._segments.remove)
+
+
+def _append(segments: Segments, batch: list[tuple[Entry, Position]], missed: int) -> None:
+    """In a thread. A line says where the sandbox's telling stood, to go on from there."""
+    lines = []
+    for entry, position in batch:
+        value = {**encode_entry(entry), "from": list(position)}
+        if missed:
+            value["missed"] = value.get("missed", 0) + missed
+            missed = 0
+        lines.append(Line(entry.number, to_json(value) + b"\n", entry.time))
+    segments.append(lines)
+
+
+def _values(
+    lines: Iterator[tuple[int, bytes]], last: int, form: Callable[[Any], Any]
+) -> list[dict[str, Any]]:
+    """In a thread: the next few entries, in that form. A broken line is passed over."""
+    values: list[dict[str, Any]] = []
+    size = 0
+    for number, line in lines:
+        if number > last:
+            break
+        size += len(line)
+        try:
+            value = from_json(line)
+        except BasculeError:
+            continue
+        value.pop("from", None)
+        values.append(form(value))
+        if len(values) >= _AT_ONCE or size >= _AT_ONCE_BYTES:
+            break
+    return values
+
+
+def _swept(segments: Segments, before: float) -> bool:
+    try:
+        segments.sweep(before=before)
+        return segments.is_empty()
+    except OSError as error:
+        raise StorageFailed(f"A record cannot be swept: {error.strerror or error}") from error
+
+
+def _shown(entry: Entry) -> dict[str, Any]:
+    encoded = encode_entry(entry)
+    if entry.kind == "output":
+        return encoded
+    shown: dict[str, Any] = brief(encoded)
+    return shown

@@ -1,0 +1,161 @@
+"""The records of a hub: one for each session, and for each window that is no session's."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+from functools import partial
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import NoSuchWindow, StorageFailed
+from bascule.core.sessions import SessionId
+from bascule.core.windows import WindowId
+from bascule.hub.sessions.masking import Mask
+from bascule.hub.settings import HubSettings
+
+from .record import Record
+from .segments import Segments
+
+logger = logging.getLogger(__name__)
+
+_DAY: Final = 86400.0
+_OWNER: Final = "owner"
+
+MaskOf = Callable[[SessionId], Mask]
+
+
+class Records(Closable):
+    """In files that only the hub can read, below `timelines/` of its `state_dir`; without one,
+    in memory, of the newest entries. A session's are removed with it, a window's once they are
+    older than `timeline_days`."""
+
+    def __init__(self, settings: HubSettings, *, clock: Callable[[], float] = time.time) -> None:
+        self._settings = settings
+        self._clock = clock
+        state = settings.state_dir
+        self._directory = None if state is None else state / "timelines"
+        self._open: dict[Path | str, asyncio.Task[Record]] = {}
+        self.mask_of: MaskOf = lambda _: Mask(())
+        """What has to be masked in what a session did."""
+
+    async def aclose(self) -> None:
+        for record in await self._known():
+            await record.aclose()
+        self._open.clear()
+
+    async def of_session(self, session_id: SessionId) -> Record:
+        return await self._get(self._place("sessions", session_id), session_id=session_id)
+
+    async def of_window(self, window_id: WindowId, owner: str) -> Record:
+        """Whose it is is kept with it, for when the window is gone."""
+        return await self._get(self._place("windows", window_id), owner=owner)
+
+    async def window_owner(self, window_id: WindowId) -> str:
+        """Whose a window was that something was recorded of. Raises `NoSuchWindow`."""
+        place = self._place("windows", window_id) if _is_uuid(window_id) else ""
+        owner = await asyncio.to_thread(_owner, place) if isinstance(place, Path) else None
+        if owner is None:
+            raise NoSuchWindow(f"Nothing is known of a window {window_id!r}", window_id=window_id)
+        return owner
+
+    async def remove_session(self, session_id: SessionId) -> None:
+        place = self._place("sessions", session_id)
+        await (await self._get(place, session_id=session_id)).remove()
+        self._open.pop(place, None)
+
+    async def sweep(
+        self, sessions: Collection[SessionId] | None, windows: Collection[WindowId]
+    ) -> None:
+        """Drop what is too old or too much, and all of sessions that are no more; None: which
+        there are is not known. `windows` are those that are connected: their numbers are gone on
+        with."""
+        if self._directory is None:
+            return
+        before = self._clock() - self._settings.timeline_days * _DAY
+        kinds = [("windows", set[str](windows))]
+        if sessions is not None:
+            kinds.append(("sessions", set[str](sessions)))
+        for kind, known in kinds:
+            for place in await asyncio.to_thread(_within, self._directory / kind):
+                try:
+                    await self._see_to(kind, place, before, is_known=place.name in known)
+                except StorageFailed as error:
+                    logger.warning("%s: %s", place, error.message)
+
+    async def _see_to(self, kind: str, place: Path, before: float, *, is_known: bool) -> None:
+        session_id = SessionId(place.name) if kind == "sessions" else None
+        record = await self._get(place, session_id=session_id)
+        is_empty = await record.sweep(before=before)
+        if not is_known and (is_empty or kind == "sessions"):
+            await record.remove()
+            self._open.pop(place, None)
+
+    # ----------------------------------------------------------------------------------------
+
+    def _place(self, kind: str, name: str) -> Path | str:
+        return f"{kind}/{name}" if self._directory is None else self._directory / kind / name
+
+    async def _get(
+        self, place: Path | str, *, session_id: SessionId | None = None, owner: str = ""
+    ) -> Record:
+        """Opened once, whoever comes meanwhile."""
+        if place not in self._open:
+            self._open[place] = asyncio.create_task(self._opened(place, session_id, owner))
+        return await asyncio.shield(self._open[place])
+
+    async def _opened(self, place: Path | str, session_id: SessionId | None, owner: str) -> Record:
+        """One that cannot be written down is held in memory: what is done goes on all the same."""
+        nothing = Mask(())
+        mask = partial(self._mask, session_id) if session_id else lambda: nothing
+        if not isinstance(place, Path):
+            return Record(None, mask)
+        record = Record(Segments(place, most_bytes=self._settings.timeline_bytes), mask)
+        try:
+            if owner:
+                await asyncio.to_thread(_keep_owner, place, owner)
+            await record.open()
+        except StorageFailed as error:
+            logger.warning("%s: %s", place, error.message)
+            return Record(None, mask)
+        return record
+
+    def _mask(self, session_id: SessionId) -> Mask:
+        return self.mask_of(session_id)
+
+    async def _known(self) -> list[Record]:
+        found = await asyncio.gather(*self._open.values(), return_exceptions=True)
+        return [each for each in found if isinstance(each, Record)]
+
+
+def _within(directory: Path) -> list[Path]:
+    return [each for each in directory.iterdir() if each.is_dir()] if directory.is_dir() else []
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _keep_owner(directory: Path, owner: str) -> None:
+    """Once: the first line of a record finds it there."""
+    file = directory / _OWNER
+    try:
+        if not file.exists():
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file.write_text(owner)
+    except OSError as error:
+        raise StorageFailed(f"A record cannot be begun: {error.strerror or error}") from error
+
+
+def _owner(directory: Path) -> str | None:
+    try:
+        return (directory / _OWNER).read_text()
+    except FileNotFoundError:
+        return None

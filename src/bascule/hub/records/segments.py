@@ -1,0 +1,280 @@
+"""A record's lines on disk: appended to, read from any number on, dropped from the front.
+
+A record is a directory of files, each named by the record's epoch and the number of its first
+line. What is dropped goes a file at a time, so a record is at most one file longer than it may
+be. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bascule.core.errors import BasculeError, StorageFailed
+from bascule.wire import from_json
+
+logger = logging.getLogger(__name__)
+
+_NAME: Final = re.compile(r"([0-9a-f]{16})\.([0-9]{12})\.jsonl")
+_NUMBER: Final = re.compile(rb'\{"n":([0-9]{1,15}),')
+_PARTS: Final = 8
+"""Files that a full record consists of, about."""
+_SMALLEST: Final = 4096
+_DAY: Final = 86400.0
+"""Seconds of which a file holds lines at most: how exactly an age can be kept."""
+_BLOCK: Final = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    number: int
+    text: bytes
+    """JSON, with the newline."""
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    path: Path
+    epoch: str
+    first: int
+
+
+class Segments:
+    """The files of one record. One thread at a time; reading is free to go on meanwhile."""
+
+    def __init__(self, directory: Path, *, most_bytes: int) -> None:
+        self._directory = directory
+        self._most_bytes = most_bytes
+        self._part = max(_SMALLEST, most_bytes // _PARTS)
+        self._current: _Segment | None = None
+        self._size = 0
+        self._since = 0.0
+        self.epoch = ""
+        self.last = 0
+        """The number of the newest line."""
+
+    def open(self) -> dict[str, Any] | None:
+        """Find where an earlier process stopped; the newest line it wrote, if there is any.
+
+        Half a line that it left is ended, so that what follows it can be told from it.
+        """
+        found = self._all()
+        if not found:
+            self.epoch = secrets.token_hex(8)
+            return None
+        self._current = found[-1]
+        self.epoch = self._current.epoch
+        self._size = _mend(self._current.path)
+        newest: dict[str, Any] | None = None
+        for each in reversed(found):
+            newest = _newest(each.path)
+            if newest is not None:
+                break
+        self.last = max(self._current.first - 1, 0 if newest is None else int(newest["n"]))
+        first = _oldest(self._current.path)
+        self._since = 0.0 if first is None else float(first["time"])
+        return newest
+
+    def append(self, lines: Sequence[Line]) -> None:
+        """Write them behind what there is. Raises `StorageFailed`; then none of a file's is."""
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            waiting: list[Line] = []
+            for line in lines:
+                if self._is_full(line.time):
+                    self._write(waiting)
+                    waiting = []
+                    self._begin(line)
+                if self._size == 0:
+                    self._since = line.time
+                waiting.append(line)
+                self._size += len(line.text)
+            self._write(waiting)
+        except OSError as error:
+            self._current = None  # its size is no longer known
+            what = f"What was done cannot be recorded: {error.strerror or error}"
+            raise StorageFailed(what) from error
+
+    def read(self, *, after: int = 0, most_bytes: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Whole lines behind that number, oldest first; of the newest `most_bytes` at most.
+
+        Half a line, which a killed process left, is passed over.
+        """
+        found = self._all()
+        ends = [each.first for each in found[1:]]  # the newest has none
+        skipped = sum(end <= after + 1 for end in ends)
+        wanted = found[skipped:]
+        for path, start in _newest_part([each.path for each in wanted], most_bytes):
+            for line in _lines(path, start):
+                match = _NUMBER.match(line)
+                if match is not None and line.endswith(b"}\n") and int(match[1]) > after:
+                    yield int(match[1]), line
+
+    def sweep(self, *, before: float) -> None:
+        """Drop files whose newest line is older, and the oldest while there are too many bytes.
+
+        The number of the next line is kept in the name of an empty file.
+        """
+        found = self._all()
+        sizes = {each.path: _stat(each.path) for each in found}
+        total = sum(0 if stat is None else stat.st_size for stat in sizes.values())
+        for each in found:
+            stat = sizes[each.path]
+            is_last = each == found[-1]
+            is_old = stat is not None and stat.st_size > 0 and stat.st_mtime < before
+            if stat is None or not (is_old or (total > self._most_bytes and not is_last)):
+                continue
+            if is_last:
+                self._begin(Line(max(self.last, each.first - 1) + 1, b"", 0.0))
+            each.path.unlink(missing_ok=True)
+            total -= stat.st_size
+
+    def is_empty(self) -> bool:
+        """Whether it has no line left."""
+        return not any((stat := _stat(each.path)) and stat.st_size for each in self._all())
+
+    def remove(self) -> None:
+        if self._directory.exists():
+            shutil.rmtree(self._directory)
+        self._current, self._size, self.last = None, 0, 0
+
+    # ----------------------------------------------------------------------------------------
+
+    def _all(self) -> list[_Segment]:
+        if not self._directory.is_dir():
+            return []
+        matches = ((each, _NAME.fullmatch(each.name)) for each in self._directory.iterdir())
+        found = [_Segment(each, match[1], int(match[2])) for each, match in matches if match]
+        return sorted(found, key=lambda each: each.first)
+
+    def _is_full(self, now: float) -> bool:
+        if self._current is None:
+            return True
+        is_due = self._size > 0 and now - self._since > _DAY
+        return self._size >= self._part or is_due
+
+    def _begin(self, line: Line) -> None:
+        path = self._directory / f"{self.epoch}.{line.number:012d}.jsonl"
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        self._current = _Segment(path, self.epoch, line.number)
+        self._size, self._since = _mend(path), line.time
+        self._drop_excess()
+
+    def _drop_excess(self) -> None:
+        """Of a full record the oldest goes before it grows on."""
+        stats = [(each.path, _stat(each.path)) for each in self._all()[:-1]]
+        total = sum(0 if stat is None else stat.st_size for _, stat in stats)
+        for path, stat in stats:
+            if total + self._part <= self._most_bytes:
+                return
+            path.unlink(missing_ok=True)
+            total -= 0 if stat is None else stat.st_size
+
+    def _write(self, lines: Sequence[Line]) -> None:
+        if not lines or self._current is None:
+            return
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        descriptor = os.open(self._current.path, flags, 0o600)
+        try:
+            before = os.fstat(descriptor).st_size
+            rest = memoryview(b"".join(line.text for line in lines))
+            try:
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+            except OSError:
+                os.ftruncate(descriptor, before)
+                raise
+        finally:
+            os.close(descriptor)
+        self.last = lines[-1].number
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    """None for what a sweep has just removed."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _mend(path: Path) -> int:
+    """End a half line; the size of the file then."""
+    with path.open("rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size == 0:
+            return 0
+        file.seek(size - 1)
+        if file.read(1) == b"\n":
+            return size
+        return size + file.write(b"\n")
+
+
+def _newest(path: Path) -> dict[str, Any] | None:
+    """The last line of a file that is whole."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        rest, block = b"", _BLOCK
+        while end > 0:
+            start = max(0, end - block)
+            file.seek(start)
+            rest = file.read(end - start) + rest
+            end, block = start, block * 2
+            head, *lines = rest.split(b"\n")
+            for line in reversed(lines if start else [head, *lines]):
+                if (value := _value(line)) is not None:
+                    return value
+            rest = head
+    return None
+
+
+def _oldest(path: Path) -> dict[str, Any] | None:
+    for line in _lines(path, 0):
+        if (value := _value(line)) is not None:
+            return value
+    return None
+
+
+def _value(line: bytes) -> dict[str, Any] | None:
+    if not _NUMBER.match(line):
+        return None
+    try:
+        value = from_json(line)
+    except BasculeError:
+        return None
+    return value if isinstance(value, dict) and {"n", "kind", "time"} <= value.keys() else None
+
+
+def _lines(path: Path, start: int) -> Iterator[bytes]:
+    """Lines of a file; those of one that is gone by now are none."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        if start > 0:
+            file.seek(start - 1)
+            file.readline()
+        yield from file
+
+
+def _newest_part(paths: Sequence[Path], most: int | None) -> list[tuple[Path, int]]:
+    """Which files to read, and where to begin in each, for no more than `most` bytes."""
+    if most is None:
+        return [(path, 0) for path in paths]
+    chosen: list[tuple[Path, int]] = []
+    for path in reversed(paths):
+        stat = _stat(path)
+        size = 0 if stat is None else stat.st_size
+        chosen.append((path, max(0, size - most)))
+        most -= size
+        if most <= 0:
+            break
+    return chosen[::-1]

@@ -1,0 +1,62 @@
+"""Which sessions have more on the disk than they may, measured now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Set
+from typing import Final
+
+from bascule.core.sessions import SessionId
+
+_SHARE: Final = 0.01
+"""Of the time that may go into measuring one session."""
+_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+class Measured:
+    """Measures a session at every look, unless that takes more than a hundredth of the time: one
+    with millions of files costs others nothing they notice."""
+
+    def __init__(
+        self,
+        limit: int | None,
+        measure: Callable[[SessionId], Awaitable[int]],
+        *,
+        every: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`every`: seconds between two looks. Without a limit nothing is measured."""
+        self._limit = limit
+        self._measure = measure
+        self._every = every
+        self._clock = clock
+        self._not_before: dict[SessionId, float] = {}
+
+    async def excess(self, session_id: SessionId) -> str | None:
+        """Why it has to be ended; None: it takes no more than it may, for all that is known."""
+        begun = self._clock()
+        if self._limit is None or begun < self._not_before.get(session_id, begun):
+            return None
+        used = await self._measure(session_id)
+        now = self._clock()
+        self._not_before[session_id] = now + (now - begun) / _SHARE - self._every
+        if used <= self._limit:
+            return None
+        return (
+            f"it has {shown(used)} on the disk, and a session of this hub has at most "
+            f"{shown(self._limit)} (the setting `max_session_disk`). Resumed, it has a "
+            "minute to remove some"
+        )
+
+    def keep(self, known: Set[SessionId]) -> None:
+        """Forget the others."""
+        self._not_before = {key: at for key, at in self._not_before.items() if key in known}
+
+
+def shown(amount: float) -> str:
+    """`1.5 GiB`."""
+    for unit in _UNITS:
+        if amount < 1024 or unit == _UNITS[-1]:
+            break
+        amount /= 1024
+    return f"{amount:.4g} {unit}"

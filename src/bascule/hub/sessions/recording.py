@@ -1,0 +1,108 @@
+"""Writing down what is done in the sandboxes of sessions, as they tell it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Final
+
+from bascule.core.errors import BasculeError, StorageFailed
+from bascule.core.sessions import SessionId
+from bascule.hub.records.record import Record
+from bascule.hub.records.records import Records
+
+from .inside import Inside
+from .tasks import Tasks
+from .telling import Begin, Told
+
+logger = logging.getLogger(__name__)
+
+_LAST_WORDS: Final = 5.0
+"""Seconds to read what a sandbox said before it ended."""
+
+MakeLine = Callable[[], Inside]
+
+
+class Recordings:
+    """One for each sandbox that runs, from when it answers until it has said its last.
+
+    A sandbox numbers what it tells and holds the newest. So whoever reads goes on behind what it
+    has, after a hub was restarted or killed as well, and nothing is told twice.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self._tasks = Tasks()
+
+    def start(self, session_id: SessionId, make_line: MakeLine) -> None:
+        """On a line of its own, which it closes: it outlives the one for actions."""
+        if session_id not in self._tasks:
+            self._tasks.start(session_id, self._record(session_id, make_line))
+
+    async def finish(self, session_id: SessionId) -> None:
+        """The sandbox has ended: read what is left, and stop."""
+        try:
+            async with asyncio.timeout(_LAST_WORDS):
+                await self._tasks.finished(session_id)
+        except TimeoutError:
+            await self._tasks.cancel(session_id)
+
+    async def aclose(self) -> None:
+        await self._tasks.aclose()
+
+    async def _record(self, session_id: SessionId, make_line: MakeLine) -> None:
+        record = await self.records.of_session(session_id)
+        async with make_line() as line:
+            try:
+                while await _taken(record, line):
+                    pass
+            except StorageFailed as error:  # the next look begins again behind what is written
+                record.rewind()
+                logger.warning("session %s: %s", session_id, error.message)
+            except BasculeError as error:
+                logger.debug("session %s tells nothing more: %s", session_id, error.message)
+
+
+async def _taken(record: Record, line: Inside) -> bool:
+    """Note what is told until it ends, or until somebody comes to watch or the last one leaves:
+    then True, and it is to be asked again, with output or without."""
+    is_watched = record.is_watched
+    taking = asyncio.create_task(_take(record, line, output=is_watched))
+    changing = asyncio.create_task(record.audience_changes(is_watched))
+    try:
+        await asyncio.wait({taking, changing}, return_when=asyncio.FIRST_COMPLETED)
+        if taking.done():
+            taking.result()
+            return False
+        return True
+    finally:
+        for task in (taking, changing):
+            task.cancel()
+        await asyncio.gather(taking, changing, return_exceptions=True)
+
+
+async def _take(record: Record, line: Inside, *, output: bool) -> None:
+    epoch, last = record.position
+    async with aclosing(line.timeline(after=last, epoch=epoch, output=output)) as telling:
+        async for begin, entries in telling:
+            if begin.epoch != epoch:
+                epoch, last = begin.epoch, 0
+            for entry in entries:
+                last = _note(record, entry, begin, last)
+            await record.flush()
+
+
+def _note(record: Record, entry: Told, begin: Begin, last: int) -> int:
+    """The number that the sandbox has got to."""
+    contents = entry.contents()
+    if entry.n == 0:
+        record.show(entry.kind, contents)
+        return last
+    if entry.n > last + 1:  # it holds the newest alone, and we have been away for long
+        contents["missed"] = entry.n - last - 1
+    if entry.kind == "action":
+        contents["working_dir"] = begin.working_dir
+    record.note(entry.kind, contents, position=(begin.epoch, entry.n), time=entry.time)
+    return entry.n

@@ -1,0 +1,41 @@
+"""One question to a hub by somebody who cannot wait, such as a person who pressed Tab."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+
+def glance(url: str, token: str, where: str, *, within: float) -> Any:
+    """What the hub at `url` answers to a GET of `where`; None if it does not in so many seconds.
+
+    Blocks for no longer than that, whatever a name server or a network does: the question goes on
+    in a thread of its own, which ends with the process.
+    """
+    answers: list[Any] = []
+
+    def ask() -> None:
+        try:
+            answers.append(_ask(url, token, where, within))
+        except (OSError, HTTPException, ValueError):
+            return  # nobody there, no name, no JSON: there is nothing to see
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(within)
+    return answers[0] if answers else None
+
+
+def _ask(url: str, token: str, where: str, within: float) -> Any:
+    at = urlsplit(url)
+    kind = HTTPSConnection if at.scheme == "https" else HTTPConnection
+    connection = kind(at.hostname or "", at.port, timeout=within)
+    try:
+        connection.request("GET", where, headers={"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        return json.loads(answer.read()) if answer.status == 200 else None
+    finally:
+        connection.close()

@@ -1,0 +1,176 @@
+"""Whether two observations tell the same, apart from what is never the same. Rules only."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+MASK: Final = "***"
+"""What stands in a record for a secret."""
+_MASKS: Final = re.compile(r"[ \t]*" + re.escape(MASK))
+_WORKSPACE: Final = "<workspace>"
+_MONTH: Final = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_DATE: Final = rf"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? +)?{_MONTH} +\d\d? +"
+_CLOCK: Final = r"\d\d?:\d\d(?::\d\d(?:\.\d+)?)?(?: ?[AP]M)?"
+
+_NEVER_THE_SAME: Final = tuple(
+    (re.compile(pattern), instead)
+    for pattern, instead in (
+        (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
+        (r"\b0x[0-9a-f]{6,16}\b", "<address>"),
+        (rf"\b\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?", "<time>"),
+        (rf"\b{_DATE}(?:{_CLOCK}(?: [A-Z]{{3,4}})? +)?\d{{4}}\b", "<time>"),
+        (rf"\b{_DATE}{_CLOCK}", "<time>"),
+        (r"\b\d\d:\d\d:\d\d(?:\.\d+)?\b", "<time>"),
+        (r"\b\d+m\d+[.,]\d+s\b", "<duration>"),
+        (r"\b\d+\.\d+ ?(?:s|secs?|seconds?|minutes?)\b", "<duration>"),
+        (r"\b\d+(?:\.\d+)? ?(?:ms|µs|us|ns|milliseconds?|microseconds?)\b", "<duration>"),
+        (r"(?m)^(\[\d+\][+-]?) \d+$", r"\1 <pid>"),
+        (r"(?i)\b(pid)([ =:]+)\d+", r"\1\2<pid>"),
+        (r"/tmp/tmp\.?\w{6,}", "<temporary>"),  # noqa: S108 - looked for, not used
+        (r"\b(localhost|127\.0\.0\.1|0\.0\.0\.0):\d{4,5}\b", r"\1:<port>"),
+    )
+)
+_PASSED_OVER: Final = frozenset(
+    {"metadata", "thought", "impl_source", "_diff_cache", "hidden", "trigger_by_action"}
+    | {"command", "code"}
+    | {"screenshot", "screenshot_path", "set_of_marks", "dom_object", "axtree_object"}
+    | {"extra_element_properties", "focused_element_bid", "last_browser_action"}
+    | {"goal_image_urls", "image_urls", "open_pages_urls", "active_page_index"}
+)
+"""Extras that say what was asked, how it was done or shown, and not what came of it."""
+_METADATA: Final = ("exit_code", "state", "timed_out", "working_dir", "error_name")
+_SORTED: Final = {"glob": ("paths",), "grep": ("matches",)}
+"""Lists in the order in which files were changed, or found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that was seen otherwise than it was recorded."""
+
+    what: str
+    """`content`, `exit_code`, …"""
+    was: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Likeness:
+    """How to compare: `root_was` and `root_now` are the same place; `exact` lets nothing else
+    differ."""
+
+    root_was: str = ""
+    root_now: str = ""
+    exact: bool = False
+
+    def differences(
+        self, was: Mapping[str, Any], now: Mapping[str, Any], *, is_masked: bool = False
+    ) -> list[Difference]:
+        """Between two observations, as events. Where secrets were masked anything may stand."""
+        return [
+            Difference(what, before, after)
+            for what, before, after in self._pairs(was, now)
+            if before != after and not (is_masked and _fits(before, after))
+        ]
+
+    def moved(self, value: Any) -> Any:
+        """An argument of an action, with the recorded place's name become that of the present."""
+        if isinstance(value, str):
+            return _renamed(value, self.root_was, self.root_now)
+        if isinstance(value, Mapping):
+            return {name: self.moved(each) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.moved(each) for each in value]
+        return value
+
+    def _pairs(
+        self, was: Mapping[str, Any], now: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str, str]]:
+        kind = str(now.get("observation"))
+        yield "observation", str(was.get("observation")), kind
+        before, after = self._was, self._now
+        yield "content", before(_content(was, kind)), after(_content(now, kind))
+        if was.get("observation") != now.get("observation"):
+            return
+        left, right = _extras(was), _extras(now)
+        for name in left.keys() & right.keys() - _PASSED_OVER:
+            pair = (_value(left[name], kind, name), _value(right[name], kind, name))
+            yield name, before(pair[0]), after(pair[1])
+        for name in _METADATA:
+            one, other = _metadata(left), _metadata(right)
+            if name in one and name in other and one[name] is not None:
+                yield name, before(str(one[name])), after(str(other[name]))
+
+    def _was(self, text: str) -> str:
+        return self._plain(_renamed(text, self.root_was, _WORKSPACE))
+
+    def _now(self, text: str) -> str:
+        return self._plain(_renamed(text, self.root_now, _WORKSPACE))
+
+    def _plain(self, text: str) -> str:
+        if self.exact:
+            return text
+        for pattern, instead in _NEVER_THE_SAME:
+            text = pattern.sub(instead, text)
+        lines = text.replace("\r\n", "\n").split("\n")
+        return "\n".join(line.rstrip() for line in lines).strip("\n")
+
+
+def _renamed(text: str, old: str, new: str) -> str:
+    """`text` with the path `old` become `new`, where it is a whole path or the beginning of one."""
+    if not old or old == new or old not in text:
+        return text
+    return re.sub(rf"(?<![\w./-]){re.escape(old)}(?![\w-])", lambda _: new, text)
+
+
+def _fits(masked: str, text: str) -> bool:
+    """Whether `text` is `masked` with something for each mask, or nothing."""
+    first, *rest = _MASKS.split(masked)  # at the end of a line spaces were dropped with nothing
+    if not rest or not text.startswith(first):
+        return False
+    at = len(first)
+    for part in rest[:-1]:
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return text.endswith(rest[-1]) and len(text) - len(rest[-1]) >= at
+
+
+def _content(event: Mapping[str, Any], kind: str) -> str:
+    text = str(event.get("content", ""))
+    return "\n".join(sorted(text.split("\n"))) if kind in _SORTED else text
+
+
+def _extras(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    extras = event.get("extras")
+    return extras if isinstance(extras, Mapping) else {}
+
+
+def _metadata(extras: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = extras.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _value(value: object, kind: str, name: str) -> str:
+    if kind == "list" and name == "entries" and isinstance(value, list):
+        value = [_lasting(each) for each in value]
+    if name in _SORTED.get(kind, ()) and isinstance(value, list):
+        value = sorted(value, key=_written)
+    return value if isinstance(value, str) else _written(value)
+
+
+def _lasting(entry: object) -> object:
+    """An entry of a directory without its time, and without the size of a directory."""
+    if not isinstance(entry, Mapping):
+        return entry
+    left_out = {"modified", "size"} if entry.get("type") == "directory" else {"modified"}
+    return {name: value for name, value in entry.items() if name not in left_out}
+
+
+_written: Callable[[object], str] = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, indent=1
+).encode

@@ -1,0 +1,161 @@
+"""Plays a script in a runtime, in the order and with the overlaps that it was recorded with."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from bascule.core.actions import Action, CmdRun
+from bascule.core.contracts import Runtime
+from bascule.core.identity import new_id
+from bascule.core.observations import CmdOutput
+from bascule.wire import decode_action, encode_action, encode_observation
+
+from .likeness import Difference, Likeness
+from .script import Script, Step
+
+_LONGEST_WAIT: Final = 10.0
+"""Seconds that a step under way is given before the next that began meanwhile, however long it
+had when it was recorded; and one that never was answered, when it is the last."""
+
+
+class Verdict(StrEnum):
+    SAME = "same"
+    DIFFERENT = "different"
+    MASKED = "masked"
+    """It was not played: a secret is missing in it."""
+    UNKNOWN = "unknown"
+    """It was played, and nobody had seen what came of it when it was recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a step."""
+
+    step: Step
+    verdict: Verdict
+    differences: tuple[Difference, ...] = ()
+    seen: Mapping[str, Any] | None = None
+    """The observation, as an event."""
+    seconds: float = 0.0
+
+
+OnOutcome = Callable[[Outcome], None]
+
+
+async def play(
+    script: Script,
+    runtime: Runtime,
+    *,
+    root: str = "",
+    exact: bool = False,
+    on_outcome: OnOutcome = lambda _: None,
+) -> list[Outcome]:
+    """Do every action of `script` in `runtime`, which is open, and compare what is seen.
+
+    `root`: where it was recorded, when the script does not say; names below it become those of the
+    runtime's own directory. Raises what a runtime raises when it is lost.
+    """
+    was = root or script.working_dir
+    now = await _working_dir(runtime) if was not in ("", "/") else ""
+    likeness = Likeness(root_was=was if now else "", root_now=now, exact=exact)
+    return await _Playing(runtime, likeness, on_outcome).play(script)
+
+
+class _Playing:
+    def __init__(self, runtime: Runtime, likeness: Likeness, on_outcome: OnOutcome) -> None:
+        self._runtime = runtime
+        self._likeness = likeness
+        self._on_outcome = on_outcome
+        self._under_way: dict[int, tuple[Step, asyncio.Task[None]]] = {}
+        self._outcomes: list[Outcome] = []
+
+    async def play(self, script: Script) -> list[Outcome]:
+        """A step begins once those are answered that were when it was recorded."""
+        before: Step | None = None
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for step in script.steps:
+                    await self._answered(step.answered_before)
+                    if before is not None:
+                        await self._let_run(before, step)
+                    before = step
+                    if step.is_masked:
+                        self._tell(Outcome(step=step, verdict=Verdict.MASKED))
+                        continue
+                    self._under_way[step.number] = step, tasks.create_task(self._do(step))
+                await self._finish(script)
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        return sorted(self._outcomes, key=lambda outcome: outcome.step.number)
+
+    async def _answered(self, numbers: tuple[int, ...]) -> None:
+        for number in numbers:
+            if (known := self._under_way.pop(number, None)) is not None:
+                await asyncio.wait({known[1]})
+
+    async def _let_run(self, before: Step, step: Step) -> None:
+        """What is under way gets the time it had. One that never was answered is ended then."""
+        if not self._under_way:
+            return
+        pause = 0.0 if before.seen is not None else _LONGEST_WAIT
+        if before.began is not None and step.began is not None:
+            pause = min(max(step.began - before.began, 0.0), _LONGEST_WAIT)
+        await self._wait(pause)
+        if before.seen is None and before.number in self._under_way:
+            await self._end(before.number)
+
+    async def _wait(self, most: float) -> None:
+        """Until all that is under way has ended, or for so long."""
+        if self._under_way:
+            await asyncio.wait([task for _, task in self._under_way.values()], timeout=most)
+
+    async def _finish(self, script: Script) -> None:
+        unanswered = {step.number for step in script.steps if step.seen is None}
+        await self._answered(tuple(set(self._under_way) - unanswered))
+        await self._wait(_LONGEST_WAIT)
+        for number in tuple(self._under_way):
+            await self._end(number)
+
+    async def _end(self, number: int) -> None:
+        """Interrupt what nobody knows the end of."""
+        step, task = self._under_way.pop(number)
+        task.cancel()
+        await asyncio.wait({task})
+        if task.cancelled():
+            self._tell(Outcome(step=step, verdict=Verdict.UNKNOWN))
+
+    async def _do(self, step: Step) -> None:
+        begun = time.monotonic()
+        seen = encode_observation(await self._runtime.act(self._moved(step.action)))
+        seconds = time.monotonic() - begun
+        if step.seen is None:
+            self._tell(Outcome(step=step, verdict=Verdict.UNKNOWN, seen=seen, seconds=seconds))
+            return
+        found = self._likeness.differences(step.seen, seen, is_masked=step.is_seen_masked)
+        verdict = Verdict.DIFFERENT if found else Verdict.SAME
+        self._tell(
+            Outcome(
+                step=step, verdict=verdict, differences=tuple(found), seen=seen, seconds=seconds
+            )
+        )
+
+    def _tell(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        self._on_outcome(outcome)
+
+    def _moved(self, action: Action) -> Action:
+        """Under an id of its own: the recorded one may be known there, and answered from memory."""
+        event = encode_action(replace(action, id=new_id(), timestamp=None))
+        return decode_action({**event, "args": self._likeness.moved(event["args"])})
+
+
+async def _working_dir(runtime: Runtime) -> str:
+    """Where the runtime's shells begin; empty where it cannot tell."""
+    seen = await runtime.act(CmdRun("pwd", is_static=True, hidden=True, timeout=30.0))
+    is_told = isinstance(seen, CmdOutput) and seen.exit_code == 0
+    return seen.content.strip() if is_told else ""

@@ -1,0 +1,212 @@
+"""A trajectory as steps to play: each action with what was seen of it. Plain code, no I/O but the
+reading of a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from bascule.core.actions import ACTIONS, Action
+from bascule.core.errors import BasculeError, InvalidRequest
+from bascule.wire import decode_action, from_json
+from bascule.wire.trajectory import ours, overlay_of
+
+_TALK: Final = frozenset(
+    {"null", "message", "system", "think", "finish", "reject", "delegate", "recall"}
+    | {"change_agent_state", "condensation", "condensation_request", "task_tracking"}
+    | {"loop_recovery"}
+)
+"""Kinds between agent and user: no runtime has anything to do for them."""
+_ANSWERS: Final = {"browse_interactive": "browse", "call_tool_mcp": "mcp"}
+_HIDDEN: Final = ("<secret_hidden>",)
+"""What others put in the place of a secret."""
+
+
+class InvalidTrajectory(InvalidRequest):
+    """The file is no trajectory; the message names the line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One action to play."""
+
+    number: int
+    """Counts up from 1."""
+    line: int
+    """Of the file, or in a list the event's place; from 1."""
+    action: Action
+    seen: Mapping[str, Any] | None = None
+    """The observation that was recorded; None: nobody knows what came of it."""
+    is_masked: bool = False
+    """There was a secret in the action, so it cannot be played as it was."""
+    is_seen_masked: bool = False
+    """There was one in what was seen."""
+    began: float | None = None
+    """Unix time."""
+    answered_before: tuple[int, ...] = ()
+    """Numbers of the steps that had been answered when this one began."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What a file says was done."""
+
+    steps: Sequence[Step]
+    passed_over: Mapping[str, int] = field(default_factory=dict)
+    """Events that are nothing for a runtime to do, by kind."""
+    missed: int = 0
+    """Events that the recorder had to leave out."""
+    working_dir: str = ""
+    """Where it was done; empty: the file does not say."""
+
+
+def read_script(path: Path) -> Script:
+    """Blocks. Reads JSON lines or one list, ours or OpenHands'. Raises `InvalidTrajectory`."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InvalidTrajectory(f"{path} cannot be read: {error.strerror or error}") from error
+    reading = _Reading(str(path))
+    for line, event in _events(str(path), data):
+        reading.take(line, event)
+    return reading.script()
+
+
+class _Reading:
+    """Puts observations to their actions, event by event."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._steps: list[Step] = []
+        self._open: dict[object, int] = {}
+        """Places of the steps that have no answer yet, by the event's id."""
+        self._answered: list[int] = []
+        self._passed_over: Counter[str] = Counter()
+        self._ignored: set[object] = set()
+        self._missed = 0
+        self._working_dir = ""
+
+    def take(self, line: int, event: object) -> None:
+        if not isinstance(event, Mapping) or not {"action", "observation"} & event.keys():
+            raise InvalidTrajectory(
+                f"{self._name}, line {line}: this is no event: it has neither `action` nor "
+                "`observation`",
+                line=line,
+            )
+        overlay, whole = overlay_of(event), ours(event)
+        self._missed += int(overlay.get("missed") or 0)
+        self._working_dir = self._working_dir or str(overlay.get("working_dir") or "")
+        if "action" in event:
+            self._action(line, whole, overlay)
+        else:
+            self._observation(whole, overlay)
+
+    def _action(self, line: int, event: Mapping[str, Any], overlay: Mapping[str, Any]) -> None:
+        kind, own_id = str(event["action"]), event.get("id")
+        args = event.get("args")
+        state = args.get("confirmation_state") if isinstance(args, Mapping) else None
+        if kind in _TALK or kind not in ACTIONS or state in ("rejected", "awaiting_confirmation"):
+            self._passed_over[kind] += 1
+            self._ignored.add(own_id)
+            return
+        try:
+            action = decode_action({**event, "id": None})
+        except BasculeError as error:
+            where = f"{self._name}, line {line}"
+            raise InvalidTrajectory(f"{where}: {error.message}", line=line) from error
+        step = Step(
+            number=len(self._steps) + 1,
+            line=line,
+            action=action,
+            is_masked=bool(overlay.get("masked")) or _hides(args),
+            began=_moment(event.get("timestamp")),
+            answered_before=tuple(self._answered),
+        )
+        self._answered = []
+        self._open[own_id] = len(self._steps)
+        self._steps.append(step)
+
+    def _observation(self, event: Mapping[str, Any], overlay: Mapping[str, Any]) -> None:
+        """One without a cause belongs to the action before it."""
+        kind, cause = str(event["observation"]), event.get("cause")
+        if cause is None and self._open and kind in self._answers_of_last():
+            cause = next(reversed(self._open))
+        place = self._open.get(cause)
+        if place is None:
+            if cause not in self._ignored:
+                self._passed_over[kind] += 1
+            return
+        if overlay.get("lost"):
+            return
+        del self._open[cause]
+        masked = bool(overlay.get("masked")) or _hides(event)
+        self._steps[place] = replace(self._steps[place], seen=event, is_seen_masked=masked)
+        self._answered.append(place + 1)
+        extras = event.get("extras")
+        metadata = extras.get("metadata") if isinstance(extras, Mapping) else None
+        if not self._working_dir and isinstance(metadata, Mapping):
+            self._working_dir = str(metadata.get("working_dir") or "")
+
+    def _answers_of_last(self) -> set[str]:
+        """Kinds that may be the answer to the newest action that has none."""
+        kind = self._steps[self._open[next(reversed(self._open))]].action.kind
+        return {kind, _ANSWERS.get(kind, kind), "error", "user_rejected"}
+
+    def script(self) -> Script:
+        return Script(
+            steps=tuple(self._steps),
+            passed_over=dict(self._passed_over),
+            missed=self._missed,
+            working_dir=self._working_dir,
+        )
+
+
+def _events(name: str, data: bytes) -> Iterator[tuple[int, object]]:
+    """Each with its line. A list may stand alone, or under `trajectory` as in OpenHands' own."""
+    text = data.lstrip()
+    if text.startswith(b"[") or _is_document(text):
+        whole = _parsed(name, data, "")
+        events = whole.get("trajectory") if isinstance(whole, Mapping) else whole
+        if not isinstance(events, list):
+            raise InvalidTrajectory(f"{name} has no list of events")
+        yield from enumerate(events, start=1)
+        return
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if line.strip():
+            yield number, _parsed(name, line, f", line {number}")
+
+
+def _is_document(text: bytes) -> bool:
+    """Whether an object goes on past its first line, or holds the list."""
+    first = text.partition(b"\n")[0]
+    try:
+        value = from_json(first)
+    except BasculeError:
+        return text.startswith(b"{") and b'"trajectory"' in text[:4096]
+    return isinstance(value, Mapping) and isinstance(value.get("trajectory"), list)
+
+
+def _parsed(name: str, data: bytes, where: str) -> Any:
+    try:
+        return from_json(data)
+    except BasculeError as error:
+        raise InvalidTrajectory(f"{name}{where}: {error.message}") from error
+
+
+def _hides(value: object) -> bool:
+    if isinstance(value, str):
+        return any(word in value for word in _HIDDEN)
+    if isinstance(value, Mapping):
+        return any(map(_hides, value.values()))
+    return isinstance(value, list) and any(map(_hides, value))
+
+
+def _moment(text: object) -> float | None:
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None

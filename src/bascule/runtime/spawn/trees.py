@@ -1,0 +1,113 @@
+"""Directories with all that is in them, however deep a session has nested them.
+
+A session makes trees of any depth, one step at a time; whoever follows by recursion, or keeps all
+of the way open, ends at some thousand steps. All of it blocks.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+OpenDir = Callable[[str, int], int]
+"""Opens a directory by its name in one that is open."""
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    identity: tuple[int, int]
+    folders: list[str]
+    others: list[str]
+    to_visit: list[str]
+
+    @classmethod
+    def of(cls, directory: int) -> Self:
+        folders: list[str] = []
+        others: list[str] = []
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                (folders if entry.is_dir(follow_symlinks=False) else others).append(entry.name)
+        return cls(_identity(directory), folders, others, folders.copy())
+
+
+def open_dir(name: str, parent: int) -> int:
+    return os.open(name, _DIRECTORY, dir_fd=parent)
+
+
+def open_anyhow(name: str, parent: int) -> int:
+    """Its owner may have forbidden it to themselves, and we may be the owner."""
+    try:
+        descriptor = open_dir(name, parent)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=parent)
+        return open_dir(name, parent)
+    if os.geteuid() == os.fstat(descriptor).st_uid:
+        os.fchmod(descriptor, 0o700)
+    return descriptor
+
+
+def innermost_first(
+    directory: int, *, opening: OpenDir = open_dir
+) -> Iterator[tuple[int, list[str], list[str]]]:
+    """The open directory and every one below it, with the directories in it and all else.
+
+    Each is open until the next is asked for, and comes after those that are in it. Links are not
+    followed. Two descriptors do for any depth: the way back is `..`, and raises `OSError` where
+    that is not where we came from, because somebody moved it meanwhile.
+    """
+    here = os.dup(directory)
+    try:
+        levels = [_Level.of(here)]
+        while True:
+            level = levels[-1]
+            if level.to_visit:
+                here = _exchange(here, opening(level.to_visit.pop(), here))
+                levels.append(_Level.of(here))
+                continue
+            yield here, level.folders, level.others
+            levels.pop()
+            if not levels:
+                return
+            here = _exchange(here, open_dir("..", here))
+            if _identity(here) != levels[-1].identity:
+                raise OSError(errno.ESTALE, "a directory was moved while all in it was visited")
+    finally:
+        os.close(here)
+
+
+def clear(directory: int) -> None:
+    """Remove all that is in it. No process that could change it meanwhile may be left."""
+    for opened, folders, others in innermost_first(directory, opening=open_anyhow):
+        for name in others:
+            os.unlink(name, dir_fd=opened)
+        for name in folders:
+            os.rmdir(name, dir_fd=opened)
+
+
+def remove(directory: Path) -> None:
+    """With all in it; done already when it is not there. A link is no directory."""
+    try:
+        opened = os.open(directory, _DIRECTORY)
+    except FileNotFoundError:
+        return
+    try:
+        clear(opened)
+    finally:
+        os.close(opened)
+    directory.rmdir()
+
+
+def _exchange(old: int, new: int) -> int:
+    os.close(old)
+    return new
+
+
+def _identity(directory: int) -> tuple[int, int]:
+    found = os.fstat(directory)
+    return found.st_dev, found.st_ino

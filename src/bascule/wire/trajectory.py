@@ -1,0 +1,160 @@
+"""What was done as an OpenHands trajectory: one event after the other, as its own tools read it.
+
+What only we know of an event is in `bascule` beside the rest, which OpenHands passes over:
+arguments and extras that its classes would refuse, and kinds of ours, which go by `null` there.
+`ours` puts both together again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from . import _openhands
+
+OVERLAY: Final = "bascule"
+_NOTHING: Final = "null"
+_UNANSWERED: Final = 10_000
+"""Actions that may wait for their observation; the oldest are then forgotten."""
+_AROUND: Final = ("tool_call_metadata", "llm_metrics", "timeout", "success")
+_LOST: Final = "outcome.unknown"
+
+
+class Trajectory:
+    """Makes events of a record's entries, given in their order.
+
+    OpenHands counts events and names a cause by its number, so an event's `id` is its entry's.
+    """
+
+    def __init__(self) -> None:
+        self._begun: dict[str, int] = {}
+        """Numbers of actions that were not answered yet, by their ids."""
+        self._working_dir = ""
+
+    def event(self, entry: Mapping[str, Any]) -> dict[str, Any] | None:
+        """None for an action that was sent once more while it was under way."""
+        event = entry.get("event")
+        event = event if isinstance(event, Mapping) else {}
+        match entry["kind"]:
+            case "action" if str(event.get("id")) not in self._begun:
+                return self._action(entry, event)
+            case "observation":
+                return self._observation(entry, event)
+            case "failed":
+                return self._failed(entry)
+            case _:
+                return None
+
+    def _action(self, entry: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
+        own_id = str(event.get("id"))
+        self._begun[own_id] = entry["n"]
+        while len(self._begun) > _UNANSWERED:
+            del self._begun[next(iter(self._begun))]
+        kind, args = _split(event, "action", "args", _openhands.ARGS)
+        overlay = _overlay(entry, "who") | {"id": own_id} | args.beside
+        if entry.get("working_dir", "") not in ("", self._working_dir):
+            self._working_dir = overlay["working_dir"] = entry["working_dir"]
+        return {
+            **_head(entry, event, "agent"),
+            "action": kind,
+            "args": args.theirs,
+            **_tail(event, overlay),
+        }
+
+    def _observation(self, entry: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
+        kind, extras = _split(event, "observation", "extras", _openhands.EXTRAS)
+        return {
+            **_head(entry, event, "environment"),
+            **self._cause(event.get("cause")),
+            "observation": kind,
+            "content": str(event.get("content", "")),
+            "extras": extras.theirs,
+            **_tail(event, _overlay(entry, "seconds") | extras.beside),
+        }
+
+    def _failed(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Nobody knows what came of it. It stays under way: its window may come back to tell."""
+        known = self._begun.get(str(entry.get("cause")))
+        return {
+            **_head(entry, {}, "environment"),
+            **({} if known is None else {"cause": known}),
+            "observation": "error",
+            "content": str(entry.get("message", "")),
+            "extras": {"error_id": _LOST},
+            OVERLAY: {**_overlay(entry, "seconds"), "lost": True},
+        }
+
+    def _cause(self, own_id: object) -> dict[str, int]:
+        known = self._begun.pop(str(own_id), None)
+        return {} if known is None else {"cause": known}
+
+
+def ours(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event of a trajectory, OpenHands' own or one of ours, as we know it."""
+    whole = {name: value for name, value in event.items() if name != OVERLAY}
+    overlay = event.get(OVERLAY)
+    if not isinstance(overlay, Mapping):
+        return whole
+    for word, part in (("action", "args"), ("observation", "extras")):
+        if word not in event:
+            continue
+        if isinstance(overlay.get(word), str):
+            whole[word] = overlay[word]
+        if isinstance(overlay.get(part), Mapping):
+            whole[part] = {**(event.get(part) or {}), **overlay[part]}
+    return whole
+
+
+def overlay_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is told of it besides: `id`, `who`, `seconds`, `masked`, `missed`, `lost` and
+    `working_dir`."""
+    overlay = event.get(OVERLAY)
+    return overlay if isinstance(overlay, Mapping) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    theirs: dict[str, Any]
+    """What OpenHands' class takes."""
+    beside: dict[str, Any]
+    """What goes into the overlay."""
+
+
+def _split(
+    event: Mapping[str, Any], word: str, part: str, known: Mapping[str, frozenset[str]]
+) -> tuple[str, _Parts]:
+    """The kind OpenHands knows it by; what goes into `part`, and what beside it."""
+    kind, fields = str(event.get(word)), event.get(part)
+    fields = dict(fields) if isinstance(fields, Mapping) else {}
+    if kind == "run" and part == "extras":  # this one class takes whatever comes
+        return kind, _Parts(fields, {})
+    if kind not in known:
+        return _NOTHING, _Parts({}, {word: kind, part: fields})
+    theirs = {name: value for name, value in fields.items() if name in known[kind]}
+    rest = {
+        name: value
+        for name, value in fields.items()
+        if name not in known[kind] and value is not None and value is not False and value != ""
+    }
+    return kind, _Parts(theirs, {part: rest} if rest else {})
+
+
+def _head(entry: Mapping[str, Any], event: Mapping[str, Any], source: str) -> dict[str, Any]:
+    moment = datetime.fromtimestamp(entry["time"], UTC).isoformat()
+    return {
+        "id": entry["n"],
+        "timestamp": str(event.get("timestamp") or moment),
+        "source": str(event.get("source") or source),
+        "message": str(event.get("message", "")),
+    }
+
+
+def _tail(event: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    around = {name: event[name] for name in _AROUND if event.get(name) is not None}
+    return {**around, OVERLAY: dict(overlay)} if overlay else around
+
+
+def _overlay(entry: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: entry[name] for name in (*names, "masked", "missed") if entry.get(name)}

@@ -1,0 +1,93 @@
+"""Which hub a command asks, with which token, and what is said when there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bascule.cli import main
+from bascule.cli.hub_place import find_hub, is_this_machine
+from bascule.cli.hub_settings import HubFile, load
+from bascule.core.errors import InvalidSetting
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a hub that was started here and listens on some port."""
+    for name in HubFile.model_fields:
+        monkeypatch.delenv(f"BASCULE_{name.upper()}", raising=False)
+    for name in ("BASCULE_HUB", "BASCULE_TOKEN", "BASCULE_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("BASCULE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/admin-token").write_text("first\n")
+    (tmp_path / "state/hub-address").write_text("http://127.0.0.1:4711\n")
+    return tmp_path / "state"
+
+
+@pytest.mark.usefixtures("state")
+def test_the_hub_of_this_machine_is_found_with_its_token() -> None:
+    found = find_hub(None)
+
+    assert (found.url, found.token) == ("http://127.0.0.1:4711", "first")
+
+
+def test_one_that_does_not_run_is_looked_for_at_its_usual_port(state: Path) -> None:
+    (state / "hub-address").unlink()
+
+    assert find_hub(None).url == f"http://127.0.0.1:{load(None, {}, {}).port}"
+
+
+def test_a_settings_file_is_heeded(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BASCULE_STATE_DIR")
+    Path("bascule.toml").write_text(f'state_dir = "{state}"\npublic_url = "https://hub.example"\n')
+
+    assert find_hub("https://hub.example/").token == "first"
+
+
+@pytest.mark.usefixtures("state")
+def test_the_token_of_this_machine_goes_to_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidSetting, match="no token for the hub at"):
+        find_hub("https://hub.exmple")
+
+    monkeypatch.setenv("BASCULE_TOKEN", "mine")
+    assert find_hub("https://hub.exmple").token == "mine"
+
+
+@pytest.mark.parametrize(
+    ("url", "is_ours"),
+    [
+        ("http://127.0.0.1:8300", True),
+        ("http://127.1.2.3", True),
+        ("http://localhost:1", True),
+        ("http://[::1]:8300", True),
+        ("http://localhost.example", False),
+        ("https://hub.example", False),
+        ("nonsense", False),
+    ],
+)
+def test_a_machine_knows_its_own_names(url: str, is_ours: bool) -> None:
+    assert is_this_machine(url) is is_ours
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("http://127.0.0.1:1", "No hub answers at http://127.0.0.1:1; `bascule up` starts one"),
+        ("no-such-hub.invalid", "is the address right? (--hub, or BASCULE_HUB)"),
+        ("htp://127.0.0.1", "'htp://127.0.0.1' is not an http:// or https:// address"),
+    ],
+)
+def test_a_hub_that_is_not_there_is_told_with_the_way_out(
+    address: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("BASCULE_TOKEN", "mine")
+
+    assert main(["session", "list", "--hub", address]) in (1, 2)
+    assert said in capsys.readouterr().err

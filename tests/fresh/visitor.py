@@ -1,0 +1,88 @@
+"""A person at a browser, who opens the address that was printed and does what the page offers."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import Browser, FrameLocator, Page, expect, sync_playwright
+
+from .diary import Diary
+
+SIZE: Final = (1440, 900)
+_PATIENCE: Final = 240_000
+"""Milliseconds: events end the waiting, this only ends what hangs."""
+_TOTAL: Final = "14.70"
+"""What the demo's program prints when it was mended."""
+
+
+class Visitor:
+    """Looks, presses, and takes a picture of what is there to see."""
+
+    def __init__(self, page: Page, pictures: Path) -> None:
+        self.page = page
+        self._pictures = pictures
+        page.set_default_timeout(_PATIENCE)
+        expect.set_options(timeout=_PATIENCE)
+
+    def open(self, address: str) -> None:
+        """Returns when VS Code on the folder is drawn, and beside it what the page offers."""
+        self.page.goto(address)
+        self.editor.get_by_role("tree", name="Files Explorer").wait_for()
+        expect(self.page.get_by_role("link", name="Start a session")).to_be_visible()
+
+    def ask_for_demo(self) -> None:
+        """Returns when the agent has done the first thing."""
+        self.page.get_by_role("link", name="Watch a demo").click()
+        self.page.get_by_role("button", name="Watch a demo").click()
+        self.page.get_by_text("The agent writes a program, bill.py").wait_for()
+
+    def watch_demo(self) -> None:
+        """Returns when the agent says that it is done and what it made can be seen in VS Code."""
+        self.page.get_by_text("and saw it work.").wait_for()
+        expect(self.editor.get_by_role("treeitem", name="bill.py")).to_be_visible()
+        expect(self.editor.get_by_role("tab", name="bill.py").first).to_be_visible()
+        expect(self.page.get_by_text(_TOTAL).first).to_be_visible()
+
+    def take_picture(self, name: str) -> None:
+        self._pictures.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=self._pictures / f"{name}.png")
+
+    @property
+    def editor(self) -> FrameLocator:
+        return self.page.frame_locator("iframe")
+
+
+@contextmanager
+def visitor(pictures: Path, *, scale: float = 1) -> Iterator[Visitor]:
+    """With a browser that nobody has used."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium") or shutil.which("google-chrome"),
+            args=["--no-sandbox", "--disable-gpu"],
+        )
+        yield Visitor(_page(browser, scale), pictures)
+        browser.close()
+
+
+def _page(browser: Browser, scale: float) -> Page:
+    width, height = SIZE
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, device_scale_factor=scale, color_scheme="dark"
+    )
+    return context.new_page()
+
+
+def follow_the_page(page: Visitor, address: str, diary: Diary) -> None:
+    """From the address to the end of the demo."""
+    with diary.step("open the address", "VS Code on the folder, and what there is to do"):
+        page.open(address)
+    page.take_picture("page")
+    with diary.step('press "Watch a demo"', "a session, its VS Code, the agent's first file"):
+        page.ask_for_demo()
+    with diary.step("watch", "the agent writes, runs, asks, mends and runs again, in VS Code"):
+        page.watch_demo()
+    page.take_picture("demo")

@@ -1,0 +1,75 @@
+"""What `make run` makes before the first start, and what is seen of it."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+import pytest
+from rich.console import Console
+
+from scripts.prepare import Part, Tell, prepare, script
+
+
+def console(*, is_terminal: bool = False) -> Console:
+    return Console(file=io.StringIO(), force_terminal=is_terminal, highlight=False, soft_wrap=True)
+
+
+def shown(seen: Console) -> str:
+    assert isinstance(seen.file, io.StringIO)
+    return seen.file.getvalue()
+
+
+def part(name: str, *command: str) -> Part:
+    return Part(name, f"what {name} is for", script(*command))
+
+
+def test_what_is_there_is_not_mentioned() -> None:
+    for seen in (console(), console(is_terminal=True)):
+        assert prepare([part("the page", "true"), part("the editor", "true")], seen) == []
+        assert shown(seen) == ""
+
+
+def test_what_cannot_be_had_is_told_with_its_reason_and_the_rest_is_made() -> None:
+    made = threading.Event()
+    seen = console()
+    lacking = part("the [page]", "sh", "-c", "echo no [network] >&2; exit 3")
+    other = Part("the editor", "VS Code", lambda tell: made.set())
+
+    assert prepare([lacking, other], seen) == [lacking]
+    assert made.is_set()
+    assert shown(seen) == (
+        "! the [page] could not be made: no [network]\n  Going on without what the [page] is for.\n"
+    )
+
+
+def test_all_is_made_at_once() -> None:
+    both = threading.Barrier(2, timeout=30)
+
+    def meet(tell: Tell) -> None:
+        both.wait()
+
+    assert prepare([Part("one", "", meet), Part("two", "", meet)], console()) == []
+
+
+@pytest.mark.slow
+def test_a_person_sees_how_far_it_is_and_then_what_it_took() -> None:
+    seen, asked = console(is_terminal=True), threading.Event()
+
+    def count(tell: Tell) -> None:
+        tell("packages", done=3, of=7)
+        asked.wait(1.0)  # longer than what is passed over in silence
+
+    assert prepare([Part("VS Code", "", count)], seen) == []
+    assert "packages 3/7" in shown(seen)
+    assert "✓" in shown(seen)
+
+
+@pytest.mark.slow
+def test_a_log_has_a_line_for_what_began_and_one_for_what_it_took() -> None:
+    seen = console()
+
+    assert prepare([part("the page", "sh", "-c", "echo noise; sleep 0.7")], seen) == []
+    first, second = shown(seen).splitlines()
+    assert first == "run: making the page; it takes a minute or two, once"
+    assert second == "run: the page: 1 s"
