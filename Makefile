@@ -2,7 +2,7 @@
 # ARGS goes on to the program behind run, test and bench: make test ARGS="-k shell".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup wheel editor image web run test test-fast test-docker test-editor test-openhands test-fresh check check-extension check-web fix bench clean
+.PHONY: help setup wheel editor image web run test test-fast test-docker test-editor test-openhands test-fresh check check-extension check-web fix bench pictures clean
 
 help: ## list these verbs
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -63,6 +63,9 @@ fix: ## let the formatter and linter repair what they can
 
 bench: ## set up, then measure; writes benchmarks/RESULTS.md
 	@scripts/bench $(ARGS)
+
+pictures: ## set up, then take the README's pictures and its animation anew, of real runs (as root)
+	@scripts/pictures
 
 clean: ## remove what the other verbs made
 	@scripts/clean

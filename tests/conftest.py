@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,13 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
 def project() -> Path:
     """The root of the repository."""
     return Path(__file__).parent.parent
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory for sockets, whose names may have 107 bytes; `tmp_path` alone can take most."""
+    with tempfile.TemporaryDirectory(prefix="bsc-") as directory:
+        yield Path(directory)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,9 +10,11 @@ import httpx
 import pytest
 
 from bascule.adapters.openhands_workspace import WorkspaceMount
-from tests.hub.sessions.serving import Asker, SessionPlace, place
+from tests.hub.sessions.serving import Asker, SessionPlace, kill_server, place
 
 pytestmark = pytest.mark.slow
+
+FILE = {"files": {"file": b"text"}}
 
 
 @pytest.fixture
@@ -97,6 +100,15 @@ async def test_what_is_asked_wrongly_is_said(hub: SessionPlace) -> None:
         ),
         (hub.agent, "GET", "/api/file/download?path=x", {}, 400, "path.invalid"),
         (hub.agent, "GET", f"/api/file/download?path={nowhere}", {}, 404, "path.not_found"),
+        (hub.agent, "GET", "/api/file/download?path=/a%00b", {}, 400, "path.invalid"),
+        (hub.agent, "GET", "/api/file/download?path=/a/..", {}, 400, "path.invalid"),
+        *(
+            (hub.agent, "POST", f"/api/file/upload?path={path}", FILE, 400, "path.invalid")
+            for path in ("/a%00b", "/a/..", "/", f"/{'x' * 256}")
+        ),
+        (hub.agent, "GET", "/api/nothing", {}, 404, "request.invalid"),
+        (hub.agent, "GET", "/api/bash/bash_events/search?limit=x", {}, 400, "request.invalid"),
+        (hub.agent, "GET", "/api/git/changes?path=/a%00b", {}, 400, "shell.command_invalid"),
         (hub.agent, "GET", "/api/git/diff", {}, 400, "request.invalid"),
         (hub.agent, "GET", f"/api/git/diff?path={nowhere}", {}, 400, "request.invalid"),
     ]
@@ -104,7 +116,36 @@ async def test_what_is_asked_wrongly_is_said(hub: SessionPlace) -> None:
         async with client(hub, session, token) as http:
             reply = await http.request(method, where, **body)
             assert (reply.status_code, reply.json()["code"]) == (status, code), where
+    for elsewhere in ("..", "%2e%2e", "..%2f..%2fetc", "%00", "0" * 25):
+        async with client(hub, elsewhere, hub.agent) as http:
+            assert (await http.get("/server_info")).status_code in (401, 404), elsewhere
     async with client(hub, session, "") as http:
         assert (await http.get("/health")).json() == {"status": "ok"}
     async with client(hub, "another", "") as http:
         assert (await http.get("/health")).status_code == 503
+
+
+async def test_a_session_that_is_killed_under_a_command_ends_the_command(hub: SessionPlace) -> None:
+    session = await session_of(hub)
+    async with Asker(hub.url) as admin, client(hub, session, hub.agent) as http:
+        running = asyncio.create_task(
+            http.post("/api/bash/execute_bash_command", json={"command": "touch begun; sleep 600"})
+        )
+        begun = hub.directory / "sessions" / session / "workspace" / "begun"
+        while not await asyncio.to_thread(begun.exists):
+            await asyncio.sleep(0.01)  # nobody tells of it; bounded by the test's own time-out
+        kill_server(hub.directory / "run" / session)
+        ended = await running
+        await admin.reaches(session, "failed")
+        refused = await http.post("/api/bash/execute_bash_command", json={"command": "true"})
+        file = await http.get("/api/file/download", params={"path": str(begun)})
+        await admin.must("POST", f"/api/sessions/{session}/resume")
+        await admin.reaches(session, "ready")
+        again = await http.post("/api/bash/execute_bash_command", json={"command": "ls"})
+
+    assert (ended.status_code, ended.json()["exit_code"]) == (200, -1)
+    assert ended.json()["stderr"].startswith("Error executing command: ")
+    assert refused.json()["exit_code"] == -1
+    assert "resume it" in refused.json()["stderr"]
+    assert (file.status_code, file.json()["code"]) == (409, "session.state")
+    assert (again.json()["stdout"], again.json()["exit_code"]) == ("begun\n", 0)

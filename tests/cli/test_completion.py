@@ -179,6 +179,7 @@ def test_sessions_and_tokens_of_the_hub_are_offered_by_name(home: Home) -> None:
     assert home.complete("session", "show", "") == ["quick-fox", "my own"]
     assert home.complete("session", "rm", "my own", "q") == ["quick-fox"]
     assert home.complete("mcp", "--session", "q") == ["quick-fox"]
+    assert home.complete("windows", "--hub", "http://127.0.0.1:1", "") == ["export"]
     assert home.complete("token", "--revoke", "") == ["my agent"]
     assert home.complete("session", "show", "--hub", "http://127.0.0.1:1", "") == []
 

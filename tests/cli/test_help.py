@@ -28,7 +28,12 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, An
 
 
 ALL = dict(commands(tree(*(name for name in COMMANDS if name != "sandbox"))))
-LEAVES = [path for path, each in ALL.items() if not isinstance(each, TyperGroup)]
+LEAVES = [
+    path
+    for path, each in ALL.items()
+    if not isinstance(each, TyperGroup) or each.invoke_without_command
+]
+"""What can be run."""
 
 
 def shown(path: str, capsys: pytest.CaptureFixture[str]) -> str:

@@ -69,6 +69,9 @@ def test_a_hub_serves_with_the_token_that_is_shown(tmp_path: Path) -> None:
         made = run("token", "--create", "helper", "--state-dir", str(state)).stdout.strip()
         assert get(f"{url}/api/vscode/instances", made) == (200, [])
         assert get(f"{url}/api/tokens", made)[0] == 403
+        listed = run("token", "--list", "--state-dir", str(state)).stdout
+        assert listed == "helper  agent   of admin, for good\n"
+        assert made not in listed
         assert run("token", "--revoke", "helper", "--state-dir", str(state)).returncode == 0
         assert get(f"{url}/api/vscode/instances", made)[0] == 401
     assert process.returncode == 0
@@ -133,7 +136,7 @@ def test_coming_and_going_of_sockets_is_not_logged_by_a_library(tmp_path: Path) 
         (["--create", ""], "--create needs a name"),
         (["--create", "a", "--days", "0"], "--days is 0; it has to be a number above 0"),
         (["--create", "a", "--days", "nan"], "--days is nan"),
-        (["--create", "a", "--revoke", "b"], "--create and --revoke are two things"),
+        (["--create", "a", "--revoke", "b"], "--create, --revoke and --list are different things"),
     ],
 )
 def test_a_token_that_cannot_be_meant_is_refused(

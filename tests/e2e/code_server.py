@@ -22,6 +22,8 @@ from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = "/usr/bin/chromium"
+WAITING = 90_000
+"""Milliseconds in which what a page shall show is waited for."""
 
 
 def install_editor() -> Path:
@@ -115,5 +117,6 @@ class CodeServer:
         """Another tab of the same user. Whether the extension is connected is the hub's to say."""
         assert self._server is not None
         page = await context.new_page()
+        page.set_default_timeout(WAITING)
         await page.goto(self._server.address(folder))
         return page

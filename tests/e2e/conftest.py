@@ -11,11 +11,14 @@ from playwright.async_api import expect
 from bascule.core.actions import VscodeCommand
 from bascule.runtime.vscode import VSCodeRuntime
 
+from .code_server import WAITING
 from .rig import EditorWindow, Rig
 
 _PICTURES = Path(__file__).parents[2] / ".e2e"
 
-expect.set_options(timeout=30_000)  # a window shares the machine with everything it starts
+# A window shares the machine with everything it starts, and with other windows.
+expect.set_options(timeout=WAITING)
+_TIMEOUT = 300
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,6 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.editor)
             item.add_marker(pytest.mark.slow)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(_TIMEOUT))
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ async def run_command(page: Page, name: str) -> None:
     await page.keyboard.press("F1")
     box = page.locator(".quick-input-widget")
     await box.locator("input").first.fill(f">{name}")
-    await box.get_by_role("option", name=name).first.click(timeout=30_000)
+    await box.get_by_role("option", name=name).first.click()
 
 
 async def click_toast(page: Page, text: str, button: str) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +27,9 @@ from .code_server import CHROMIUM, CodeServer, build_extension, install_editor
 
 T = TypeVar("T")
 
-_CONNECTED = 60.0
+_CONNECTED = 100.0
+_PROBE = 20.0
+"""Seconds an editor has to answer: it shares the machine with everything else that is tested."""
 ADMIN = "an-admin-token-for-the-rig"
 _ADMIN = Identity(name="rig", owner="admin", scope="admin")
 
@@ -110,6 +112,17 @@ class Rig:
 
     async def editor_answers(self, window_id: WindowId) -> bool:
         return await self.hub._sockets._probe(self.hub._registry.speaker(window_id))
+
+    @asynccontextmanager
+    async def noticing_soon(self) -> AsyncIterator[None]:
+        """Editors have as long to answer as they have by default, and no longer."""
+        sockets = self.hub._sockets
+        patient, usual = sockets._settings, HubSettings(admin_token=ADMIN)
+        sockets._settings = replace(patient, probe_timeout=usual.probe_timeout)
+        try:
+            yield
+        finally:
+            sockets._settings = patient
 
     async def crash(self, page: Page) -> None:
         """Runs on the rig's loop. The page's process ends without a word to anybody."""
@@ -223,7 +236,7 @@ class Rig:
 
     async def _open(self, settings: dict[str, Any]) -> None:
         self._hub_settings = HubSettings(
-            admin_token=ADMIN, state_dir=self._directory / "hub", port=0
+            admin_token=ADMIN, state_dir=self._directory / "hub", port=0, probe_timeout=_PROBE
         )
         self.hub = Hub(self._hub_settings, mounts=(McpMount,))
         await self.hub.start()

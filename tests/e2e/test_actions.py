@@ -80,7 +80,9 @@ async def test_what_the_user_types_into_an_idle_terminal_runs_and_the_agent_wait
 
 async def test_stopping_ends_everything_at_once(rig: Rig, runtime: VSCodeRuntime) -> None:
     seen = Seen()
-    running = asyncio.create_task(runtime.run("echo up; sleep 600", on_progress=seen))
+    running = asyncio.create_task(
+        runtime.run("echo up; sleep 600", blocking=True, on_progress=seen)
+    )
     await seen.wait_for(b"up")
     async with VSCodeRuntime(rig.url, await rig.agent_token(), window=runtime.window.id) as another:
         stopping = asyncio.create_task(another.act(VscodeCommand("bascule.stop")))

@@ -438,7 +438,7 @@ async def _open_terminal(page: Page, told: Path) -> Endpoint:
 
 async def _type_in_terminal(page: Page, line: str) -> None:
     terminal = page.locator(".terminal-wrapper.active")
-    await expect(terminal.locator(".xterm-rows, .xterm-screen").first).to_be_visible(timeout=30_000)
+    await expect(terminal.locator(".xterm-rows, .xterm-screen").first).to_be_visible()
     await terminal.locator("textarea.xterm-helper-textarea").focus()
     await page.keyboard.type(line)
     await page.keyboard.press("Enter")

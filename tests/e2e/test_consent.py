@@ -18,6 +18,7 @@ from bascule.runtime.vscode import VSCodeRuntime
 from tests.hub.serving import Client
 
 from .code_server import CodeServer
+from .driving import click_toast
 from .rig import ADMIN, EditorWindow, Rig
 
 _UNDECIDED = {
@@ -76,19 +77,19 @@ async def test_nothing_is_done_in_a_workspace_that_is_not_trusted(
 async def test_a_new_agent_is_asked_about_until_it_is_admitted(
     rig: Rig, agent: VSCodeRuntime, trusted: EditorWindow
 ) -> None:
-    async def told(answer: str) -> None:
-        await rig.on(_click(trusted.page, answer))
+    async def told(command: str, answer: str) -> None:
+        await rig.on(click_toast(trusted.page, f"run {command}", answer))
 
     denied = asyncio.create_task(agent.run("touch made"))
-    await told("Deny")
+    await told("touch made", "Deny")
     with pytest.raises(ConsentDenied):
         await denied
     assert not (trusted.folder / "made").exists()
 
-    for answer in ("Allow Once", "Allow in This Workspace"):
-        asked = asyncio.create_task(agent.run("echo done"))
-        await told(answer)
-        assert (await asked).content == "done\n"
+    for word, answer in (("one", "Allow Once"), ("all", "Allow in This Workspace")):
+        asked = asyncio.create_task(agent.run(f"echo {word}"))
+        await told(f"echo {word}", answer)
+        assert (await asked).content == f"{word}\n"
     assert (await agent.run("echo unasked")).content == "unasked\n"
 
 
@@ -109,18 +110,19 @@ async def test_an_admin_elsewhere_may_answer_for_the_user(
     )
     async with page:
         await page.connect()
+        # Each in words of its own: a question that reads as one before it takes that one's place.
         for answer in ("deny", "once"):
-            waiting = asyncio.create_task(agent.act(CmdRun("echo done")))
+            waiting = asyncio.create_task(agent.act(CmdRun(f"echo {answer}")))
             question = await questions.get()
             assert question["window_id"] == trusted.id
-            assert (question["kind"], question["summary"]) == ("run", "run echo done")
+            assert (question["kind"], question["summary"]) == ("run", f"run echo {answer}")
             reply = {"window_id": trusted.id, "id": question["id"], "answer": answer}
             await page.emit("approval.answered", reply)
             seen = await waiting
-            assert (seen.content == "done\n") is (answer == "once")
-        waiting = asyncio.create_task(agent.act(CmdRun("echo done")))
+            assert (seen.content == f"{answer}\n") is (answer == "once")
+        waiting = asyncio.create_task(agent.act(CmdRun("echo here")))
         question = await questions.get()
-        await rig.on(_click(trusted.page, "Deny", last=True))
+        await rig.on(click_toast(trusted.page, "run echo here", "Deny"))
         answered = await questions.get()
         assert (answered["id"], answered["answer"]) == (question["id"], "deny")
         await waiting
@@ -144,7 +146,7 @@ async def test_a_link_pairs_a_window_once_its_user_agrees(
 async def _pair_by_code(rig: Rig, server: CodeServer, folder: Path) -> EditorWindow:
     code = (await _new_code(rig))["code"]
     page = await server.open(rig.browser, folder)
-    await page.locator(".statusbar-item[id*='bascule']").click(timeout=60_000)
+    await page.locator(".statusbar-item[id*='bascule']").click()
     await _type(page, "Address of the hub", rig.line.url)
     await _type(page, "Pairing code", code)
     return EditorWindow(await rig.registered(folder), folder, page, server)
@@ -179,13 +181,8 @@ async def _trust(page: Page) -> None:
 
 
 async def _open_link(page: Page, link: str) -> None:
-    await page.locator(".statusbar-item[id*='bascule']").wait_for(timeout=60_000)
+    await page.locator(".statusbar-item[id*='bascule']").wait_for()
     await _run_command(page, "Open URL")
     await _type(page, "URL to open", link)
     await page.get_by_role("button", name="Open", exact=True).click()
     await page.get_by_role("button", name="Connect", exact=True).click()
-
-
-async def _click(page: Page, answer: str, *, last: bool = False) -> None:
-    buttons = page.locator(".notification-toast").get_by_role("button", name=answer, exact=True)
-    await (buttons.last if last else buttons.first).click()

@@ -73,7 +73,7 @@ async def test_a_program_is_timed_out_typed_into_and_interrupted(agent: VSCodeRu
     assert answered.exit_code == 0
 
     seen = Seen()
-    running = asyncio.create_task(agent.run("echo up; sleep 600", on_progress=seen))
+    running = asyncio.create_task(agent.run("echo up; sleep 600", blocking=True, on_progress=seen))
     await seen.wait_for(b"up")
     assert (await agent.interrupt()).was_running
     assert (await running).exit_code == 130
@@ -81,7 +81,7 @@ async def test_a_program_is_timed_out_typed_into_and_interrupted(agent: VSCodeRu
 
 async def test_a_cancelled_command_is_not_in_the_way_of_the_next(agent: VSCodeRuntime) -> None:
     seen = Seen()
-    running = asyncio.create_task(agent.run("echo up; sleep 600", on_progress=seen))
+    running = asyncio.create_task(agent.run("echo up; sleep 600", blocking=True, on_progress=seen))
     await seen.wait_for(b"up")
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -109,6 +109,8 @@ async def test_the_user_runs_a_cell_in_the_agents_kernel(
     await runtime.run_ipython("runs = globals().get('runs', 0) + 1")
 
     async def run_again(page: Page) -> None:
+        # Until then the cell is drawn anew, and has a button to stop it in this one's place.
+        await expect(page.locator(".notebook-editor").get_by_text("[1]").first).to_be_visible()
         cell = page.locator(".notebook-editor .cell.code").first
         await cell.hover()
         await cell.get_by_role("button", name=re.compile("Execute Cell")).first.click()

@@ -76,18 +76,18 @@ class Ground:
 
 @pytest.fixture(params=["hub", "nginx"])
 async def ground(
-    request: pytest.FixtureRequest, tmp_path: Path, certificate: tuple[Path, Path]
+    request: pytest.FixtureRequest, short_path: Path, certificate: tuple[Path, Path]
 ) -> AsyncIterator[Ground]:
     home = await asyncio.to_thread(install_editor)
     async with AsyncExitStack() as stack:
         front = None
-        run_dir = tmp_path / "sockets"
+        run_dir = short_path / "sockets"
         settings = {}
         if request.param == "nginx":
             if PROGRAM is None:
                 pytest.skip("nginx is not installed (scripts/nginx)")
-            (tmp_path / "nginx").mkdir()
-            front = await asyncio.to_thread(Front, tmp_path / "nginx", certificate)
+            (short_path / "nginx").mkdir()
+            front = await asyncio.to_thread(Front, short_path / "nginx", certificate)
             settings["public_url"], run_dir = front.url, front.run_dir
         hub = await stack.enter_async_context(ProxyPlace(run_dir=run_dir, **settings))
         if front is not None:
@@ -96,12 +96,13 @@ async def ground(
             stack.callback(front.stop)
         folders = {}
         for session_id in (ONE, TWO):
-            folder = folders[session_id] = tmp_path / session_id
+            folder = folders[session_id] = short_path / session_id
             folder.mkdir()
             (folder / f"only-in-{session_id}.txt").write_text(f"text of {session_id}\n")
             place = Place("vscode", session_id)
             path = socket_path(run_dir, place)
-            await stack.enter_async_context(_code_server(home, path, tmp_path / f"d-{session_id}"))
+            data = short_path / f"d-{session_id}"
+            await stack.enter_async_context(_code_server(home, path, data))
             hub.open(place, Target(socket=path, uid=os.getuid()))
         playwright = await stack.enter_async_context(async_playwright())
         browser = await playwright.chromium.launch(

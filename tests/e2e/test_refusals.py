@@ -110,7 +110,7 @@ async def test_a_window_with_a_wrong_token_says_so_in_its_status_bar(
 
 async def _shows(page: Page, text: str) -> None:
     item = page.locator(".statusbar-item[id*='bascule']")
-    await expect(item).to_have_attribute("aria-label", re.compile(re.escape(text)), timeout=60_000)
+    await expect(item).to_have_attribute("aria-label", re.compile(re.escape(text)))
 
 
 async def _claim(url: str, token: str, window_id: str) -> tuple[int, Any]:

@@ -14,6 +14,7 @@ import select
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -95,12 +96,13 @@ class Terminal:
     def close(self) -> None:
         """Returns when every process that was started from it is gone."""
         first = _first_inside(self.pid)
+        ending = os.pidfd_open(first) if first is not None else None
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
         os.close(self._descriptor)
-        if first is not None:
-            select.select([first], [], [])  # the kernel lets it go after all others
-            os.close(first)
+        if ending is not None:
+            select.select([ending], [], [])  # the kernel lets it go after all others
+            os.close(ending)
 
     def _see_more(self, deadline: float) -> bool:
         left = max(0.0, deadline - time.monotonic())
@@ -136,6 +138,22 @@ class Machine:
             terminal.close()
 
 
+def beside(terminal: Terminal, *command: str) -> str:
+    """What a command prints that somebody else runs on the machine of that terminal."""
+    first = _first_inside(terminal.pid)
+    assert first is not None, "the machine is gone"
+    spaces = ("--mount", "--pid", "--ipc", "--uts", "--root", "--wd")
+    ran = subprocess.run(
+        ["nsenter", f"--target={first}", *spaces, *command],
+        env=_environment({}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, f"{command}: {ran.stdout}{ran.stderr}"
+    return ran.stdout
+
+
 @contextmanager
 def new_machine(furnish: Callable[[Path], None]) -> Iterator[Machine]:
     """One that `furnish` makes at a path where nothing is; it is removed afterwards."""
@@ -149,12 +167,12 @@ def new_machine(furnish: Callable[[Path], None]) -> Iterator[Machine]:
 
 
 def _first_inside(pid: int) -> int | None:
-    """A descriptor of the process that the others of a machine end with; none if it has ended."""
+    """The process that the others of a machine end with; none if it has ended."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return os.pidfd_open(int(children[0]))
-    except (FileNotFoundError, IndexError, ProcessLookupError):
+    except FileNotFoundError:
         return None
+    return int(children[0]) if children else None
 
 
 def _enter(root: Path, command: tuple[str, ...], environment: Mapping[str, str]) -> None:

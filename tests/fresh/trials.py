@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import time
@@ -13,7 +15,7 @@ from typing import Final
 
 from .debian import add_node, copy_of_debian
 from .diary import Diary, say, write
-from .machine import Machine, Terminal, new_machine
+from .machine import Machine, Terminal, beside, new_machine
 from .readme import ADDRESS, first_commands
 from .record import PAGE, PICTURES, record
 from .visitor import follow_the_page, visitor
@@ -25,6 +27,8 @@ SIGN_IN: Final = r"(http://127\.0\.0\.1:\d+/\S+)"
 QUICK, SLOW = 120.0, 1200.0
 """Seconds until a trial gives up: on what is on the machine, and on what comes over the network."""
 HOME: Final = "/home/ann"
+PROGRAMS: Final = "ripgrep tmux bubblewrap slirp4netns"
+VENV: Final = "as root: apt-get install python3.11-venv"
 REPOSITORY: Final = "/srv/bascule.git"
 CTRL_C, CTRL_D = "\x03", "\x04"
 
@@ -72,12 +76,23 @@ def enter(terminal: Terminal, line: str, *, within: float = QUICK) -> str:
     return terminal.seen[begin:]
 
 
+def expect_words(said: str, *wanted: str) -> None:
+    missing = [each for each in wanted if each not in said]
+    assert not missing, f"{missing} not in what was said:\n{said}"
+
+
 def leave(terminal: Terminal) -> None:
-    """As people do, from the prompt in the session; they have their machine back then."""
+    """As people do, from the prompt in the session."""
     terminal.type(CTRL_D)
     terminal.expect(SHELL, within=QUICK)
-    left = enter(terminal, "cat /proc/[0-9]*/comm | grep -vE '^(sh|bash|cat|grep|tr|setpriv)$'")
-    assert left.count("\n") <= 2, f"processes that are left: {left}"
+    expect_nothing_left(terminal)
+
+
+def expect_nothing_left(terminal: Terminal) -> None:
+    """Of what was started from here: whoever left it has the machine back."""
+    told = enter(terminal, "cat /proc/[0-9]*/comm | sed 's/^/runs: /'")
+    left = set(re.findall(r"^runs: (.+)$", told, re.MULTILINE)) - {"sh", "bash", "cat", "sed"}
+    assert not left, f"still running: {left}"
 
 
 # As root ----------------------------------------------------------------------------------
@@ -99,6 +114,8 @@ def newcomer(ground: Ground) -> None:
         shown = str(terminal.screen)
         with visitor(pictures) as page:
             follow_the_page(page, address, diary)
+        with diary.step("in another terminal, `bascule session rm --all`", "no session any more"):
+            remove_sessions(terminal)
         leave(terminal)
         began = time.monotonic()
         terminal.type("make run\r")
@@ -106,8 +123,20 @@ def newcomer(ground: Ground) -> None:
         again = time.monotonic() - began
         terminal.expect(SESSION, within=QUICK)
         leave(terminal)
-        enter(terminal, ".venv/bin/bascule session rm --all --yes")
     write(ground.project / PAGE, record(diary, shown, again=again))
+
+
+def remove_sessions(terminal: Terminal) -> None:
+    """Their sandboxes and files are gone, and the folder is still there."""
+    bascule = f"{HOME}/bascule/.venv/bin/bascule"
+    with_home = ("env", f"HOME={HOME}", bascule, "session")
+    assert len(json.loads(beside(terminal, *with_home, "list", "--json"))) == 2
+    beside(terminal, *with_home, "rm", "--all", "--yes")
+    assert json.loads(beside(terminal, *with_home, "list", "--json")) == []
+    kept = f"{HOME}/.local/state/bascule/up-*/sessions"
+    assert beside(
+        terminal, "sh", "-c", f"ls -A {kept}; ls -d {HOME}/bascule/workspace"
+    ).split() == [f"{HOME}/bascule/workspace"]
 
 
 def service(ground: Ground) -> None:
@@ -120,8 +149,8 @@ def service(ground: Ground) -> None:
         assert "\x1b" not in (machine.root / f"{HOME[1:]}/b/out").read_text()
         terminal.type(CTRL_C)
         terminal.expect(SHELL, within=QUICK)
-        enter(terminal, "kill -TERM $(cat /proc/[0-9]*/comm >/dev/null; pidof -s bascule python)")
-        assert "status" in enter(terminal, "wait %1; echo status $?")
+        enter(terminal, "kill %1; wait %1")
+        expect_nothing_left(terminal)
 
 
 def offline(ground: Ground) -> None:
@@ -132,9 +161,7 @@ def offline(ground: Ground) -> None:
     ):
         enter(terminal, f"git clone -q {REPOSITORY} b && cd b")
         said = enter(terminal, "make run; echo status $?", within=SLOW)
-        assert "missing on this machine: ripgrep tmux bubblewrap slirp4netns" in said
-        assert "as root: apt-get install python3.11-venv" in said
-        assert "status 2" in said
+        expect_words(said, f"missing on this machine: {PROGRAMS}", VENV, "status 2")
 
 
 # As somebody else -------------------------------------------------------------------------
@@ -144,12 +171,11 @@ def user(ground: Ground) -> None:
     """Who may install nothing is told what to ask for; with that it goes on."""
     become = ("setpriv", "--reuid=ann", "--regid=ann", "--init-groups")
     with ground.machine() as machine:
+        subprocess.run(["chroot", machine.root, "chown", "-R", "ann", REPOSITORY], check=True)
         with at_shell(machine, *become) as terminal:
             enter(terminal, f"git clone -q {REPOSITORY} b && cd b")
             said = enter(terminal, "make run; echo status $?")
-            assert "apt-get install ripgrep tmux bubblewrap slirp4netns" in said
-            assert "as root: apt-get install python3.11-venv" in said
-            assert "status 2" in said
+            expect_words(said, f"apt-get install {PROGRAMS}", VENV, "status 2")
         with at_shell(machine) as terminal:
             enter(
                 terminal, "apt-get -qq update && apt-get -qqy install python3.11-venv", within=SLOW
@@ -157,8 +183,7 @@ def user(ground: Ground) -> None:
         with at_shell(machine, *become) as terminal:
             enter(terminal, "cd b")
             said = enter(terminal, "make run; echo status $?", within=SLOW)
-            assert "apt-get install chromium" in said
-            assert "--allow-unisolated" in said
+            expect_words(said, "apt-get install chromium", "--allow-unisolated")
             terminal.type("make run ARGS=--allow-unisolated\r")
             terminal.expect(SIGN_IN, within=SLOW)
             terminal.expect(SESSION, within=QUICK)

@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, FrameLocator, Page, expect, sync_playwr
 
 from .diary import Diary
 
-SIZE: Final = (1440, 900)
 _PATIENCE: Final = 240_000
 """Milliseconds: events end the waiting, this only ends what hangs."""
+_DONE: Final = "and saw it work."
 _TOTAL: Final = "14.70"
 """What the demo's program prints when it was mended."""
 
@@ -29,9 +29,10 @@ class Visitor:
         expect.set_options(timeout=_PATIENCE)
 
     def open(self, address: str) -> None:
-        """Returns when VS Code on the folder is drawn, and beside it what the page offers."""
+        """Returns when VS Code on the folder is drawn, our extension in it is connected, and the
+        page says what it offers."""
         self.page.goto(address)
-        self.editor.get_by_role("tree", name="Files Explorer").wait_for()
+        self.editor.locator(".statusbar-item", has_text="Bascule").wait_for()
         expect(self.page.get_by_role("link", name="Start a session")).to_be_visible()
 
     def ask_for_demo(self) -> None:
@@ -42,10 +43,14 @@ class Visitor:
 
     def watch_demo(self) -> None:
         """Returns when the agent says that it is done and what it made can be seen in VS Code."""
-        self.page.get_by_text("and saw it work.").wait_for()
+        self.page.get_by_text(_DONE).wait_for()
         expect(self.editor.get_by_role("treeitem", name="bill.py")).to_be_visible()
         expect(self.editor.get_by_role("tab", name="bill.py").first).to_be_visible()
         expect(self.page.get_by_text(_TOTAL).first).to_be_visible()
+
+    @property
+    def is_done(self) -> bool:
+        return self.page.get_by_text(_DONE).is_visible()
 
     def take_picture(self, name: str) -> None:
         self._pictures.mkdir(parents=True, exist_ok=True)
@@ -57,21 +62,20 @@ class Visitor:
 
 
 @contextmanager
-def visitor(pictures: Path, *, scale: float = 1) -> Iterator[Visitor]:
+def visitor(pictures: Path, *, size: tuple[int, int] = (1440, 900)) -> Iterator[Visitor]:
     """With a browser that nobody has used."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium") or shutil.which("google-chrome"),
             args=["--no-sandbox", "--disable-gpu"],
         )
-        yield Visitor(_page(browser, scale), pictures)
+        yield Visitor(_page(browser, *size), pictures)
         browser.close()
 
 
-def _page(browser: Browser, scale: float) -> Page:
-    width, height = SIZE
+def _page(browser: Browser, width: int, height: int) -> Page:
     context = browser.new_context(
-        viewport={"width": width, "height": height}, device_scale_factor=scale, color_scheme="dark"
+        viewport={"width": width, "height": height}, color_scheme="dark", reduced_motion="reduce"
     )
     return context.new_page()
 

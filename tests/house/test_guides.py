@@ -1,13 +1,18 @@
-"""The programs in the guide for Python print what the comments beside them say."""
+"""Guides: programs print what the comments beside them say, and what is named is there."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from bascule.cli.hub_settings import load
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/python.md"
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
@@ -34,3 +39,48 @@ def test_a_program_of_the_guide_does_what_it_says(program: str, tmp_path: Path) 
 
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.splitlines() == promised
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_the_guide_to_nginx_prints_a_configuration_with_its_certificate(tmp_path: Path) -> None:
+    certificate, configuration, *_ = blocks_of("nginx.md")
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    command = ["bash", "-euo", "pipefail", "-c", certificate + configuration]
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100, check=False
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert "server_name hub.example;" in ran.stdout
+    assert str(tmp_path / "fullchain.pem") in ran.stdout
+
+
+def test_settings_that_the_guide_to_containers_shows_are_known(tmp_path: Path) -> None:
+    page = (GUIDE.parent / "docker.md").read_text()
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "bascule.toml").write_text(block)
+
+    settings = load(tmp_path / "bascule.toml", {}, {})
+
+    assert settings.spawners == ("docker", "local")
+    assert settings.docker_image
+    assert settings.docker_engine
+
+
+def test_commands_and_settings_of_vs_code_that_guides_name_are_the_extension_s() -> None:
+    manifest = json.loads((GUIDE.parents[2] / "extension/package.json").read_text())["contributes"]
+    titles = {f"{each['category']}: {each['title']}" for each in manifest["commands"]}
+    settings = set(manifest["configuration"]["properties"])
+    for page in GUIDE.parent.glob("*.md"):
+        text = " ".join(page.read_text().split())
+        assert set(re.findall(r"\*\*((?:Bascule|Evolve): [^*]+)\*\*", text)) <= titles
+        named = set(re.findall(r"`(bascule\.[a-z]\w+(?:\.\w+)*)`", text))
+        assert {
+            name for name in named if not name.endswith((".toml", ".conf", ".service"))
+        } <= settings
+
+
+def blocks_of(guide: str) -> list[str]:
+    text = (GUIDE.parent / guide).read_text()
+    return re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -97,8 +98,7 @@ async def test_a_window_id_belongs_to_its_first_key_and_owner(
 
 async def test_the_token_of_a_session_is_the_same_until_it_is_revoked(store: SqlStore) -> None:
     tokens = Tokens(store, "admin")
-    first = await tokens.for_session("abc", owner="ann")
-    again = await tokens.for_session("abc", owner="ann")
+    first, again = await asyncio.gather(*(tokens.for_session("abc", owner="ann") for _ in range(2)))
     other = await tokens.for_session("def", owner="ann")
     who = await tokens.identify(first)
     await tokens.revoke("session abc")

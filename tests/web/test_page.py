@@ -15,6 +15,7 @@ from bascule.core.windows import WindowId
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
+from bascule.wire import from_json
 from tests.hub.serving import ADMIN, Client
 from tests.hub.sessions.serving import Asker, SessionPlace
 
@@ -111,6 +112,13 @@ async def test_a_session_from_the_form_to_its_end(screen: Screen, admin: Asker) 
     for button, state in (("Pause", "paused"), ("Resume", "ready"), ("Stop", "stopped")):
         await page.get_by_role("button", name=button).click()
         await expect(page.locator("h1")).to_contain_text(f"first {state}")
+
+    # What it did is still there, and can be taken away.
+    await screen.tab("Timeline")
+    await expect(page.locator(".row-head").last).to_contain_text("http.server")
+    events = await downloaded(page)
+    assert "http.server" in events[-2]["args"]["command"]
+    assert events[-1]["cause"] == events[-2]["id"]
     await screen.go("Sessions")
     await page.get_by_role("button", name="Delete").click()
     dialog = page.get_by_role("dialog")
@@ -120,6 +128,14 @@ async def test_a_session_from_the_form_to_its_end(screen: Screen, admin: Asker) 
     await page.get_by_role("button", name="Delete").click()
     await dialog.get_by_role("button", name="Delete").click()
     await expect(page.get_by_role("heading", name="No sessions yet")).to_be_visible()
+
+
+async def downloaded(page: Page) -> list[Any]:
+    """The events of the file that the timeline's button gives."""
+    async with page.expect_download() as saving:
+        await page.get_by_role("button", name="Download").click()
+    file = await (await saving.value).path()
+    return [from_json(line) for line in file.read_bytes().splitlines()]
 
 
 async def test_windows_what_they_do_and_what_they_ask(
@@ -163,6 +179,7 @@ async def test_windows_what_they_do_and_what_they_ask(
         await page.get_by_role("button", name="note.txt").click()
         await expect(page.get_by_label("Text of the file")).to_contain_text("made by hand")
         await screen.tab("Timeline")
+        assert (await downloaded(page))[0]["args"]["command"] == "echo in the window"
 
         question = {"cause": "a", "agent": "helper", "kind": "run", "summary": "run make"}
         for name, word in (("Allow once", "once"), ("Deny", "deny"), ("Allow always", "workspace")):

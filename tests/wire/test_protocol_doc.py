@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -15,7 +16,8 @@ from bascule.core.errors import BasculeError
 from bascule.core.observations import OBSERVATIONS, CmdOutput
 from bascule.wire import decode_action, decode_observation, json_schema
 
-PAGE = (Path(__file__).parents[2] / "docs/protocol.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "protocol.md").read_text()
 DEFINITIONS = json_schema()["$defs"]
 
 Fields = dict[str, tuple[str, str]]
@@ -160,6 +162,34 @@ def test_the_page_has_every_error_with_its_code(branch: str) -> None:
         for cls in classes
         if issubclass(cls, BasculeError) and issubclass(cls, root)
     }
+
+
+def test_errors_of_the_bridge_are_on_its_own_page() -> None:
+    page = (DOCS / "bridge.md").read_text()
+    classes = [cls for cls in vars(errors).values() if isinstance(cls, type)]
+    for cls in classes:
+        if issubclass(cls, errors.BridgeError):
+            assert f"`{cls.__name__}`" in page
+            assert f"`{cls.code}`" in page
+    assert "bridge.md" in section("Errors", level=2)
+
+
+def test_nobody_has_a_code_that_is_not_in_the_tree() -> None:
+    """An error elsewhere is a kind of one in `core.errors`, and has its code."""
+    codes = {cls.code for cls in vars(errors).values() if hasattr(cls, "code")}
+    known = {name for name, cls in vars(errors).items() if hasattr(cls, "code")}
+    for file in (DOCS.parent / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+            given = [
+                each.value
+                for each in node.body
+                if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "code"
+            ]
+            if bases & known and given:
+                assert ast.literal_eval(given[0]) in codes, f"{file}: {node.name}"
 
 
 def test_the_examples_of_the_page_are_events() -> None:

@@ -65,6 +65,9 @@ def _command(root: TyperGroup, words: Sequence[str]) -> tuple[Any, str, Sequence
     while isinstance(command, TyperGroup) and left:
         word = left.pop(0)
         if word.startswith("-"):
+            option = _option(command, word)
+            if option is not None and not option.is_flag:
+                del left[:1]
             continue
         if word not in command.commands:
             return TyperGroup(name=word), path, ()  # nobody knows what could follow
@@ -144,7 +147,7 @@ def _argument(command: TyperCommand, words: Sequence[str]) -> Any:
     return arguments[-1] if arguments and arguments[-1].nargs == -1 else None
 
 
-def _option(command: TyperCommand, word: str) -> TyperOption | None:
+def _option(command: TyperCommand | TyperGroup, word: str) -> TyperOption | None:
     for each in command.params:
         if isinstance(each, TyperOption) and word in (*each.opts, *each.secondary_opts):
             return each

@@ -36,6 +36,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "session attach": ("bascule session attach mine",),
     "session logs": ("bascule session logs --lines 20 mine",),
+    "session export": ("bascule session export mine -o mine.jsonl",),
     "session url": (
         "bascule session url mine",
         "bascule session url --sign-in mine  # for a browser that is not signed in",
@@ -44,6 +45,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "session resume": ("bascule session resume mine",),
     "session stop": ("bascule session stop mine",),
     "session rm": ("bascule session rm mine other", "bascule session rm --all"),
+    "replay": (
+        "bascule replay mine.jsonl  # in a new session, which is removed afterwards",
+        "bascule replay mine.jsonl --session mine",
+        "bascule replay mine.jsonl --local --exact",
+    ),
     "exec": (
         "bascule exec 'make test | tail'",
         "bascule exec --timeout 60 -- npm run build",
@@ -53,10 +59,12 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "attach": ("bascule attach", "bascule attach --working-dir ~/project main"),
     "pair": ("bascule pair", "bascule pair --hub https://hub.example  # with BASCULE_TOKEN"),
     "windows": ("bascule windows", "bascule windows --json"),
+    "windows export": ("bascule windows export ~/project -o project.jsonl",),
     "token": (
         "bascule token  # the first one, of scope admin",
         'bascule token --create "my agent" --days 30',
         "bascule token --create ann --owner ann  # for somebody else",
+        "bascule token --list",
         'bascule token --revoke "my agent"',
     ),
     "mcp": (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -31,10 +30,14 @@ Pieces = Callable[["SessionCalls"], AsyncIterator[bytes]]
 
 def export(place: HubPlace, pieces: Pieces, output: Path | None) -> int:
     """Write what the hub sends. A file is there once it is whole, and not before."""
+    import asyncio
+
     return asyncio.run(_export(place, pieces, output))
 
 
 async def _export(place: HubPlace, pieces: Pieces, output: Path | None) -> int:
+    import asyncio
+
     from bascule.link.sessions import SessionCalls
 
     with place.told_how_to_start(), _opened(output) as file, _size_shown(output) as show:

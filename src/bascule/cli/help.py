@@ -36,20 +36,20 @@ class Command(TyperCommand):
         ]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        for title, found in zip(("Arguments", "Options"), rows(self, ctx), strict=True):
-            if found:
-                with formatter.section(title):
-                    formatter.write_dl(found)
+        _write_parameters(self, ctx, formatter)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        write_lines(formatter, "Examples", shown(" ".join(ctx.command_path.split()[1:])))
+        _write_examples(ctx, formatter)
 
 
 class Group(TyperGroup):
-    """Lists its commands with a whole sentence each, also when none was named."""
+    """Lists its commands with a whole sentence each, also when none was named.
+
+    Unless it is a command itself (`invoke_without_command`), which then has options and examples.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args and not ctx.resilient_parsing:
+        if not args and not ctx.resilient_parsing and not self.invoke_without_command:
             typer.echo(ctx.get_help(), err=True)
             ctx.exit(2)
         return super().parse_args(ctx, args)
@@ -59,6 +59,13 @@ class Group(TyperGroup):
             formatter.write_dl(
                 [(name, each.get_short_help_str(_WIDTH)) for name, each in self.commands.items()]
             )
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        _write_parameters(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        _write_examples(ctx, formatter)
 
 
 class Commands(typer.Typer):
@@ -104,10 +111,16 @@ class Listing(TyperGroup):
             formatter.write(f"{line}\n")
 
 
-def write_lines(formatter: Any, title: str, lines: Sequence[str]) -> None:
+def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
+    for title, found in zip(("Arguments", "Options"), rows(command, ctx), strict=True):
+        if found:
+            with formatter.section(title):
+                formatter.write_dl(found)
+
+
+def _write_examples(ctx: Any, formatter: Any) -> None:
     """As they are: a command that is wrapped cannot be pasted."""
-    if not lines:
-        return
-    with formatter.section(title):
-        for line in lines:
-            formatter.write(f"  {line}\n")
+    if lines := shown(" ".join(ctx.command_path.split()[1:])):
+        with formatter.section("Examples"):
+            for line in lines:
+                formatter.write(f"  {line}\n")

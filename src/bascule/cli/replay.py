@@ -17,6 +17,7 @@ from bascule.core.errors import BasculeError, NoSuchPath, UsageError
 
 from .failure import report
 from .hub_place import HubUrl, find_hub
+from .known_names import session_names, window_names
 from .replay_view import as_json, lines_of
 from .starting import stages_shown
 
@@ -33,10 +34,20 @@ def replay(
         Path, typer.Argument(metavar="FILE", help="JSON lines or a JSON list of events.")
     ],
     session: Annotated[
-        str, typer.Option(metavar="NAME", help="Play it in this session of the hub.")
+        str,
+        typer.Option(
+            metavar="SESSION",
+            help="Play it in this session of the hub: its name or its id.",
+            autocompletion=session_names,
+        ),
     ] = "",
     window: Annotated[
-        str, typer.Option(metavar="WINDOW", help="Play it in this window: its id, name or folder.")
+        str,
+        typer.Option(
+            metavar="WINDOW",
+            help="Play it in this window: its id, a path in its folder, or its name.",
+            autocompletion=window_names,
+        ),
     ] = "",
     folder: Annotated[
         Path | None, typer.Option(help="Play it in this folder of this machine, as you.")

@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("port", type=_port, metavar="PORT", help="port to listen on; 0 takes a free one")
     add("--working-dir", required=True, metavar="DIR", help="where shells start; made if missing")
-    add("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    add("--host", default="127.0.0.1", metavar="HOST", help="address to listen on (%(default)s)")
     add("--shells", metavar="KIND", help=HELP)
     add("--state-dir", metavar="DIR", help="where tmux shells wait for the next server; short")
     add(

@@ -144,7 +144,7 @@ def create(
         with stages_shown() as show:
             show("asking the hub")
             made = await calls.create({**body, "workspace": source})
-            return await calls.until_ready(made.id, on_stage=show) if wait else made
+            return await _started(calls, made.id, show) if wait else made
 
     made = _ask(find_hub(hub), work)
     typer.echo(json.dumps(made.metadata, indent=2) if as_json else made.id)
@@ -399,6 +399,20 @@ def _change(
 
 async def _find(calls: SessionCalls, which: str) -> HubSession:
     return chosen(await calls.sessions(), which)
+
+
+async def _started(calls: SessionCalls, made: str, show: Callable[[str], None]) -> HubSession:
+    """A start that fails leaves a session: whoever asked is told that there is one."""
+    from bascule.core.errors import SandboxStartFailed
+
+    try:
+        return await calls.until_ready(made, on_stage=show)
+    except SandboxStartFailed as error:
+        raise SandboxStartFailed(
+            f"{error.message}\nThe session is kept: `bascule session resume {made}` tries again, "
+            f"`bascule session rm {made}` removes it",
+            session_id=made,
+        ) from error
 
 
 async def _pieces(archive: Path) -> AsyncIterator[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,9 @@ def token(
     ] = "agent",
     owner: Annotated[str, typer.Option(help="Whose windows it sees.")] = "admin",
     days: Annotated[float | None, typer.Option(help="Days until it expires.")] = None,
+    every: Annotated[
+        bool, typer.Option("--list", help="List the tokens that were made, without the secrets.")
+    ] = False,
     revoke: Annotated[
         str | None,
         typer.Option(
@@ -52,11 +56,13 @@ def token(
 
     from .hub_settings import load
 
-    _ensure_meant(create, revoke, days)
+    _ensure_meant(create, revoke, days, every=every)
     settings = load(config, os.environ, {"state_dir": state_dir})
     state = settings.state()
     admin = os.environ.get("BASCULE_TOKEN") or admin_token(state)
-    if revoke is not None:
+    if every:
+        asyncio.run(_list(settings))
+    elif revoke is not None:
         asyncio.run(_revoke(settings, revoke))
     elif create is not None:
         lifetime = None if days is None else days * 86400
@@ -67,9 +73,13 @@ def token(
     return 0
 
 
-def _ensure_meant(create: str | None, revoke: str | None, days: float | None) -> None:
-    if create is not None and revoke is not None:
-        raise InvalidSetting("--create and --revoke are two things; do one after the other")
+def _ensure_meant(
+    create: str | None, revoke: str | None, days: float | None, *, every: bool
+) -> None:
+    if sum((create is not None, revoke is not None, every)) > 1:
+        raise InvalidSetting(
+            "--create, --revoke and --list are different things; do one after the other"
+        )
     if create is not None and not create.strip():
         raise InvalidSetting("--create needs a name, which users see when asked about the agent")
     if days is not None and not 0 < days < math.inf:
@@ -86,11 +96,29 @@ async def _create(
         return await Tokens(store, "").create(name, scope, owner=owner, lifetime=lifetime)
 
 
+async def _list(settings: HubFile) -> None:
+    """Those that people made: a session's own goes with it."""
+    async with _store(settings) as store:
+        await store.open()
+        rows = [row for row in await store.list_tokens() if row.scope != "session"]
+    width = max((len(row.name) for row in rows), default=0)
+    for row in rows:
+        typer.echo(f"{row.name:{width}}  {row.scope:6}  of {row.owner}, {_until(row.expires)}")
+
+
+def _until(expires: float | None) -> str:
+    if expires is None:
+        return "for good"
+    return f"until {datetime.fromtimestamp(expires, UTC):%Y-%m-%d %H:%M} UTC"
+
+
 async def _revoke(settings: HubFile, name: str) -> None:
     async with _store(settings) as store:
         await store.open()
         if not await store.remove_token(name):
-            raise InvalidSetting(f"There is no token named {name!r}")
+            raise InvalidSetting(
+                f"There is no token named {name!r}; `bascule token --list` shows them"
+            )
 
 
 def _store(settings: HubFile) -> Store:

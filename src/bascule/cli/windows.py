@@ -14,7 +14,9 @@ from bascule.core.windows import Window
 
 from .export import AsList, Output
 from .export import export as write_export
+from .help import Commands
 from .hub_place import HubPlace, HubUrl, find_hub
+from .known_names import window_names
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,12 +29,10 @@ _ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _COLOURS = {"healthy": "green", "unhealthy": "red", "gone": "dim"}
 
 
-windows = typer.Typer(
+windows = Commands(
     help="List the windows of a hub: the one on this machine, or the one at --hub.\n\n"
     "The token is BASCULE_TOKEN, or that of the hub on this machine.",
-    rich_markup_mode=None,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -58,7 +58,11 @@ def list_(
 def export(
     which: Annotated[
         str,
-        typer.Argument(metavar="WINDOW", help="Its id, name or folder; one that is gone: its id."),
+        typer.Argument(
+            metavar="WINDOW",
+            help="Its id, a path in its folder, or its name; one that is gone: its id.",
+            autocompletion=window_names,
+        ),
     ],
     hub: HubUrl = None,
     output: Output = None,
@@ -113,10 +117,11 @@ def _show(found: Sequence[Window]) -> None:
             soft_wrap=True,
         )
         return
+    sessions = [each.session_id for each in found]
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("ID", no_wrap=True)
     table.add_column("STATUS", no_wrap=True)
-    for title in ("NAME", "FOLDERS", "VS CODE"):
+    for title in ("NAME", "FOLDERS", "VS CODE", *(["SESSION"] if any(sessions) else [])):
         table.add_column(title, overflow="fold")
     for each in found:
         table.add_row(
@@ -125,5 +130,6 @@ def _show(found: Sequence[Window]) -> None:
             Text(each.name),
             Text("\n".join(folder.path for folder in each.folders) or "none"),
             Text(f"{each.vscode_version}, {each.remote}"),
+            *([Text(each.session_id or "")] if any(sessions) else []),
         )
     console.print(table)

@@ -24,7 +24,7 @@ EgressMode = Literal["off", "proxy", "open"]
 
 Likeness = Literal["", "openhands"]
 """Whose paths a sandbox has besides ours. openhands: those of OpenHands' own images, which its
-agents and tests name."""
+agents and tests name, and a `sudo` where the spawner can give one."""
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -95,8 +95,8 @@ class SessionSpec:
     image: str = ""
     """For spawners that start from one; empty: ours."""
     user: str = ""
-    """What its user is called inside, for the spawner `local`; empty: bascule. `root` has the
-    number 0 there, and outside no more rights than any other session."""
+    """What its user is called inside; empty: bascule. `root`, which the spawner `local` alone can
+    give, has the number 0 there, and outside no more rights than any other session."""
     browser: bool = True
     """Whether its actions may browse."""
     likeness: Likeness = ""

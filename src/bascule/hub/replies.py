@@ -17,6 +17,7 @@ from bascule.core.errors import (
     NoSuchSession,
     NoSuchWindow,
     OutcomeUnknown,
+    PermissionRefused,
     QuotaExceeded,
     SandboxUnreachable,
     StorageFailed,
@@ -36,6 +37,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _STATUS: Final[Mapping[type[BasculeError], int]] = {
     AccessDenied: 403,
     InvalidPairing: 403,
+    PermissionRefused: 403,
     NoSuchWindow: 404,
     NoSuchSession: 404,
     InvalidState: 409,

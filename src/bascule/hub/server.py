@@ -136,9 +136,6 @@ class Hub(Closable):
         sessions_api = SessionsApi(self.sessions, self._store, self.addresses, who=identity_of)
         sessions_api.add_routes(self._api.app, may)
         WebApi(self.sessions, checks).add_routes(self._api.app, may)
-        self.demos = Demos(self.sessions, changes, link=self.windows)
-        demo_api = DemoApi(self.demos, self.addresses)
-        demo_api.add_routes(self._api.app, may)
         TimelinesApi(
             self.sessions,
             records=self._records,
@@ -146,6 +143,9 @@ class Hub(Closable):
             registry=self._registry,
             who=identity_of,
         ).add_routes(self._api.app, may)
+        self.demos = Demos(self.sessions, changes, link=self.windows)
+        demo_api = DemoApi(self.demos, self.addresses)
+        demo_api.add_routes(self._api.app, may)
         self._mounts = tuple(make(self) for make in mounts)
         self.proxy = Proxy(
             settings,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bascule.core.errors import InvalidSetting, StorageFailed
+from bascule.core.errors import InvalidRequest, InvalidSetting, StorageFailed
 
 from .identity import DEFAULT_OWNER, Identity, Scope, TokenRow
 from .store import Store
@@ -112,7 +112,12 @@ class Tokens:
                 scope="session",
                 session_id=session_id,
             )
-            await self._store.add_token(row)
+            try:
+                await self._store.add_token(row)
+            except InvalidRequest:
+                # Somebody may have asked at the same moment; then it is there.
+                if await self._store.find_token(hash_of(token)) is None:
+                    raise
         return token
 
     async def revoke(self, name: str) -> bool:

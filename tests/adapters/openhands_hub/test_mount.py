@@ -2,82 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
-import tempfile
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from bascule.adapters.openhands_hub import OpenHandsV0Mount
 from bascule.hub import Identity
-from bascule.link.http import HttpClient
-from bascule.runtime.spawn.plain import PlainSpawner
-from bascule.wire import from_json, to_json
 from tests.hub.serving import Place
 
+from .asking import START, Openhands, inside, run
+
 pytestmark = pytest.mark.slow
-
-START = {"session_id": "conversation", "image": "any", "command": ["--username", "root"]}
-
-
-class Openhands(HttpClient):
-    """A client that knows keys and no bearer."""
-
-    def __init__(self, url: str, key: str, **more: str) -> None:
-        super().__init__(url, headers={"X-API-Key": key, **more})
-
-    async def ask(self, method: str, where: str, body: object = None) -> tuple[int, Any]:
-        kind = {} if body is None else {"Content-Type": "application/json"}
-        packed = b"" if body is None else to_json(body)
-        reply = await self.request(
-            method, f"/openhands/v0{where}", body=packed, headers=kind, timeout=60
-        )
-        is_json = reply.headers.get("content-type") == "application/json"
-        return reply.status, from_json(reply.body) if is_json else reply.headers
-
-    async def must(self, method: str, where: str, body: object = None) -> Any:
-        status, answer = await self.ask(method, where, body)
-        assert status == 200, (status, answer)
-        return answer
-
-
-@pytest.fixture
-async def place() -> AsyncIterator[Place]:
-    directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bsc-"))
-    spawner = PlainSpawner(directory / "run", allow_unisolated=True)
-    here = Place(
-        directory,
-        spawners=lambda: {"plain": spawner},
-        mounts=(OpenHandsV0Mount,),
-        public_url="https://hub.example",
-        allowed_hosts=("127.0.0.1",),
-    )
-    try:
-        async with here:
-            yield here
-            admin = Identity(name="admin", owner="admin", scope="admin")
-            for row in here.hub.sessions.list(admin):
-                await here.hub.sessions.remove(admin, row.id)
-    finally:
-        await asyncio.to_thread(shutil.rmtree, directory)
-
-
-@pytest.fixture
-async def client(place: Place) -> AsyncIterator[Openhands]:
-    async with Openhands(place.url, place.agent) as client:
-        yield client
-
-
-def inside(started: Any) -> str:
-    """Where its client finds the runtime's own server, below the prefix."""
-    return str(started["url"]).removeprefix("https://hub.example/openhands/v0")
-
-
-def run(command: str, **args: Any) -> dict[str, Any]:
-    return {"action": {"id": 7, "action": "run", "args": {"command": command, **args}}}
 
 
 async def test_a_conversation_has_one_runtime_from_start_to_stop(client: Openhands) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -15,7 +18,7 @@ from bascule.core.sessions import SessionId
 from bascule.hub import Identity
 from bascule.link.sse import EventReader
 from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
-from bascule.runtime.spawn.plain import PlainSpawner
+from bascule.runtime.spawn.plain import RECORD, PlainSpawner
 from bascule.runtime.spawn.vscode import VSCodePlace
 from bascule.wire import from_json
 from tests.hub.serving import Client, Place
@@ -62,6 +65,11 @@ async def place(**settings: Any) -> AsyncIterator[SessionPlace]:
         for each in await spawner.running():
             await spawner.stop(each.session_id, grace=0)
         await asyncio.to_thread(shutil.rmtree, directory)
+
+
+def kill_server(run_dir: Path) -> None:
+    """The action server of a plain session, with nothing said before."""
+    os.kill(json.loads((run_dir / RECORD).read_text())["pid"], signal.SIGKILL)
 
 
 class LocalPlace(SessionPlace):

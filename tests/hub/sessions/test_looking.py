@@ -95,8 +95,13 @@ class Rig:
 
 
 @pytest.fixture
-async def rig() -> AsyncIterator[Rig]:
-    directory = Path(tempfile.mkdtemp(prefix="bsc-"))
+def directory() -> Path:
+    """Short, for sockets; the rig removes it."""
+    return Path(tempfile.mkdtemp(prefix="bsc-"))
+
+
+@pytest.fixture
+async def rig(directory: Path) -> AsyncIterator[Rig]:
     rig = Rig(directory)
     await rig.store.open()
     await rig.sessions.open()
@@ -130,6 +135,19 @@ async def test_an_idle_session_is_paused_then_stopped_and_an_action_brings_it_ba
     told = await rig.store.list_audit(session_id=session)
     by_the_hub = [each.verb for each in told if each.who == "hub"]
     assert by_the_hub == ["stop", "pause", "resume", "pause"]
+
+
+async def test_a_session_that_does_not_tell_what_it_does_is_idle_all_the_same(
+    rig: Rig, directory: Path
+) -> None:
+    """It could stay awake for ever by stopping its own server."""
+    session = await rig.ready()
+    (directory / "run" / session / "sandbox.sock").unlink()
+    await rig.sessions.look()
+    assert rig.state(session) == "ready"
+    rig.clock.now += 150.0
+    await rig.sessions.look()
+    assert rig.state(session) == "paused"
 
 
 async def test_a_session_that_works_is_not_idle(rig: Rig) -> None:

@@ -391,6 +391,20 @@ async def test_a_limit_is_told_with_its_setting() -> None:
         assert len(os.listdir(hub.directory / "secrets")) == 2
 
 
+async def test_numbers_past_all_bounds_are_refused(admin: Asker) -> None:
+    session = await admin.ready()
+    for where in (
+        f"/api/sessions/{session}/events?after={1 << 63}",
+        f"/api/sessions/{session}/events?after=-1",
+        f"/api/sessions/{session}/logs?lines={1 << 80}",
+        f"/api/audit?limit={1 << 80}",
+    ):
+        assert (await admin.ask("GET", where))[0] == 422, where
+    many = {"Last-Event-ID": str(1 << 63)}
+    status, _ = await admin.ask("GET", f"/api/sessions/{session}/events", headers=many)
+    assert status == 422
+
+
 async def test_what_cannot_be_had_is_said_at_once(admin: Asker) -> None:
     for body, code in (
         ({"spawner": "moon"}, "capability.missing"),

@@ -7,10 +7,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bascule.core.errors import CannotIsolate
+from bascule.core.errors import CannotIsolate, NotSupported
 from bascule.core.sessions import SandboxPlan, new_session_id
 from bascule.runtime.spawn.plain import PlainSpawner
 from tests.contracts.spawner import MakeSpawner, SpawnerSuite, client
@@ -25,6 +26,22 @@ class TestPlain(SpawnerSuite):
 async def test_it_opens_only_when_that_is_meant(tmp_path: Path) -> None:
     with pytest.raises(CannotIsolate, match="--allow-unisolated"):
         await PlainSpawner(tmp_path).open()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [({"user": "openhands"}, "cannot be called openhands"), ({"likeness": "openhands"}, "paths")],
+)
+async def test_what_it_cannot_give_is_refused_with_who_can(
+    tmp_path: Path, asked: dict[str, Any], said: str
+) -> None:
+    plan = SandboxPlan(
+        session_id=new_session_id(), directory=tmp_path, run_dir=tmp_path, key="a-key", **asked
+    )
+    async with PlainSpawner(tmp_path, allow_unisolated=True) as spawner:
+        await spawner.open()
+        with pytest.raises(NotSupported, match=f"{said}.*local and docker"):
+            await spawner.start(plan)
 
 
 @pytest.fixture

@@ -110,12 +110,6 @@ export class Connection {
     };
   }
 
-  /** Follow it again, after the hub ended it and there is reason to think it would not now. */
-  again(place: Place): void {
-    const known = this.watchers.get(`${place.kind} ${place.id}`);
-    if (known) this.follow(...known);
-  }
-
   /** Show a terminal of a session, opened when it is not, until the returned function is called. */
   show(session: string, name: string, screen: Screen): () => void {
     const key = `${session} ${name}`;

@@ -1,5 +1,5 @@
 import { Failure } from "./failure";
-import type { App, Check, Demo, Fault, Observation, Session } from "./types";
+import type { App, Check, Demo, Fault, Observation, Place, Session } from "./types";
 
 const UNREACHABLE = "The hub does not answer. Is it running?";
 
@@ -53,6 +53,12 @@ export class Rest {
     if (seen.observation === "error")
       throw new Failure(seen.extras.error_id ?? "error", seen.content);
     return seen;
+  }
+
+  /** What was done in a session or window, as a trajectory: an event a line. */
+  async timeline({ kind, id }: Place): Promise<Blob> {
+    const where = `/api/${kind}s/${encodeURIComponent(id)}/timeline.jsonl`;
+    return (await this.send("GET", where)).blob();
   }
 
   async pair(): Promise<{ code: string; expires: string; link: string }> {

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Connection } from "../hub/connection";
 import type { Place } from "../hub/types";
 import { Icon } from "../ui/icons";
-import { Empty } from "../ui/parts";
+import { Act, Empty, Trouble } from "../ui/parts";
 import { durationOf, groupOf, kindOf, outcomeOf, passes, subjectOf, type Filter } from "./describe";
 import { Detail, pictureOf } from "./detail";
 import { Log, type Row } from "./log";
@@ -55,7 +55,9 @@ const GROUPS: { value: Filter["group"]; label: string }[] = [
   { value: "failed", label: "Failed" },
 ];
 
-export function Timeline({ log: live }: { log: Live }) {
+/** `download` hands out all of it, also what is not shown any more. */
+export function Timeline({ log: live, download }: { log: Live; download: () => Promise<void> }) {
+  const [trouble, setTrouble] = useState("");
   const [filter, setFilter] = useState<Filter>({ text: "", group: "all" });
   const version = live.version.value;
   const isWhole = filter.text === "" && filter.group === "all";
@@ -91,7 +93,19 @@ export function Timeline({ log: live }: { log: Live }) {
         <output class="tally">
           {isWhole ? `${rows.length} actions` : `${rows.length} of ${live.log.rows.length} actions`}
         </output>
+        <Act
+          icon="download"
+          label="Download"
+          class="quiet"
+          isQuiet
+          act={async () => {
+            setTrouble("");
+            await download();
+          }}
+          onTrouble={setTrouble}
+        />
       </div>
+      {trouble && <Trouble what={trouble} />}
       {rows.length === 0 ? (
         <Nothing isWhole={isWhole} ended={live.ended.value} />
       ) : (

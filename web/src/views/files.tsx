@@ -2,6 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { messageOf } from "../hub/failure";
 import { rest } from "../state";
 import { Icon } from "../ui/icons";
+import { saveAs } from "../ui/save";
 import { Empty, Trouble, bytes } from "../ui/parts";
 import { crumbsOf, isText, pictureKind } from "./paths";
 
@@ -178,10 +179,5 @@ async function read(folder: Folder, path: string): Promise<Shown> {
 async function save(folder: Folder, path: string): Promise<void> {
   const blob = await folder.read(path, Infinity);
   if (!blob) return;
-  const url = URL.createObjectURL(new Blob([blob], { type: "application/octet-stream" }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = path.slice(path.lastIndexOf("/") + 1);
-  link.click();
-  URL.revokeObjectURL(url);
+  saveAs(blob, path.slice(path.lastIndexOf("/") + 1));
 }

@@ -6,6 +6,7 @@ import { Controls, cores, nameOf, useMeasures } from "./sessions";
 import { Files, sessionFolder } from "./files";
 import { Later } from "./later";
 import { Tabs } from "./tabs";
+import { saveAs } from "../ui/save";
 
 /** Most of the page's bytes are the terminal's; they come when somebody wants one. */
 const terminal = () => import("./terminal").then((module) => module.Terminal);
@@ -56,7 +57,10 @@ export function SessionView({ id }: { id: string }) {
       {session.state === "failed" && <Failed id={id} cause={session.cause} />}
       <Tabs
         tabs={[
-          { name: "Timeline", show: () => <Timeline log={log} /> },
+          {
+            name: "Timeline",
+            show: () => <Timeline log={log} download={() => download(id, nameOf(session))} />,
+          },
           {
             name: "Terminal",
             show: () =>
@@ -75,6 +79,10 @@ export function SessionView({ id }: { id: string }) {
       />
     </>
   );
+}
+
+async function download(id: string, name: string): Promise<void> {
+  saveAs(await rest.timeline({ kind: "session", id }), `${name}.jsonl`);
 }
 
 function Resting({ state }: { state: string }) {

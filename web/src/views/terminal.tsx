@@ -1,4 +1,5 @@
 import { FitAddon } from "@xterm/addon-fit";
+import { Unicode11Addon } from "@xterm/addon-unicode11";
 import { Terminal as XTerm } from "@xterm/xterm";
 import "@xterm/xterm/css/xterm.css";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -16,6 +17,7 @@ export function Terminal({ session }: { session: string }) {
   useEffect(() => {
     if (!place.current) return;
     const terminal = new XTerm({
+      allowProposedApi: true, // for the widths of characters, below
       cursorBlink: true,
       fontFamily: "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace",
       fontSize: 13,
@@ -25,6 +27,10 @@ export function Terminal({ session }: { session: string }) {
     });
     const fit = new FitAddon();
     terminal.loadAddon(fit);
+    // Bash and its programs know how wide an emoji is; without this, a line that has one is
+    // written over itself where it is broken.
+    terminal.loadAddon(new Unicode11Addon());
+    terminal.unicode.activeVersion = "11";
     terminal.open(place.current);
     fit.fit();
     let next: number | null = null;

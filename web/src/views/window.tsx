@@ -7,6 +7,7 @@ import { Act, Badge, Empty, Trouble, since } from "../ui/parts";
 import { Question } from "./approvals";
 import { Files, type Folder } from "./files";
 import { Tabs } from "./tabs";
+import { saveAs } from "../ui/save";
 import { foldersOf, titleOf } from "./windows";
 
 export function WindowView({ id }: { id: string }) {
@@ -86,7 +87,12 @@ function Watched({ id, log }: { id: string; log: Live }) {
         <Act label="Run" act={run} onTrouble={setTrouble} />
       </form>
       {trouble && <Trouble what={trouble} />}
-      <Timeline log={log} />
+      <Timeline
+        log={log}
+        download={async () =>
+          saveAs(await rest.timeline({ kind: "window", id }), `window-${id}.jsonl`)
+        }
+      />
     </>
   );
 }

@@ -52,8 +52,8 @@ class Runtimes:
             spec = spec_of(asked, self._sessions.default_spawner)
             wanted = Wanted(spec=spec, request_key=_KEY + asked.session_id)
             row = await self._sessions.create(who, wanted)
-        elif row.state in AT_REST or row.state == "paused":
-            row = await self._sessions.resume(who, row.id)
+        else:
+            await self._roused(who, row)
         return await self._described(who, await self._sessions.until_ready(row.id))
 
     async def show(self, who: Identity, conversation: str) -> dict[str, Any]:
@@ -87,9 +87,7 @@ class Runtimes:
         Its client could be told to resume it instead, but then waits for itself for ever: it sets
         its variables anew while it still holds the turn of the action that it was asked for.
         """
-        row = self._sessions.get(who, session_id)
-        if row.state in AT_REST:
-            row = await self._sessions.resume(who, session_id)
+        row = await self._roused(who, self._sessions.get(who, session_id))
         if row.state == "starting":
             await self._sessions.until_ready(session_id)
 
@@ -99,6 +97,15 @@ class Runtimes:
         row = self._sessions.get(who, session_of(runtime_id))
         await self._sessions.remove(who, row.id)
         return {**self._standing(row), "status": "stopped"}
+
+    async def _roused(self, who: Identity, row: SessionRow) -> SessionRow:
+        """One that rests, or is about to, goes on. Raises `NoSuchSession`."""
+        if row.state == "stopping":
+            await self._sessions.settled(row.id)
+            row = self._sessions.get(who, row.id)
+        if row.state in AT_REST or row.state == "paused":
+            return await self._sessions.resume(who, row.id)
+        return row
 
     def _find(self, who: Identity, conversation: str) -> SessionRow | None:
         key = who.owner, _KEY + conversation

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from bascule.core.errors import InvalidRequest
 from bascule.core.sessions import Egress, Limits, SessionSpec
+from bascule.hub.sessions.messages import Name, Secret, Text, VariableName
 
 WORKSPACE: Final = "/workspace"
 STRICT: Final = "BASCULE_OPENHANDS_STRICT"
@@ -27,10 +28,10 @@ _USUAL: Final = Limits()
 class StartBody(BaseModel):
     """`POST /start`. Fields that are not named here (the image, its class) say nothing to us."""
 
-    session_id: Annotated[str, Field(min_length=1, max_length=150)]
-    command: Sequence[str] = ()
-    environment: dict[str, str] = {}
-    resource_factor: Annotated[float | None, Field(gt=0, le=64)] = None
+    session_id: Annotated[Name, Field(min_length=1, max_length=150)]
+    command: Annotated[Sequence[Text], Field(max_length=1000)] = ()
+    environment: Annotated[dict[VariableName, Secret], Field(max_length=1000)] = {}
+    resource_factor: Annotated[float | None, Field(ge=0.1, le=64)] = None
 
 
 def read_start(body: object) -> StartBody:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,8 @@ from bascule.core.contracts import Closable, Runtime
 from bascule.core.errors import BasculeError
 
 from ._programs import Ended, Programs
+
+logger = logging.getLogger(__name__)
 
 Event = dict[str, Any]
 
@@ -129,6 +132,9 @@ class Commands(Closable):
             )
         except BasculeError as error:
             ended = Ended(status=-1, err=f"Error executing command: {error.message}".encode())
+        except Exception:  # the edge of a task; the log has it
+            logger.exception("a command of OpenHands' failed in the hub")
+            ended = Ended(status=-1, err=b"Error executing command: the hub failed")
         except asyncio.CancelledError:
             self._end(made, Ended(status=-1, err=b"The hub stopped before the command ended"))
             raise

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 from starlette.background import BackgroundTask
 from starlette.datastructures import UploadFile
@@ -13,6 +15,9 @@ from starlette.responses import FileResponse, Response
 
 from bascule.core.contracts import Runtime
 from bascule.core.errors import InvalidPath, IsADirectory
+
+_LONGEST_NAME: Final = 255
+"""Bytes."""
 
 
 async def upload(runtime: Runtime, file: UploadFile, path: str) -> int:
@@ -45,8 +50,10 @@ async def download(runtime: Runtime, path: str) -> Response:
 
 def _absolute(path: str) -> PurePosixPath:
     where = PurePosixPath(path)
-    if not where.is_absolute() or not where.name:
+    if not where.is_absolute() or where.name in ("", ".."):
         raise InvalidPath(f"The path has to be absolute, and of a file: {path!r}")
+    if "\0" in path or len(os.fsencode(where.name)) > _LONGEST_NAME:
+        raise InvalidPath(f"No file can be called so: {where.name[:50]!r}…")
     return where
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
@@ -9,13 +10,13 @@ from typing import Any, Final
 from pydantic import BaseModel, Field, ValidationError
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 
 import bascule
 from bascule.core.contracts import Runtime
-from bascule.core.errors import BasculeError, InvalidRequest, NoSuchPath
+from bascule.core.errors import BasculeError, InternalError, InvalidRequest, NoSuchPath
 from bascule.core.sessions import SessionId
 from bascule.hub import Hub
 from bascule.hub.mounts import Mount, identity_of
@@ -24,6 +25,8 @@ from bascule.hub.replies import Receive, Refused, Scope, Send, send_error
 from . import _files, _git
 from ._bash import Commands
 from ._programs import Programs
+
+logger = logging.getLogger(__name__)
 
 MADE_AFTER: Final = "1.58.0"
 """The version of OpenHands' agent server whose routes these are."""
@@ -59,7 +62,11 @@ class WorkspaceMount(Mount):
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._workspaces: dict[SessionId, _Workspace] = {}
-        self._router = Router([self._route(*each) for each in self._table()])
+        self._router = Router(
+            [self._route(*each) for each in self._table()],
+            default=_nowhere,
+            redirect_slashes=False,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -103,7 +110,18 @@ class WorkspaceMount(Mount):
     def _route(
         self, method: str, path: str, answer: Callable[[Request], Awaitable[Response]]
     ) -> Route:
-        return Route(f"{self.prefix}/{{session}}{path}", answer, methods=[method])
+        async def answered(request: Request) -> Response:
+            try:
+                return await answer(request)
+            except (BasculeError, Refused):
+                raise
+            except ClientDisconnect as error:
+                raise InvalidRequest("The client went away before it had asked") from error
+            except Exception as error:  # the edge of a request; the log has it
+                logger.exception("%s %s failed", method, request.url.path)
+                raise InternalError("The hub failed; its log has the cause") from error
+
+        return Route(f"{self.prefix}/{{session}}{path}", answered, methods=[method])
 
     # Health -----------------------------------------------------------------------------------
 
@@ -224,6 +242,11 @@ class WorkspaceMount(Mount):
                 del self._workspaces[each]
             self._workspaces[session_id] = _Workspace(self._hub, session_id)
         return self._workspaces[session_id]
+
+
+async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+    del receive, send
+    raise Refused(404, InvalidRequest(f"There is nothing at {scope['path']!r} on this hub"))
 
 
 async def _asked(request: Request) -> _Asked:

@@ -28,3 +28,7 @@ class Trouble(Exception):
         super().__init__(found)
         self.found = found
         self.advice = advice
+
+
+class Concern(Trouble):
+    """It works today."""

@@ -15,7 +15,7 @@ from bascule.core.errors import BasculeError, NoSuchSession
 from bascule.link.sessions import HubSession, SessionCalls
 
 from .browser import NoBrowser, draw
-from .checks import Check, Trouble
+from .checks import Check, Concern, Trouble
 from .inside import Pair
 from .web import Front, is_this_machine, origin_of
 
@@ -93,6 +93,8 @@ class Examination:
         self._say(name)
         try:
             return Check(name, "ok", await look())
+        except Concern as concern:
+            return Check(name, "limited", concern.found, concern.advice)
         except Trouble as trouble:
             return Check(name, "failed", trouble.found, trouble.advice)
         except NoBrowser as lack:

@@ -16,7 +16,7 @@ from bascule.core.errors import BasculeError, HubUnreachable
 from bascule.link.http import HttpClient, Reply
 from bascule.wire import from_json
 
-from .checks import Trouble
+from .checks import Concern, Trouble
 
 COOKIE: Final = "__Host-bascule"
 PAGE: Final = {"Accept": "text/html", "Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"}
@@ -211,7 +211,7 @@ def _look_at_certificate(host: str, port: int | None) -> str:
         ) from error
     days = (until - time.time()) / _DAY
     if days < _SOON:
-        raise Trouble(f"the certificate ends in {days:.0f} days", "renew it")
+        raise Concern(f"the certificate ends in {days:.0f} days", "have it renewed by itself")
     return f"the certificate is good for {days:.0f} days"
 
 

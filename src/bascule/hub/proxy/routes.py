@@ -29,7 +29,8 @@ class Target:
 
     @property
     def label(self) -> str:
-        return str(self.socket) if self.socket is not None else f"{self.host}:{self.port}"
+        """For whoever looks at its page, whom the hub's own directories do not concern."""
+        return self.socket.stem if self.socket is not None else f"{self.host}:{self.port}"
 
 
 def socket_path(run_dir: Path, place: Place) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Body, FastAPI, Header, Query, Request
 from fastapi.responses import StreamingResponse
@@ -26,7 +26,9 @@ from .wanted import Wanted
 
 Who = Callable[[Request], Identity]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
-Number = Annotated[int, Query(ge=0)]
+_MOST: Final = (1 << 63) - 1
+"""What a database takes for a number."""
+Number = Annotated[int, Query(ge=0, le=_MOST)]
 
 
 class SessionsApi:
@@ -135,7 +137,7 @@ class SessionsApi:
         session_id: str,
         request: Request,
         after: Number = 0,
-        last_event_id: Annotated[int | None, Header()] = None,
+        last_event_id: Annotated[int | None, Header(ge=0, le=_MOST)] = None,
     ) -> StreamingResponse:
         """What happened and happens in a session, as server-sent events."""
         self._sessions.get(self._who(request), SessionId(session_id))

@@ -99,11 +99,11 @@ class Book:
         await self.tell(session_id, "stage", {"stage": stage})
 
     async def remove(self, session_id: SessionId) -> None:
-        self._news.tell(EventRow(0, session_id, self._clock(), "removed", {}))
-        self._news.close(session_id)
         await self._store.remove_session(session_id)
         self._rows.pop(session_id, None)
         self._masks.pop(session_id, None)
+        self._news.tell(EventRow(0, session_id, self._clock(), "removed", {}))
+        self._news.close(session_id)
         self._changes.tell("session", session_id)
 
     async def tell(self, session_id: SessionId, kind: str, data: Mapping[str, Any]) -> None:

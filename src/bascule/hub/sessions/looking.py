@@ -25,6 +25,8 @@ from .windows import SessionWindows
 logger = logging.getLogger(__name__)
 
 _DAY: Final = 86400.0
+_AT_ONCE: Final = 16
+"""Sessions that are looked at together: some may take half a minute not to answer."""
 
 
 class Looking:
@@ -61,9 +63,11 @@ class Looking:
 
     async def look(self) -> None:
         await self._repair_all()
-        for row in self._book.all():
-            if not self._keeper.is_busy(row.id):
-                await self._see_to(row)
+        turn = asyncio.Semaphore(_AT_ONCE)
+        async with asyncio.TaskGroup() as looks:
+            for row in self._book.all():
+                if not self._keeper.is_busy(row.id):
+                    looks.create_task(self._see_to(row, turn))
         self._samples = {key: each for key, each in self._samples.items() if key in self._book}
         self._disk.keep({row.id for row in self._book.all()})
         in_use = {row.spec.workspace.archive for row in self._book.all() if not row.is_filled}
@@ -120,7 +124,11 @@ class Looking:
             case "adopt":
                 await self._keeper.adopt(row, running[session_id])
 
-    async def _see_to(self, row: SessionRow) -> None:
+    async def _see_to(self, row: SessionRow, turn: asyncio.Semaphore) -> None:
+        async with turn:
+            await self._see_to_one(row)
+
+    async def _see_to_one(self, row: SessionRow) -> None:
         """End what takes too much; pause or stop what has been idle for long enough."""
         try:
             if row.state == "ready":

@@ -47,6 +47,14 @@ def _plain(text: str) -> str:
     return text
 
 
+def _variable(text: str) -> str:
+    """What a process can be told apart from its value."""
+    if not text or "=" in text:
+        raise ValueError("a variable has a name, without '='")
+    return _whole(text)
+
+
+VariableName = Annotated[str, Field(max_length=4096), AfterValidator(_variable)]
 Text = Annotated[str, Field(max_length=4096), AfterValidator(_whole)]
 Secret = Annotated[str, Field(max_length=65536), AfterValidator(_whole)]
 Name = Annotated[str, Field(max_length=200), AfterValidator(_plain)]
@@ -126,8 +134,8 @@ class SessionBody(_Body):
     runtime: RuntimeKind = "sandbox"
     shells: Literal["pty", "tmux"] = "pty"
     workspace: WorkspaceBody = WorkspaceBody()
-    environment: Annotated[dict[str, Secret], Field(max_length=1000)] = {}
-    secrets: Annotated[dict[str, Secret], Field(max_length=1000)] = {}
+    environment: Annotated[dict[VariableName, Secret], Field(max_length=1000)] = {}
+    secrets: Annotated[dict[VariableName, Secret], Field(max_length=1000)] = {}
     limits: LimitsBody = LimitsBody()
     egress: EgressBody | None = None
     """None: what the clone of its workspace needs, and otherwise nothing."""

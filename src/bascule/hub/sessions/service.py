@@ -167,9 +167,12 @@ class Sessions(Closable):
     # What people ask ------------------------------------------------------------------------
 
     async def create(self, who: Identity, wanted: Wanted) -> SessionRow:
-        """A new session, which starts from now on; the same one for the same `request_key`."""
-        if (known := self._known(who, wanted)) is not None:
-            return known
+        """A new session, which starts from now on; the same one for the same `request_key`. One
+        that is being removed is waited for, and then is no longer that one."""
+        while (known := self._known(who, wanted)) is not None:
+            if not known.is_doomed:
+                return _ensure_same(known, wanted)
+            await self.settled(known.id)
         spec = await self._checked(who, wanted.spec)
         now = self._clock()
         row = SessionRow(
@@ -322,6 +325,17 @@ class Sessions(Closable):
         self._book.get(session_id)
         raise HubUnreachable("The hub stops, and the session was still starting")
 
+    async def settled(self, session_id: SessionId) -> SessionRow | None:
+        """Wait for the end of a stop or removal that is under way. None: it is gone."""
+        async with aclosing(self.events(session_id)) as events:
+            async for _ in events:
+                row = self._book.find(session_id)
+                if row is None or not (row.is_doomed or row.state == "stopping"):
+                    return row
+        if session_id in self._book:
+            raise HubUnreachable("The hub stops, and the session was still ending")
+        return None
+
     def masked(self, session_id: SessionId, text: str) -> str:
         """`text` with the values of the session's secrets masked."""
         return self._book.mask(session_id).text(text)
@@ -445,7 +459,7 @@ class Sessions(Closable):
             return None
         for row in self._book.all():
             if (row.owner, row.request_key) == (who.owner, wanted.request_key):
-                return _ensure_same(row, wanted)
+                return row
         return None
 
     def _described(self, session_id: SessionId, args: Mapping[str, Any]) -> dict[str, str]:

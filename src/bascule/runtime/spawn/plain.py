@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
 import os
 import secrets
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from bascule.core.contracts import OnStage, Spawner
-from bascule.core.errors import CannotIsolate, NoSuchSandbox, SandboxStartFailed
+from bascule.core.errors import CannotIsolate, NoSuchSandbox, NotSupported, SandboxStartFailed
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.sandbox.session.launch import Launch
 
@@ -138,6 +139,7 @@ class PlainSpawner(Spawner):
     # Starting -----------------------------------------------------------------------------
 
     async def _start_new(self, plan: SandboxPlan, on_stage: OnStage) -> _Record:
+        _ensure_can(plan)
         on_stage("starting the sandbox's process")
         spawning = asyncio.ensure_future(asyncio.to_thread(self._spawn, plan))
         try:
@@ -225,6 +227,22 @@ class PlainSpawner(Spawner):
 
 
 def _say_nothing(_stage: str) -> None: ...
+
+
+def _ensure_can(plan: SandboxPlan) -> None:
+    """A plain sandbox is whoever runs the hub and has this machine's paths."""
+    if plan.likeness:
+        raise NotSupported(
+            f"A session of the spawner plain has no paths of its own, so none like those of "
+            f"{plan.likeness}; the spawners local and docker can give them",
+            likeness=plan.likeness,
+        )
+    if plan.user and plan.user != getpass.getuser():
+        raise NotSupported(
+            f"A session of the spawner plain is {getpass.getuser()}, as the hub is, and cannot be "
+            f"called {plan.user}; the spawners local and docker can do that",
+            user=plan.user,
+        )
 
 
 def _running(session_id: SessionId, record: _Record) -> RunningSandbox:

@@ -265,7 +265,7 @@ def failure(error: OSError, shown: str) -> BasculeError:
         case errno.ENOTEMPTY:
             return DirectoryNotEmpty(f"{shown} is not empty; remove what is in it by `recursive`")
         case errno.EACCES | errno.EPERM:
-            return PermissionRefused(f"{shown}: {reason}")
+            return PermissionRefused(f"{shown}: {reason.capitalize()}")
         case errno.ENAMETOOLONG | errno.ELOOP | errno.EINVAL | errno.ENXIO:
             return InvalidPath(f"{_shortened(shown)}: {reason}")
         case _:

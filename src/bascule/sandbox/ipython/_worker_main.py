@@ -55,6 +55,8 @@ MOST_LATE = 64 << 10
 """Characters kept of what is printed between cells."""
 LONGEST_IPC = 80
 """Characters of a directory in which a socket can still have its name."""
+FAILED = {"prelude": "What every kernel begins with failed", "init": "kernel_init_code failed"}
+"""What is said when code that comes before a cell did not end well."""
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXTS = ("text/markdown", "text/latex", "text/html", "image/svg+xml", "application/json")
@@ -506,9 +508,11 @@ class Worker:
             self._told_cwd = order["cwd"]
             code = f"__import__('os').chdir({order['cwd']!r})"
             await self._prepare(kernel, code, reply, "The kernel could not follow the shell")
-        if order["init"] and order["init"] not in kernel.inits:
-            kernel.inits.add(order["init"])
-            await self._prepare(kernel, order["init"], reply, "kernel_init_code failed")
+        for name, complaint in FAILED.items():
+            begin = order.get(name)
+            if begin and begin not in kernel.inits:
+                kernel.inits.add(begin)
+                await self._prepare(kernel, begin, reply, complaint)
         return kernel
 
     async def _prepare(self, kernel: Kernel, code: str, reply: Reply, complaint: str) -> None:

@@ -112,6 +112,7 @@ class Kernel(Closable):
                 cwd=self._shell_cwd() if self._settings.follow_shell else None,
                 start_dir=str(self._shells.working_dir),
                 timeout=action.timeout,
+                prelude=self._settings.prelude,
                 init=action.kernel_init_code,
                 is_input=action.is_input,
             )

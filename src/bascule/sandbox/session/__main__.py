@@ -25,7 +25,7 @@ from bascule.sandbox.shell.settings import ShellSettings
 from .annex import SessionAnnex
 from .egress import proxy_environment, way_out
 from .launch import Launch
-from .likeness import environment_of, python_of, soft_timeout
+from .likeness import environment_of, prelude_of, python_of, soft_timeout
 from .ports import unix_listener
 
 SOCKET = "sandbox.sock"
@@ -53,7 +53,9 @@ async def _serve(launch: Launch, on_started: OnStarted | None) -> None:
     sandbox = SandboxSettings(
         shells=shells,
         browser=BrowserSettings(enabled=launch.browser, refused=annex.refused),
-        ipython=IPythonSettings(python=python_of(launch.likeness)),
+        ipython=IPythonSettings(
+            python=python_of(launch.likeness), prelude=prelude_of(launch.likeness)
+        ),
     )
     async with contextlib.AsyncExitStack() as beside:
         if launch.egress_socket:

@@ -30,6 +30,8 @@ OnProgress = Callable[[str, int], None]
 _SCP: Final = re.compile(r"(?:([\w.+-]+)@)?([\w.-]+|\[[0-9a-fA-F:]+\]):(?!//)(\S+)")
 _PROGRESS: Final = re.compile(rb"(?:remote: )?([A-Z][A-Za-z ]+):\s+(\d+)%")
 _LAST_WORDS: Final = 12
+_PREAMBLE: Final = b"Cloning into "
+"""What git says first of every clone: no cause, and all there is room for where one line is."""
 _ANSWER: Final = """\
 #!/bin/sh
 case "$1" in
@@ -201,7 +203,7 @@ class _Git:
             if now != self._told:
                 self._told = now
                 self._on_progress(*now)
-        elif line.strip():
+        elif line.strip() and not line.startswith(_PREAMBLE):
             last.append(line.decode(errors="replace").rstrip())
 
     def _masked(self, text: str) -> str:

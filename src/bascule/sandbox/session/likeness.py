@@ -14,21 +14,28 @@ from typing import Final
 from bascule.core.sessions import Likeness
 from bascule.sandbox.browser.settings import DOWNLOADS
 
+from .agent_skills import PRELUDE
+
 _ENVIRONMENT: Final = "/openhands/poetry/openhands-ai-5O4_aCHf-py3.12"
 _PYTHON: Final = f"{_ENVIRONMENT}/bin/python"
 _VIEW_ADDRESS: Final = "/tmp/oh-server-url"  # noqa: S108  # the sandbox's own
 _SOFT_TIMEOUT: Final = "NO_CHANGE_TIMEOUT_SECONDS"
 
 
-def links_for(likeness: Likeness) -> Mapping[str, str]:
+def links_for(likeness: Likeness, environment: str = sys.prefix) -> Mapping[str, str]:
     """Links for a spawner to make: the whole environment of our Python under the other's name, so
-    that a Python started by that name finds its packages."""
-    return {_ENVIRONMENT: sys.prefix} if likeness == "openhands" else {}
+    that a Python started by that name finds its packages. `environment`: where that is inside."""
+    return {_ENVIRONMENT: environment} if likeness == "openhands" else {}
 
 
 def python_of(likeness: Likeness) -> str:
     """The interpreter of cells; empty: our own."""
     return _PYTHON if likeness == "openhands" and Path(_PYTHON).exists() else ""
+
+
+def prelude_of(likeness: Likeness) -> str:
+    """What cells find defined."""
+    return PRELUDE if python_of(likeness) else ""
 
 
 def environment_of(likeness: Likeness, environment: Mapping[str, str]) -> Mapping[str, str]:

@@ -10,10 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from bascule.core.errors import InvalidSetting
+from bascule.core.errors import InvalidRequest, InvalidSetting, NotSupported
 from bascule.core.sessions import Egress, Limits, SandboxPlan, SessionId
 from bascule.runtime.spawn.docker import DockerSettings, DockerSpawner
-from bascule.runtime.spawn.docker.container import Blueprint, Found, Owner, environment_of
+from bascule.runtime.spawn.docker.container import (
+    Blueprint,
+    Found,
+    Owner,
+    ensure_can,
+    environment_of,
+)
 
 SETTINGS = DockerSettings(sessions_dir=Path("/s"), run_dir=Path("/r"))
 PLAN = SandboxPlan(
@@ -107,10 +113,39 @@ def test_an_image_says_by_labels_where_its_vs_code_is() -> None:
 
 
 def test_the_number_it_runs_as_has_a_name() -> None:
-    with tarfile.open(fileobj=io.BytesIO(BLUEPRINT.names())) as tar:
-        passwd = tar.extractfile("passwd")
+    with tarfile.open(fileobj=io.BytesIO(BLUEPRINT.furnishings())) as tar:
+        passwd = tar.extractfile("etc/passwd")
+        assert tar.getnames() == ["etc/passwd", "etc/group"]
         assert passwd is not None
         assert b"bascule:x:1234:5678:" in passwd.read()
+
+
+def test_it_is_called_and_looks_as_was_asked() -> None:
+    asked = replace(PLAN, user="openhands", likeness="openhands")
+    blueprint = replace(BLUEPRINT, plan=asked)
+    with tarfile.open(fileobj=io.BytesIO(blueprint.furnishings())) as tar:
+        passwd = tar.extractfile("etc/passwd")
+        assert passwd is not None
+        assert b"openhands:x:1234:5678:openhands:/home/openhands:" in passwd.read()
+        python = tar.getmember("openhands/poetry/openhands-ai-5O4_aCHf-py3.12")
+    launch = blueprint.launch({})
+
+    assert (python.issym(), python.linkname) == (True, "/opt/bascule")
+    assert mounts(blueprint)["/home/openhands"] == ("/s/abc123abc/home", False)
+    assert launch.environment["HOME"] == "/home/openhands"
+    assert (launch.environment["USER"], launch.likeness) == ("openhands", "openhands")
+
+
+def test_it_is_not_called_root_unless_the_engine_is_the_users_own() -> None:
+    asked = replace(PLAN, user="root")
+    ensure_can(asked, is_rootless=True)
+    with pytest.raises(NotSupported, match="run_as_openhands"):
+        ensure_can(asked, is_rootless=False)
+
+
+def test_a_name_that_would_be_more_than_a_name_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="name of a user"):
+        ensure_can(replace(PLAN, user="x:x:0:0::/:/bin/sh\nx"), is_rootless=False)
 
 
 def test_root_of_a_rootless_engine_is_the_user_outside() -> None:

@@ -227,6 +227,84 @@ async def test_one_that_is_called_root_has_the_number_and_no_right(
     assert python.exit_code == 0
 
 
+@pytest.fixture
+async def sudoer(place: Path, new_plan: Callable[[], SandboxPlan]) -> AsyncIterator[Session]:
+    """A session whose user may become root of it, which takes a warden with the rights of root."""
+    async with opened(LocalSpawner(settings_in(place))) as spawner:
+        plan = replace(new_plan(), user="openhands", likeness="openhands")
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            yield plan, runtime
+
+
+async def test_root_of_a_session_is_root_among_what_is_the_sessions(sudoer: Session) -> None:
+    _, runtime = sudoer
+    who = await runtime.run("id -un; sudo id -un; sudo sh -c 'echo ~; echo $USER $SUDO_USER'")
+    given = await runtime.run(
+        "sudo sh -c 'echo kept > mine; chmod 600 mine' && cat mine || sudo cat mine; "
+        "sudo chown openhands:root mine && stat -c '%U %G' mine / && cat mine"
+    )
+    home = await runtime.run("sudo touch /root/made && ls /root")
+    ended = await runtime.run("sudo sleep 1000 & sleep 0.1; sudo kill $!; wait $!; echo $?")
+    lowered = await runtime.run("sudo -u openhands id -un; sudo --made-up; sudo -u nobody id")
+
+    assert who.content == "openhands\nroot\n/root\nroot openhands\n"
+    assert given.content.splitlines() == [
+        *("cat: mine: Permission denied", "kept", "openhands root", "root root", "kept")
+    ]
+    assert (home.exit_code, "Permission denied" in home.content) == (2, True)
+    assert ended.content.splitlines()[-1] == "143"
+    assert lowered.content.startswith("openhands\nsudo: --made-up is not known here")
+    assert lowered.exit_code != 0
+
+
+async def test_root_of_a_session_has_no_right_over_the_machine_or_another_session(
+    sudoer: Session, place: Path
+) -> None:
+    plan, runtime = sudoer
+    mounted = await runtime.run("sudo mount -t tmpfs none /workspace || sudo umount /workspace")
+    system = await runtime.run("sudo touch /usr/made || sudo touch /made || sudo chown root /usr")
+    shell = await runtime.run("sudo cp /bin/sh sh && sudo chmod 4755 sh && ./sh -pc 'id -u'")
+    outside = await runtime.run(f"sudo ls {place} || sudo cat /proc/1/root/etc/shadow")
+    server = await runtime.run(
+        "sudo sh -c 'for p in /proc/[0-9]*; do "
+        "[ $(cat $p/comm) != sandbox ] || cat $p/environ $p/mem; done'"
+    )
+    caps = await runtime.run("sudo grep CapEff /proc/self/status")
+    first = await runtime.run("sudo kill -9 1; echo $?")
+
+    for refused in (mounted, system, outside):
+        assert refused.exit_code != 0, refused.content
+    assert server.content.count("Permission denied") == 2
+    assert len(server.content.splitlines()) == 2
+    assert plan.key not in server.content
+    assert shell.content.strip() != "0"  # the bit counts where we say, and nowhere else
+    assert int(caps.content.split()[1], 16) == 0b11111011
+    assert first.content.splitlines()[-1] != "0"
+    assert (await runtime.run("echo still here")).content == "still here\n"
+
+
+async def test_what_root_of_a_session_made_is_the_users_when_it_starts_again(
+    place: Path, new_plan: Callable[[], SandboxPlan]
+) -> None:
+    plan = replace(new_plan(), user="openhands", likeness="openhands")
+    async with opened(LocalSpawner(settings_in(place))) as spawner:
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            await runtime.run("sudo sh -c 'umask 077; mkdir made; echo text > made/it'")
+        await spawner.stop(plan.session_id, grace=1)
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            seen = await runtime.run("cat made/it")
+        await spawner.stop(plan.session_id, grace=1)
+    left = [*Path("/run/bascule-uids").glob("*")]
+
+    assert seen.content == "text\n"
+    assert not {str(each.stat().st_uid) for each in plan.directory.rglob("*")} & {
+        each.name for each in left
+    }
+
+
 async def test_the_key_cannot_be_read_from_the_server(one: Session) -> None:
     plan, runtime = one
     await runtime.run("true")

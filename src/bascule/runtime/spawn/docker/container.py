@@ -10,19 +10,22 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from bascule.core.errors import NotSupported
 from bascule.core.sessions import Egress, RunningSandbox, SandboxPlan, SessionId
 from bascule.runtime.spawn.inside import (
     EGRESS_DIR,
-    HOME,
     HUB_DIR,
     PATH,
+    ROOT,
     RUN_DIR,
     STATE_DIR,
     USER,
+    home_of,
     names,
 )
-from bascule.runtime.spawn.local.preparing import EGRESS_SOCKET, egress_dir
+from bascule.runtime.spawn.local.preparing import EGRESS_SOCKET, egress_dir, ensure_user
 from bascule.sandbox.session.launch import Launch
+from bascule.sandbox.session.likeness import links_for
 
 from .settings import DockerSettings
 
@@ -70,6 +73,15 @@ class Blueprint:
         return self.plan.folder or self.plan.directory / "workspace"
 
     @property
+    def user(self) -> str:
+        """What it is called inside."""
+        return self.plan.user or USER
+
+    @property
+    def home(self) -> str:
+        return home_of(self.user)
+
+    @property
     def inside(self) -> Owner:
         """As whom it runs, in the container's own count."""
         return Owner(0, 0) if self.is_rootless else self.owner
@@ -84,7 +96,7 @@ class Blueprint:
             "Cmd": rest,
             "User": f"{self.inside.uid}:{self.inside.gid}",
             "WorkingDir": self.settings.workspace,
-            "Env": [f"HOME={HOME}", f"USER={USER}"],
+            "Env": [f"HOME={self.home}", f"USER={self.user}"],
             "Hostname": "sandbox",
             "Labels": self._labels(),
             # The launch is written here once; the end of that connection is the end of the input.
@@ -97,7 +109,8 @@ class Blueprint:
     def launch(self, image: Mapping[str, Any]) -> Launch:
         """`image` is what the engine says of the one it runs in."""
         plan, labels = self.plan, labels_of(image)
-        own = {"HOME": HOME, "USER": USER, "LOGNAME": USER, "SHELL": "/bin/bash"}
+        user = self.user
+        own = {"HOME": self.home, "USER": user, "LOGNAME": user, "SHELL": "/bin/bash"}
         default = {"PATH": PATH, "LANG": "C.UTF-8"}
         return Launch(
             key=plan.key,
@@ -116,15 +129,20 @@ class Blueprint:
             is_isolated=True,
         )
 
-    def names(self) -> bytes:
-        """A tar for `/etc` in which the number it runs as has a name."""
+    def furnishings(self) -> bytes:
+        """A tar for `/`: files in which the number it runs as has a name, and links."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
-            for name, text in names(self.inside.uid, self.inside.gid).items():
+            for name, text in names(self.inside.uid, self.inside.gid, self.user).items():
                 content = text.encode()
-                entry = tarfile.TarInfo(name)
+                entry = tarfile.TarInfo(f"etc/{name}")
                 entry.size, entry.mode = len(content), 0o644
                 tar.addfile(entry, io.BytesIO(content))
+            environment = str(Path(self.settings.command[0]).parent.parent)
+            for path, target in links_for(self.plan.likeness, environment).items():
+                entry = tarfile.TarInfo(path.lstrip("/"))
+                entry.type, entry.linkname = tarfile.SYMTYPE, target
+                tar.addfile(entry)
         return packed.getvalue()
 
     @property
@@ -163,7 +181,7 @@ class Blueprint:
         plan, own = self.plan, self.plan.directory
         writable = {
             self.settings.workspace: self.workspace,
-            HOME: own / "home",
+            self.home: own / "home",
             STATE_DIR: own / "state",
             RUN_DIR: plan.run_dir,
         }
@@ -175,6 +193,18 @@ class Blueprint:
         return [_bind(there, seen, read_only=False) for seen, there in writable.items()] + [
             _bind(there, seen, read_only=True) for seen, there in readable.items()
         ]
+
+
+def ensure_can(plan: SandboxPlan, *, is_rootless: bool) -> None:
+    """Raises what cannot be had in a container."""
+    ensure_user(plan.user)
+    if plan.user == ROOT and not is_rootless:
+        raise NotSupported(
+            "A session of the spawner docker cannot be called root: in a container that is the "
+            "root of this machine's files. Ask for another name (OpenHands: run_as_openhands), or "
+            "for the spawner local",
+            user=plan.user,
+        )
 
 
 @dataclass(frozen=True, slots=True)

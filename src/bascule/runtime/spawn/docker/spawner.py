@@ -31,7 +31,7 @@ from bascule.runtime.spawn import disk
 from bascule.runtime.spawn.answering import answering
 from bascule.runtime.spawn.local.egress.proxy import Resolve
 
-from .container import SCOPE, Blueprint, Found, container_name
+from .container import SCOPE, Blueprint, Found, container_name, ensure_can
 from .engine import Engine, end_input, losses
 from .images import ensure_image
 from .network import Network
@@ -177,6 +177,7 @@ class DockerSpawner(Spawner):
         return False
 
     async def _start_new(self, plan: SandboxPlan, say: OnStage) -> RunningSandbox:
+        ensure_can(plan, is_rootless=self._engine.is_rootless)
         say("preparing its directories")
         taken = {found.uid for found in await self._all() if found.is_running}
         owner = await asyncio.to_thread(prepare, self.settings, plan, taken)
@@ -205,7 +206,8 @@ class DockerSpawner(Spawner):
         with losses():
             async with self._network.held(needed=plan.egress.mode == "open"):
                 made = await self._created(blueprint)
-                await made.put_archive("/etc", blueprint.names())  # type: ignore[no-untyped-call]
+                given = blueprint.furnishings()
+                await made.put_archive("/", given)  # type: ignore[no-untyped-call]
                 line = made.attach(stdin=True, stdout=True)
                 try:
                     # Attached before it runs: should we end in between, so does its input.

@@ -32,7 +32,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
-from .namespaces import adopt_orphans, be_called, become, die_with, enter, owner_of_network
+from . import sudo
+from .namespaces import (
+    adopt_orphans,
+    be_called,
+    become,
+    become_with_root,
+    die_with,
+    enter,
+    owner_of_network,
+)
 from .records import claim
 
 SERVER: Final = "bascule.sandbox.session.__main__"
@@ -67,6 +76,8 @@ class Order:
     gid: int
     as_root: bool
     """Called root inside, by the number 0 in a user namespace of its own."""
+    root: int | None
+    """Who is root inside, besides its user, and can be had by `sudo`; None: nobody."""
     memory: int | None
     """Limits on each process or user, for machines without cgroups."""
     processes: int | None
@@ -185,6 +196,8 @@ def _isolate(order: Order) -> list[int]:
     if order.network:
         holds.append(_connect(order, inside))
     enter(inside, own_network=order.own_network, own_user=order.own_user)
+    if order.root is not None:
+        sudo.furnish(order.root)
     program.returncode = 0  # the zygote waits for it, not we
     return holds
 
@@ -223,7 +236,7 @@ def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
     os.dup2(order.given["launch"], 0)
     lock = order.given["lock"]
     kept = {0, 1, 2, lock, order.given["result"], *holds}
-    kept.update(number for name, number in order.given.items() if name == "lease")
+    kept.update(number for name, number in order.given.items() if name.startswith("lease"))
     for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208
         if number not in kept:
             with contextlib.suppress(OSError):  # the listing's own
@@ -234,7 +247,10 @@ def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
         resource.setrlimit(resource.RLIMIT_NPROC, (order.processes, order.processes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.umask(0o022)
-    become(order.uid, order.gid, as_root=order.as_root)
+    if order.root is None:
+        become(order.uid, order.gid, as_root=order.as_root)
+    else:
+        become_with_root(order.uid, order.gid, order.root)
     claim(lock)
     os.environ.clear()
     os.environ.update(order.environment)

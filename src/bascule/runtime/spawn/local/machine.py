@@ -56,7 +56,8 @@ def look(settings: LocalSettings) -> Machine:
         if not settings.allow_unisolated:
             raise CannotIsolate(
                 f"Sessions cannot be kept apart on this machine: {lack}. To run them all the same, "
-                "where any session can read and end what this account can, set allow_unisolated"
+                "where any session can read and end what this account can, set allow_unisolated "
+                "(--allow-unisolated)"
             )
         bubblewrap = ""
         notices.append(

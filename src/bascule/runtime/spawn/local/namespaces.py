@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import os
 import signal
+from collections.abc import Set
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,9 @@ _PR_SET_DUMPABLE: Final = 4
 _PR_SET_PDEATHSIG: Final = 1
 _CAPABILITY_VERSION_3: Final = 0x20080522
 _MORE_CAPABILITIES_THAN_THERE_ARE: Final = 64
+_OF_A_NAMED_ROOT: Final = frozenset(range(8)) - {2}
+"""Over files and processes of those who are in its user namespace: CHOWN, DAC_OVERRIDE, FOWNER,
+FSETID, KILL, SETGID and SETUID. No mounts, no network, no devices."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -81,6 +85,40 @@ def become(uid: int, gid: int, *, as_root: bool = False) -> None:
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
+def become_with_root(uid: int, gid: int, root: int) -> None:
+    """Be that user, beside another who is root: both in a user namespace in which nobody else is.
+
+    Whoever runs a program that has the set-user-ID bit of `root` becomes that one, and may then do
+    what root can with what belongs to the two.
+    """
+    os.setgroups([])
+    _be_two(uid, gid, root)
+    _drop_from_bounding_set(kept=_OF_A_NAMED_ROOT)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    _clear_capabilities()
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def _be_two(uid: int, gid: int, root: int) -> None:
+    """Numbers of others can be had in a new user namespace only from somebody outside of it."""
+    entered, enters = os.pipe2(os.O_CLOEXEC)
+    writer = os.fork()
+    if writer == 0:
+        os.read(entered, 1)
+        parent = os.getppid()
+        for name, own in (("uid_map", uid), ("gid_map", gid)):
+            with open(f"/proc/{parent}/{name}", "w") as file:  # noqa: PTH123
+                file.write(f"0 {root} 1\n{own} {own} 1\n")
+        os._exit(0)
+    _checked(_libc.unshare(_CLONE_NEWUSER), "unshare")
+    os.write(enters, b".")
+    if os.waitpid(writer, 0)[1] != 0:
+        raise OSError("the users of the session could not be named")
+    os.close(entered)
+    os.close(enters)
+
+
 def _be_numbered_zero(uid: int, gid: int) -> None:
     _checked(_libc.unshare(_CLONE_NEWUSER), "unshare")
     # Whoever has just changed user owns no file of their own below /proc, unless this is set.
@@ -92,7 +130,11 @@ def _be_numbered_zero(uid: int, gid: int) -> None:
 
 def drop_capabilities_for_good() -> None:
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    for capability in range(_MORE_CAPABILITIES_THAN_THERE_ARE):
+    _drop_from_bounding_set(kept=frozenset())
+
+
+def _drop_from_bounding_set(*, kept: Set[int]) -> None:
+    for capability in set(range(_MORE_CAPABILITIES_THAN_THERE_ARE)) - kept:
         # Refused to those who never had it in their bounding set's power, and past the last one.
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)

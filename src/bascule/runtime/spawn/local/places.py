@@ -53,17 +53,20 @@ def make_dir(parent: int, name: str) -> int:
         raise _refused(Path(name), error) from error
 
 
-def hand_over(directory: int, uid: int, gid: int, may_take: Callable[[int], bool]) -> None:
+def hand_over(
+    directory: int, uid: int, gid: int, may_take: Callable[[int], bool], *, look_on: bool = False
+) -> None:
     """Let all of it be that user's, where it is not yet and `may_take` its present owner's.
 
-    Looks no further when the directory itself is theirs already: it was handed over before.
+    Looks no further when the directory itself is theirs already: it was handed over before. Unless
+    it is to `look_on`: somebody else may have made something in there since.
     """
-    if os.fstat(directory).st_uid == uid:
+    if os.fstat(directory).st_uid == uid and not look_on:
         return
     for opened, folders, others in trees.innermost_first(directory):
         for name in (*folders, *others):
             owner = os.stat(name, dir_fd=opened, follow_symlinks=False)
-            if may_take(owner.st_uid):
+            if (owner.st_uid, owner.st_gid) != (uid, gid) and may_take(owner.st_uid):
                 os.chown(name, uid, gid, dir_fd=opened, follow_symlinks=False)
     os.fchown(directory, uid, gid)  # last: only now is it done
 

@@ -10,7 +10,7 @@ import os
 import pwd
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from bascule.runtime.spawn import inside
 from bascule.sandbox.session.launch import Launch
 from bascule.sandbox.session.likeness import links_for
 
-from . import places, view
+from . import places, sudo, view
 from .machine import Machine, hash_of
 from .records import Leases, Record, Records
 from .settings import LocalSettings
@@ -57,9 +57,11 @@ class Preparing:
     logs: Path
     system: Sequence[str] = field(init=False)
     readable: Sequence[Path] = field(init=False)
+    has_sudo: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.system = view.system()
+        self.has_sudo = sudo.can_be_had()
         given = {*view.python_paths(), *self.settings.visible}
         self.readable = view.outermost(path for path in given if os.access(path, os.R_OK))
 
@@ -78,9 +80,11 @@ class Preparing:
         ensure_user(plan.user)
         self._open_directories(plan, opened)
         uid, gid = self._user(plan, opened)
+        root = self._root(plan, opened)
         record = Record(
             session_id=plan.session_id,
             uid=uid,
+            root=root,
             run_dir=str(plan.run_dir),
             is_isolated=bool(self.machine.bubblewrap),
             egress=plan.egress,
@@ -91,14 +95,14 @@ class Preparing:
                 os.close(descriptor)
             return None
         opened["lock"] = lock
-        self._hand_over(opened, uid, gid)
+        self._hand_over(opened, uid, gid, look_on=root is not None)
         opened["log"] = os.open(
             self.logs / plan.session_id,
             os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC,
             0o600,
         )
-        opened["launch"] = _in_memory(self._launch(plan).to_json())
-        order = self._order(plan, uid, gid)
+        opened["launch"] = _in_memory(self._launch(plan, root).to_json())
+        order = self._order(plan, uid, gid, root)
         # Directories that bubblewrap is told by their paths are of no further use.
         named = {word[1:] for word in order["bubblewrap"] if word.startswith("@")}
         for name in [name for name in opened if name.startswith("dir:") and name not in named]:
@@ -135,13 +139,27 @@ class Preparing:
                 )
             return workspace.st_uid, workspace.st_gid
         first, count = self.settings.first_uid, self.settings.uid_count
-        lent = self.leases.take([workspace.st_uid, first + hash_of(plan.session_id) % count])
-        if lent is None:
-            raise QuotaExceeded(f"All {count} UIDs of sessions are in use; raise uid_count")
-        uid, opened["lease"] = lent
+        uid = self._lend(
+            "lease", [workspace.st_uid, first + hash_of(plan.session_id) % count], opened
+        )
         return uid, uid
 
-    def _hand_over(self, opened: Mapping[str, int], uid: int, gid: int) -> None:
+    def _root(self, plan: SandboxPlan, opened: dict[str, int]) -> int | None:
+        """For a session that is to have a root besides its user; on some machines none can."""
+        wanted = plan.likeness == "openhands" and plan.user != inside.ROOT
+        if not (wanted and self.has_sudo and "lease" in opened):
+            return None
+        return self._lend("lease:root", [], opened)
+
+    def _lend(self, name: str, wanted: Sequence[int], opened: dict[str, int]) -> int:
+        lent = self.leases.take(wanted)
+        if lent is None:
+            count = self.settings.uid_count
+            raise QuotaExceeded(f"All {count} UIDs of sessions are in use; raise uid_count")
+        uid, opened[name] = lent
+        return uid
+
+    def _hand_over(self, opened: Mapping[str, int], uid: int, gid: int, *, look_on: bool) -> None:
         if not self.machine.is_root:
             os.fchmod(opened["dir:run"], 0o700)
             return
@@ -149,12 +167,16 @@ class Preparing:
         for name in ("dir:home", "dir:state", "dir:workspace"):
             if name != "dir:workspace" or "lease" in opened:
                 places.hand_over(
-                    opened[name], uid, gid, lambda owner: owner in ours or owner in self.leases
+                    opened[name],
+                    uid,
+                    gid,
+                    lambda owner: owner in ours or owner in self.leases,
+                    look_on=look_on,
                 )
         os.fchown(opened["dir:run"], uid, _socket_gid(self.settings))
         os.fchmod(opened["dir:run"], 0o2770)
 
-    def _launch(self, plan: SandboxPlan) -> Launch:
+    def _launch(self, plan: SandboxPlan, root: int | None) -> Launch:
         isolated = bool(self.machine.bubblewrap)
         proxied = plan.egress.mode == "proxy"
         egress = egress_dir(self.settings.run_dir, plan.session_id)
@@ -169,7 +191,7 @@ class Preparing:
             run_dir=inside.RUN_DIR if isolated else str(plan.run_dir),
             state_dir=inside.STATE_DIR if isolated else str(plan.directory / "state"),
             environment={
-                **self._environment(plan),
+                **self._environment(plan, root),
                 **plan.environment,
             },
             shells=plan.shells,
@@ -191,11 +213,11 @@ class Preparing:
             return "", ""
         return shown.seen_at(inside.VSCODE if isolated else str(shown.home))
 
-    def _environment(self, plan: SandboxPlan) -> dict[str, str]:
+    def _environment(self, plan: SandboxPlan, root: int | None) -> dict[str, str]:
         user = plan.user or inside.USER
         home = inside.home_of(user) if self.machine.bubblewrap else str(plan.directory / "home")
         return {
-            "PATH": inside.PATH,
+            "PATH": inside.PATH if root is None else f"{sudo.PLACE}:{inside.PATH}",
             "HOME": home,
             "USER": user,
             "LOGNAME": user,
@@ -203,7 +225,7 @@ class Preparing:
             "LANG": "C.UTF-8",
         }
 
-    def _order(self, plan: SandboxPlan, uid: int, gid: int) -> dict[str, Any]:
+    def _order(self, plan: SandboxPlan, uid: int, gid: int, root: int | None) -> dict[str, Any]:
         machine, limits = self.machine, plan.limits
         groups = [] if machine.cgroups is None else machine.cgroups.make(plan.session_id, limits)
         is_open = plan.egress.mode == "open"
@@ -213,6 +235,8 @@ class Preparing:
                 "sharing the machine's own (Debian or Ubuntu, as root: apt-get install slirp4netns)"
             )
         seen = self._view(plan, uid, gid, is_open=is_open)
+        if root is not None:
+            seen = replace(seen, scratch=(sudo.HOME, sudo.PLACE))
         weak = machine.cgroups is None
         return {
             "bubblewrap": seen.arguments(machine.bubblewrap) if machine.bubblewrap else [],
@@ -224,9 +248,10 @@ class Preparing:
             "uid": uid,
             "gid": gid,
             "as_root": plan.user == inside.ROOT and bool(machine.bubblewrap),
+            "root": root,
             "memory": limits.memory if weak else None,
             "processes": limits.processes if weak and machine.own_user else None,
-            "environment": self._environment(plan),
+            "environment": self._environment(plan, root),
         }
 
     def _view(self, plan: SandboxPlan, uid: int, gid: int, *, is_open: bool) -> view.View:

@@ -35,6 +35,13 @@ class Record:
     egress: Egress
     namespace: int = 0
     """The PID namespace it has; 0: none, or it is not known yet."""
+    root: int | None = None
+    """The UID of its root, where it has one besides its user."""
+
+    @property
+    def uids(self) -> Sequence[int]:
+        """All it was lent."""
+        return [self.uid] if self.root is None else [self.uid, self.root]
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode()

@@ -101,7 +101,7 @@ class Sandboxes(Closable):
                 finally:
                     prepared.close()
                     if plan.session_id not in self._lives:
-                        self._leases.tidy(prepared.record.uid)
+                        self._return(prepared.record)
             return self._shown(self._lives[plan.session_id])
 
     async def running(self) -> Sequence[RunningSandbox]:
@@ -137,7 +137,8 @@ class Sandboxes(Closable):
             self._thaw(life)
             done, _ = await asyncio.wait({life.watching}, timeout=grace)
             if not done:
-                logger.warning("the sandbox of %s did not stop and is killed", session_id)
+                level = logging.WARNING if grace else logging.DEBUG  # none was to be given
+                logger.log(level, "the sandbox of %s did not stop and is killed", session_id)
                 self._kill(life)
                 await asyncio.wait({life.watching})
 
@@ -336,7 +337,11 @@ class Sandboxes(Closable):
         await self._clear_group(session_id)
         self._records.forget(session_id, descriptor)
         if record is not None and self.machine.is_root:
-            self._leases.tidy(record.uid)
+            self._return(record)
+
+    def _return(self, record: Record) -> None:
+        for uid in record.uids:
+            self._leases.tidy(uid)
 
     async def _clear_places(self, record: Record) -> None:
         await self._clear_group(record.session_id)

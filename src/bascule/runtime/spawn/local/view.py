@@ -44,6 +44,8 @@ class View:
     """What it is called inside; `root` has the number 0 there."""
     links: Mapping[str, str] = field(default_factory=dict)
     """Symbolic links: where each is, and what it names."""
+    scratch: Sequence[str] = ()
+    """More directories in memory, at which or below which something else may be shown."""
     read_only: Mapping[str, str] = field(default_factory=dict)
     """More of the host: where it is seen, and what it is there."""
     own_network: bool = True
@@ -61,6 +63,8 @@ class View:
             *("--cap-drop", "ALL"),
             *self.system,
             *_scratch(),
+            *_dirs(_above(self.scratch)),
+            *(word for path in self.scratch for word in ("--tmpfs", path)),
             # Its home first: what is read may lie below it, as the Python of a root who has one.
             *_shown("--bind", self._own()),
             *_shown("--ro-bind", self.read_only),
@@ -129,14 +133,14 @@ def _scratch() -> list[str]:
 
 def _shown(how: str, places: Mapping[str, str]) -> list[str]:
     """By where each is seen."""
-    words = _above(places)
+    words = _dirs(_above(places))
     for seen, there in sorted(places.items()):
         words += [how, there, seen]
     return words
 
 
 def _linked(links: Mapping[str, str]) -> list[str]:
-    words = _above(links)
+    words = _dirs(_above(links))
     for path, target in sorted(links.items()):
         words += ["--symlink", target, path]
     return words
@@ -145,4 +149,8 @@ def _linked(links: Mapping[str, str]) -> list[str]:
 def _above(paths: Iterable[str]) -> list[str]:
     """Bubblewrap makes what is above them for itself alone, so we do it."""
     above = {parent for path in paths for parent in Path(path).parents if parent != Path("/")}
-    return [word for path in sorted(above) for word in ("--perms", "0755", "--dir", str(path))]
+    return [str(path) for path in sorted(above)]
+
+
+def _dirs(paths: Iterable[str]) -> list[str]:
+    return [word for path in paths for word in ("--perms", "0755", "--dir", path)]

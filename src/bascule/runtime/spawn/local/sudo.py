@@ -1,0 +1,89 @@
+"""A `sudo` that makes a session's user root: of the session, and of nothing else.
+
+Such a session has a user namespace with two users in it, each lent by this machine to this session
+alone: its own, and the number 0. The second can do to the files and processes of both what root can
+(give them away, read and end them), and to all else as little as anybody: what of the machine a
+session sees belongs to nobody in there. By setpriv(1), as a copy with the set-user-ID bit in a
+place where that bit counts, since all else a session sees is mounted so that it does not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+HOME: Final = "/root"
+"""Root's own. What a session is shown may lie below it: then others get through, and no more."""
+PLACE: Final = "/run/sudo"
+
+_BECOME: Final = "become"
+_OPTIONS: Final = b"mode=0755,size=4m"
+_MS_RDONLY: Final = 0x1
+_MS_NOSUID: Final = 0x2
+_MS_NODEV: Final = 0x4
+_MS_REMOUNT: Final = 0x20
+_MS_BIND: Final = 0x1000
+_SCRIPT: Final = f"""\
+#!/bin/sh
+# Run a command as root of this session, or as the user behind -u. Nobody is asked for a password.
+user=root
+while :; do
+    case ${{1-}} in
+    -u | --user) user=$2; shift 2 ;;
+    -[EHnSkb] | --preserve-env* | --set-home | --non-interactive | --stdin) shift ;;
+    -v | --validate) exit 0 ;;
+    -i | -s | --login | --shell) shift; [ $# != 0 ] || set -- /bin/bash ;;
+    --) shift; break ;;
+    -*) echo "sudo: $1 is not known here; -u USER is, and a command" >&2; exit 1 ;;
+    *=*) export "$1"; shift ;;
+    *) break ;;
+    esac
+done
+[ $# != 0 ] || {{ echo "usage: sudo [-u USER] [NAME=VALUE] COMMAND" >&2; exit 1; }}
+home=$(getent passwd "$user" | cut -d: -f6) && [ -n "$home" ] ||
+    {{ echo "sudo: there is no user $user here" >&2; exit 1; }}
+export SUDO_USER="$(id -un)" USER="$user" LOGNAME="$user" HOME="$home"
+exec {PLACE}/{_BECOME} --reuid "$user" --regid "$user" --clear-groups -- "$@"
+"""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def can_be_had() -> bool:
+    """Whether there is the program it is made of, and its bit would count."""
+    return bool(_setpriv()) and "NoNewPrivs:\t0" in Path("/proc/self/status").read_text()
+
+
+def furnish(root: int) -> None:
+    """Be in the mount namespace of the session, with the rights of whoever made it. `root`: who has
+    the number 0 in there, on this machine. Blocks."""
+    os.chown(HOME, root, root)
+    Path(HOME).chmod(0o711 if os.listdir(HOME) else 0o700)  # noqa: PTH208
+    _checked(_libc.mount(b"tmpfs", PLACE.encode(), b"tmpfs", _MS_NODEV, _OPTIONS), PLACE)
+    become, sudo = Path(PLACE, _BECOME), Path(PLACE, "sudo")
+    shutil.copyfile(_setpriv(), become)
+    sudo.write_text(_SCRIPT)
+    sudo.chmod(0o755)
+    os.chown(become, root, root)
+    become.chmod(0o4755)  # after the owner, whose change takes the bit away
+    _remount(PLACE, _MS_NODEV | _MS_RDONLY)
+    _remount("/", _MS_NOSUID | _MS_NODEV)
+    os.chown("/", root, root)
+    _remount("/", _MS_NOSUID | _MS_NODEV | _MS_RDONLY)
+
+
+def _setpriv() -> str:
+    return shutil.which("setpriv", path="/usr/bin:/bin") or ""
+
+
+def _remount(path: str, flags: int) -> None:
+    _checked(_libc.mount(None, path.encode(), None, _MS_REMOUNT | _MS_BIND | flags, None), path)
+
+
+def _checked(result: int, path: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path)

@@ -1,0 +1,47 @@
+"""What OpenHands has in every kernel for cells to call: of its skills, the editor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from bascule.core.actions import FileEdit
+from bascule.sandbox.files.editor import Editor
+from bascule.sandbox.files.paths import Paths
+from bascule.sandbox.files.storage import Storage
+
+PRELUDE: Final = f"globals().update(__import__({__name__!r}, fromlist=['skills']).skills())"
+"""Code for a kernel to begin with."""
+
+
+def skills() -> Mapping[str, Callable[..., str]]:
+    """By name. The editor is the kernel's own: it acts as the kernel's user and remembers for
+    `undo_edit` what was changed through it."""
+    editor = Editor(Storage(Paths()))
+
+    def file_editor(
+        command: str,
+        path: str,
+        file_text: str | None = None,
+        view_range: Sequence[int] | None = None,
+        old_str: str | None = None,
+        new_str: str | None = None,
+        insert_line: int | None = None,
+        enable_linting: bool = False,  # as it is called elsewhere
+    ) -> str:
+        """View or change a file: view, create, str_replace, insert, undo_edit. Returns what is to
+        be said about it; of a failure it begins with ERROR."""
+        del enable_linting
+        action = FileEdit(
+            path,
+            command=command,
+            file_text=file_text,
+            view_range=None if view_range is None else tuple(view_range),
+            old_str=old_str,
+            new_str=new_str,
+            insert_line=insert_line,
+        )
+        return editor.edit(action, str(Path.cwd())).content
+
+    return {"file_editor": file_editor}

@@ -1,0 +1,55 @@
+"""Which session is meant by what somebody types."""
+
+from __future__ import annotations
+
+import pytest
+
+from bascule.cli.session_choice import chosen
+from bascule.core.errors import NoSuchSession, UsageError
+from bascule.core.sessions import SessionId
+from bascule.link.sessions import HubSession
+
+
+def session(session_id: str, name: str = "") -> HubSession:
+    return HubSession(
+        id=SessionId(session_id),
+        name=name,
+        state="ready",
+        stage="",
+        cause="",
+        vscode_url="",
+        metadata={},
+    )
+
+
+SESSIONS = [session("a1b2", "work"), session("a1c3", "workshop"), session("d4")]
+
+
+@pytest.mark.parametrize(("typed", "found"), [("work", "a1b2"), ("a1c", "a1c3"), ("d4", "d4")])
+def test_a_session_is_named_by_its_name_its_id_or_the_beginning_of_that(
+    typed: str, found: str
+) -> None:
+    assert chosen(SESSIONS, typed).id == found
+
+
+def test_a_beginning_that_several_have_is_none() -> None:
+    with pytest.raises(UsageError, match=r"fits 2 sessions: work \(a1b2\), workshop \(a1c3\)"):
+        chosen(SESSIONS, "a1")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("wrok", "there is no session 'wrok'; did you mean 'work'?"),
+        ("nothing-like-it", "`bascule session list` shows them"),
+    ],
+)
+def test_a_name_that_nobody_has_is_answered_with_the_near_ones(typed: str, said: str) -> None:
+    with pytest.raises(NoSuchSession) as caught:
+        chosen(SESSIONS, typed)
+    assert said in caught.value.message
+
+
+def test_where_there_is_no_session_that_is_said() -> None:
+    with pytest.raises(NoSuchSession, match="there is none at all"):
+        chosen([], "work")

@@ -1,0 +1,22 @@
+"""docs/cli.md has every command as it is."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+from bascule.cli.app import COMMANDS
+
+
+def test_the_page_of_commands_is_what_its_script_writes(project: Path) -> None:
+    script = runpy.run_path(str(project / "scripts/cli_reference.py"), run_name="reference")
+    written = (project / "docs/cli.md").read_text()
+
+    assert written == script["page"](), "run .venv/bin/python scripts/cli_reference.py"
+
+
+def test_every_command_has_a_place_on_it(project: Path) -> None:
+    headings = re.findall(r"^### bascule (\S+)", (project / "docs/cli.md").read_text(), re.M)
+
+    assert set(COMMANDS) | {"debug-adapter"} == set(headings)

@@ -1,0 +1,74 @@
+"""What runs all tests: each stage is counted, and none is lost or left running."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts.stages import Counts, Run
+
+FIRST = """<testsuites><testsuite>
+<testcase classname="a" name="good" /><testcase classname="a" name="unlucky"><failure /></testcase>
+<testcase classname="a" name="bad"><failure /></testcase>
+<testcase classname="b" name="good"><skipped /></testcase>
+<testcase classname="b" name="ends badly" />
+<testcase classname="b" name="ends badly"><error /></testcase>
+</testsuite></testsuites>"""
+SECOND = """<testsuites><testsuite>
+<testcase classname="a" name="unlucky" /><testcase classname="a" name="bad"><failure /></testcase>
+<testcase classname="b" name="ends badly" />
+</testsuite></testsuites>"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def test_what_passed_at_the_second_try_is_counted_as_passed_and_named(
+    run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "first").write_text(FIRST)
+    (tmp_path / "second").write_text(SECOND)
+    leave = 'cd "$TEST_RESULTS"; cp first $STAGE-1.xml; cp second $STAGE-2.xml; exit 1'
+
+    assert run.stage("quick", "true")
+    assert not run.stage("tests", "sh", "-c", leave)
+    run.show()
+
+    assert run.ended[1].counts == Counts(passed=3, again=2, failed=1, skipped=1)
+    said = capfd.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in said[-5:-2]] == [
+        ["stage", "time"],
+        ["quick", "0:00"],
+        ["tests", "(exit"],
+    ]
+    assert said[-1] == "1 failed, 3 passed, 1 skipped, 2 at the second try, failed stages: tests"
+
+
+def test_what_a_stage_beside_others_prints_comes_at_its_end(
+    run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    run.begin("beside", "sh", "-c", 'echo early; read word < "$TEST_RESULTS/gate"; echo late')
+    run.stage("before", "sh", "-c", 'echo meanwhile; echo go > "$TEST_RESULTS/gate"')
+    run.join()
+
+    said = capfd.readouterr().out.split()
+    assert said == ["==", "before", "meanwhile", "==", "beside", "early", "late"]
+    assert {stage.name: stage.status for stage in run.ended} == {"before": 0, "beside": 0}
+
+
+def test_an_interrupt_ends_the_stage_beside_with_all_it_started(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "up")
+    program = """exec bash -c 'echo $$ > "$TEST_RESULTS/up"; exec sleep 600'"""
+    run.begin("beside", "bash", "-c", f"trap 'exit 3' INT; ({program}); true")
+    child = int((tmp_path / "up").read_text())
+
+    run.interrupt()
+
+    assert run.ended[0].status == 3
+    assert subprocess.run(["ps", "-p", str(child)], stdout=subprocess.DEVNULL).returncode == 1

@@ -1,0 +1,149 @@
+"""The guide to upgrading knows every place, and its commands keep and remove what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.processes import BASCULE, bascule, environment
+
+PAGE = (Path(__file__).parents[2] / "docs/guides/upgrade-and-uninstall.md").read_text()
+BLOCKS = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+CELLS = """
+import asyncio
+from bascule.runtime import LocalRuntime
+
+async def main():
+    async with LocalRuntime(".") as sandbox:
+        print((await sandbox.run_ipython("6 * 7")).content)
+
+asyncio.run(main())
+"""
+
+pytestmark = pytest.mark.slow
+
+
+class User:
+    """Somebody on a machine where nothing of ours is yet."""
+
+    def __init__(self, directory: Path) -> None:
+        self.home = directory / "home"
+        self.temporary = directory / "tmp"
+        for each in (self.home, self.temporary):
+            each.mkdir()
+        given = environment(
+            HOME=str(self.home),
+            TMPDIR=str(self.temporary),
+            BASCULE_SPAWNERS="plain",
+            PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        )
+        self.env = {name: value for name, value in given.items() if not name.startswith("XDG_")}
+
+    def paste(self, block: str) -> None:
+        """Into bash; `/tmp` is the user's own."""
+        text = block.replace("/tmp/", f"{self.temporary}/")
+        command = ["bash", "-euo", "pipefail", "-c", text]
+        subprocess.run(command, cwd=self.home, env=self.env, check=True, timeout=100)
+
+    def asks(self, *arguments: str, input: str | None = None) -> str:
+        ran = bascule(*arguments, cwd=self.home, env=self.env, input=input)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    @contextmanager
+    def hub(self) -> Iterator[None]:
+        command = (*BASCULE, "serve", "--port", "0", "--allow-unisolated")
+        with subprocess.Popen(
+            command, cwd=self.home, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(b"http")
+            try:
+                yield
+            finally:
+                process.terminate()
+                process.communicate()
+
+    def places(self) -> set[str]:
+        """Directories and files of the home, as far down as the guide names them."""
+        found = {path.relative_to(self.home) for path in self.home.rglob("*")}
+        return {
+            str(path) for path in found if len(path.parts) == (3 if ".local" in str(path) else 2)
+        }
+
+
+@pytest.fixture
+def user() -> Iterator[User]:
+    with tempfile.TemporaryDirectory(prefix="bsc-") as short:
+        yield User(Path(short))
+
+
+def test_all_that_is_left_is_where_the_guide_says_and_goes_with_its_commands(user: User) -> None:
+    keep, end_sessions, remove, *_ = BLOCKS
+    cells = subprocess.run(
+        [sys.executable, "-c", CELLS],
+        cwd=user.home,
+        env=user.env,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    assert cells.stdout.strip() == "42"
+    user.asks("exec", "echo hello")
+    user.asks(
+        "up", "--no-editor", "--shells", "tmux", "--working-dir", "files", input="touch mine\n"
+    )
+    user.asks("doctor", "--json")
+    with user.hub():
+        user.asks("session", "create", "--name", "kept")
+        user.asks("session", "exec", "kept", "echo precious >file")
+        token = user.asks("token", "--create", "my agent").strip()
+
+        assert user.places() == {".local/state/bascule", "files/mine"}
+
+        user.paste(keep)
+        user.paste(end_sessions)
+        assert user.asks("session", "list").startswith("There is no session")
+    _goes_on_with(user, token)
+
+    user.paste(remove.partition("pip uninstall")[0])
+    left = {path.name for path in user.home.rglob("*") if path.is_file()}
+    assert left == {"mine", "hub-copy.sqlite", "sessions-copy.tar"}
+    assert list(user.temporary.iterdir()) == []
+
+
+def _goes_on_with(user: User, token: str) -> None:
+    """A hub that was given the copy knows the token, and has the session's files."""
+    state = user.home / ".local/state/bascule"
+    for each in state.glob("hub.sqlite*"):
+        each.unlink()
+    (user.home / "hub-copy.sqlite").rename(state / "hub.sqlite")
+    unpack = ["tar", "-xf", "sessions-copy.tar", "-C", str(state)]
+    subprocess.run(unpack, cwd=user.home, check=True)
+    with user.hub():
+        given = bascule("session", "list", env={**user.env, "BASCULE_TOKEN": token})
+        assert " kept " in given.stdout
+        user.asks("session", "resume", "kept")
+        assert user.asks("session", "exec", "kept", "cat file") == "precious\n"
+        user.asks("session", "rm", "--all")
+    (state / "hub.sqlite").rename(user.home / "hub-copy.sqlite")
+
+
+def test_every_place_in_the_state_is_told(user: User) -> None:
+    with user.hub():
+        user.asks("session", "create", "--name", "one")
+        state = user.home / ".local/state/bascule"
+        there = {path.name for path in state.iterdir()}
+        user.asks("session", "rm", "--all")
+    told = set(re.findall(r"`([\w.-]+)/?`", PAGE.partition("In the hub's state:")[2]))
+
+    assert there - {"hub.sqlite-wal", "hub.sqlite-shm"} <= told
