@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { connection, loads, now, rest, sessions } from "../state";
 import { Badge, Empty, Trouble, bytes, since } from "../ui/parts";
 import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
@@ -18,9 +18,6 @@ export function SessionView({ id }: { id: string }) {
   const log = useLog(connection, { kind: "session", id });
   useMeasures();
   const isReady = session?.state === "ready";
-  useEffect(() => {
-    if (isReady) connection.again({ kind: "session", id });
-  }, [isReady, id]);
   if (!session)
     return (
       <Empty icon="sessions" title="There is no such session">
