@@ -1,9 +1,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { Banner, Refused } from "./app";
 import type { Session } from "./hub/types";
-import { connection, me, sessions, standing, windows } from "./state";
-import { useSessionLog } from "./timeline/both";
-import { Timeline } from "./timeline/timeline";
+import { connection, me, sessions, standing } from "./state";
+import { Timeline, useLog } from "./timeline/timeline";
 import { Icon } from "./ui/icons";
 import { Badge, Empty } from "./ui/parts";
 import { DemoSteps, demoOf } from "./views/demo";
@@ -15,10 +14,9 @@ import { nameOf } from "./views/sessions";
  */
 export function Watch({ id }: { id: string }) {
   const session = sessions.value.get(id);
-  const window = windows.value.find((each) => each.session_id === id);
   const [isAlone, setAlone] = useState(false);
   const [isDrawn, setDrawn] = useState(false);
-  const log = useSessionLog(connection, id, session, window);
+  const log = useLog(connection, { kind: "session", id });
   const demo = demoOf(id);
   useEffect(() => {
     document.title = session ? `${nameOf(session)} · Bascule` : "Bascule";

@@ -1,4 +1,4 @@
-import { signal, useSignal, type ReadonlySignal } from "@preact/signals";
+import { signal, useSignal, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Connection } from "../hub/connection";
 import type { Place } from "../hub/types";
@@ -11,19 +11,18 @@ import { inSight, topOf, totalOf } from "./virtual";
 
 /** A log, and how often it has changed so far: once a frame at most, however much comes. */
 export interface Live {
-  log: Pick<Log, "rows">;
-  version: ReadonlySignal<number>;
-  ended: ReadonlySignal<string | null>;
+  log: Log;
+  version: Signal<number>;
+  ended: Signal<string | null>;
 }
 
-/** Follow a place, if there is one, for as long as the view is there. */
-export function useLog(connection: Connection, place: Place | null): Live {
-  const live = useMemo(
+/** Follow a place for as long as the view is there. */
+export function useLog(connection: Connection, place: Place): Live {
+  const live = useMemo<Live>(
     () => ({ log: new Log(), version: signal(0), ended: signal<string | null>(null) }),
-    [place?.kind, place?.id],
+    [place.kind, place.id],
   );
   useEffect(() => {
-    if (!place) return;
     let frame = 0;
     const draw = (): void => {
       frame = 0;

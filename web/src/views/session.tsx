@@ -1,8 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
-import { connection, loads, now, rest, sessions, windows } from "../state";
+import { connection, loads, now, rest, sessions } from "../state";
 import { Badge, Empty, Trouble, bytes, since } from "../ui/parts";
-import { useSessionLog } from "../timeline/both";
-import { LastScreenshot, Timeline } from "../timeline/timeline";
+import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
 import { Controls, cores, nameOf, useMeasures } from "./sessions";
 import { Files, sessionFolder } from "./files";
 import { Later } from "./later";
@@ -16,8 +15,7 @@ export function SessionView({ id }: { id: string }) {
   const session = sessions.value.get(id);
   const [trouble, setTrouble] = useState("");
   const folder = useMemo(() => sessionFolder(id), [id]);
-  const window = windows.value.find((each) => each.session_id === id);
-  const log = useSessionLog(connection, id, session, window);
+  const log = useLog(connection, { kind: "session", id });
   useMeasures();
   const isReady = session?.state === "ready";
   if (!session)
