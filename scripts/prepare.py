@@ -100,7 +100,9 @@ def prepare(wanted: Sequence[Part], console: Console) -> list[Part]:
         with board.shown(slow):
             for work in as_completed(works):
                 part = works[work]
-                if part in slow and work.exception() is None:
+                if work.exception() is not None:
+                    board.give_up(part)
+                elif part in slow:
                     board.finish(part, time.monotonic() - began)
     return [part for work, part in works.items() if _has_failed(part, work, console)]
 
@@ -121,13 +123,12 @@ class _Board:
         self._console = console
         self._tasks: dict[Part, TaskID] = {}
         self._bars = Progress(
-            SpinnerColumn(),
+            SpinnerColumn(finished_text="[green]✓"),
             TextColumn("{task.description:<24}"),
             TimeElapsedColumn(),
             BarColumn(16),
             TextColumn("[dim]{task.fields[words]}", markup=True),
             console=console,
-            transient=True,
             disable=not console.is_terminal,
         )
 
@@ -156,11 +157,13 @@ class _Board:
             yield
 
     def finish(self, part: Part, seconds: float) -> None:
-        self._bars.update(self._tasks[part], visible=False)
-        if self._console.is_terminal:
-            self._console.print(f"[green]✓[/] {part.name:<24} {seconds:4.0f} s")
-        else:
+        """A person goes on seeing what it took."""
+        self._bars.update(self._tasks[part], total=1, completed=1, words="")
+        if not self._console.is_terminal:
             self._console.print(f"run: {part.name}: {seconds:.0f} s")
+
+    def give_up(self, part: Part) -> None:
+        self._bars.update(self._tasks[part], visible=False)
 
 
 if __name__ == "__main__":

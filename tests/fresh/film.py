@@ -15,7 +15,7 @@ from playwright.sync_api import Page
 _STEP: Final = 400.0
 """Milliseconds between two looks."""
 _LONGEST: Final = 2.5
-"""Seconds a picture is shown at most: nobody wants to watch something start. The last stays as long as it says."""
+"""Seconds a picture but the last is shown at most: nobody wants to watch something start."""
 _COLOURS: Final = 128
 
 

@@ -48,7 +48,8 @@ class Ground:
             copy_of_debian(self.cache, root, say)
             if node:
                 add_node(self.cache, root, say)
-            subprocess.run(["chroot", root, "useradd", "--create-home", "ann"], check=True)
+            subprocess.run(["chroot", root, "useradd", "ann"], check=True)
+            (root / HOME[1:]).mkdir()  # root's, who uses it in most trials
             target = f"{root}{REPOSITORY}"
             subprocess.run(["git", "clone", "--quiet", "--bare", self.project, target], check=True)
 
@@ -171,7 +172,7 @@ def user(ground: Ground) -> None:
     """Who may install nothing is told what to ask for; with that it goes on."""
     become = ("setpriv", "--reuid=ann", "--regid=ann", "--init-groups")
     with ground.machine() as machine:
-        subprocess.run(["chroot", machine.root, "chown", "-R", "ann", REPOSITORY], check=True)
+        subprocess.run(["chroot", machine.root, "chown", "-R", "ann", REPOSITORY, HOME], check=True)
         with at_shell(machine, *become) as terminal:
             enter(terminal, f"git clone -q {REPOSITORY} b && cd b")
             said = enter(terminal, "make run; echo status $?")

@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.fresh.readme import ADDRESS, first_commands
+
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def blocks(project: Path) -> list[str]:
-    """In order: the prompt, Python, cells and pages, HTTP."""
+    """In order: the start, bash, Python, cells and pages, HTTP."""
     text = (project / "README.md").read_text()
     return re.findall(r"^```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
@@ -51,17 +53,25 @@ def paste(text: str, directory: Path) -> str:
     return ran.stdout
 
 
-def test_the_first_success_is_ten_lines_at_most(blocks: list[str], clone: Path) -> None:
-    assert len(blocks) == 4
-    assert len(blocks[0].splitlines()) <= 10
-    assert paste(blocks[0], clone).endswith(
+def test_the_start_is_three_commands(blocks: list[str], project: Path) -> None:
+    """What they lead to is seen by `make test-fresh`, on a machine that has nothing yet."""
+    commands = first_commands((project / "README.md").read_text())
+
+    assert commands == blocks[0].splitlines()
+    assert commands == [f"git clone {ADDRESS} bascule", "cd bascule", "make run"]
+
+
+def test_the_bash_block_is_ten_lines_at_most(blocks: list[str], clone: Path) -> None:
+    assert len(blocks) == 5
+    assert len(blocks[1].splitlines()) <= 10
+    assert paste(blocks[1], clone).endswith(
         "still blue, still in /tmp\nline 1\nline 2\nline 3\nand it said 3\n"
     )
 
 
 def test_the_python_block_runs(blocks: list[str], tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", blocks[1]],
+        [sys.executable, "-W", "error", "-c", blocks[2]],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -75,7 +85,7 @@ def test_the_python_block_runs(blocks: list[str], tmp_path: Path) -> None:
 @pytest.mark.browser
 def test_the_block_with_cells_and_pages_runs(blocks: list[str], tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", blocks[2]],
+        [sys.executable, "-W", "error", "-c", blocks[3]],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -90,6 +100,6 @@ def test_the_block_with_cells_and_pages_runs(blocks: list[str], tmp_path: Path) 
 def test_the_http_block_runs(blocks: list[str], clone: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    answer = paste(blocks[3].replace("8123", port), clone)
+    answer = paste(blocks[4].replace("8123", port), clone)
 
     assert json.loads(answer)["content"] == "hello from /tmp\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from bascule.core.errors import InvalidSetting, MissingTool
+from bascule.core.errors import InvalidSetting, MissingTool, NoSuchSession
 from bascule.hub import Hub
 from bascule.hub.tokens import admin_token
 
@@ -184,7 +184,8 @@ async def _stop(hub: HubPlace, session_id: str) -> None:
     from bascule.link.sessions import SessionCalls
 
     async with SessionCalls(hub.url, hub.token) as calls:
-        await calls.stop(session_id)
+        with contextlib.suppress(NoSuchSession):  # somebody has removed it
+            await calls.stop(session_id)
 
 
 def _is_of(folder: Path, metadata: Mapping[str, Any]) -> bool:
