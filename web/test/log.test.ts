@@ -103,6 +103,14 @@ describe("a row", () => {
     expect(subjectOf(row)).toBe("echo one ⏎ echo two");
   });
 
+  it("names a file of the workspace from there", () => {
+    const read = (path: string): string =>
+      subjectOf({ ...row, action: { id: "b", action: "read", args: { path } } });
+    expect(read("/workspace/src/a.py")).toBe("src/a.py");
+    expect(read("/etc/hosts")).toBe("/etc/hosts");
+    expect(read("/workspace/")).toBe("/workspace/");
+  });
+
   it("is found by what it asked and by what came of it", () => {
     expect(passes(row, { text: "needle", group: "all" })).toBe(true);
     expect(passes(row, { text: "ECHO", group: "commands" })).toBe(true);

@@ -30,6 +30,9 @@ const TELLING = [
   "name",
 ];
 
+/** Where a session has its files. */
+const WORKSPACE = "/workspace/";
+
 export function kindOf(row: Row): string {
   return row.action?.action ?? row.observation?.observation ?? "action";
 }
@@ -43,12 +46,19 @@ export function subjectOf(row: Row): string {
   const action = row.action;
   if (!action) return row.observation?.message ?? "";
   const args = argsOf(action);
-  if (action.action === "edit") return `${action.args.path} ${action.args.command ?? ""}`.trim();
+  if (action.action === "edit")
+    return `${within(action.args.path)} ${action.args.command ?? ""}`.trim();
   for (const name of TELLING) {
     const value = args[name];
-    if (typeof value === "string" && value.trim() !== "") return firstLines(value);
+    if (typeof value === "string" && value.trim() !== "")
+      return firstLines(name === "path" ? within(value) : value);
   }
   return action.message ?? "";
+}
+
+/** A path as people say it: there is little room, and its end tells more than its beginning. */
+function within(path: string): string {
+  return path.startsWith(WORKSPACE) && path !== WORKSPACE ? path.slice(WORKSPACE.length) : path;
 }
 
 /** How it went, where that is worth a word. */

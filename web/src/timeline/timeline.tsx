@@ -91,7 +91,7 @@ export function Timeline({ log: live, download }: { log: Live; download?: () => 
           ))}
         </div>
         <output class="tally">
-          {isWhole ? `${rows.length} actions` : `${rows.length} of ${live.log.rows.length} actions`}
+          {isWhole ? counted(rows.length) : `${rows.length} of ${counted(live.log.rows.length)}`}
         </output>
         {download && (
           <Act
@@ -115,6 +115,10 @@ export function Timeline({ log: live, download }: { log: Live; download?: () => 
       )}
     </div>
   );
+}
+
+function counted(actions: number): string {
+  return actions === 1 ? "1 action" : `${actions} actions`;
 }
 
 function Nothing({ isWhole, ended }: { isWhole: boolean; ended: string | null }) {
