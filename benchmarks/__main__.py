@@ -24,6 +24,7 @@ from benchmarks.cases.browsing import Browsing
 from benchmarks.cases.case import Case, Effort
 from benchmarks.cases.cells import Cells
 from benchmarks.cases.containers import Containers
+from benchmarks.cases.dashboard import Dashboard
 from benchmarks.cases.endurance import Endurance
 from benchmarks.cases.files import FileWork
 from benchmarks.cases.fleet import Fleet
@@ -47,7 +48,7 @@ CASES: tuple[Case, ...] = (
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
     *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy(), Sessions(), Workbench()),
-    *(Containers(), AgentLoop(), OpenHandsV0()),
+    *(Dashboard(), Containers(), AgentLoop(), OpenHandsV0()),
 )
 
 

@@ -116,6 +116,13 @@ BASCULE_WORKBENCH = Entrant(
     needs_editor=True,
     only="workbench",
 )
+BASCULE_PAGE = Entrant(
+    "bascule-page",
+    "the hub's page in Chromium, beside its hub",
+    "hub_page",
+    pace="slow",
+    only="dashboard",
+)
 BASCULE_CONTAINERS = Entrant(
     "bascule-containers",
     "sandboxes of sessions, by the spawner of kind `docker`",
@@ -181,6 +188,7 @@ ENTRANTS: tuple[Entrant, ...] = (
     *PROXIES,
     BASCULE_SESSIONS,
     BASCULE_WORKBENCH,
+    BASCULE_PAGE,
     BASCULE_CONTAINERS,
     *(AGENT_STOCK, AGENT_BASCULE),
     *(V0_STOCK, V0_BASCULE),

@@ -13,6 +13,7 @@ from benchmarks.entrants import (
     BASCULE_CONTAINERS,
     BASCULE_HTTP,
     BASCULE_NETS,
+    BASCULE_PAGE,
     BASCULE_PROXY,
     BASCULE_SESSIONS,
     BASCULE_TMUX,
@@ -184,6 +185,7 @@ def goals(endurance: int) -> Sequence[Goal]:
         *net_goals(),
         *proxy_goals(),
         *session_goals(),
+        *page_goals(),
         Goal(
             "OpenHands V1 agent, time in its own tools, of ours",
             ratio("agent", AGENT_STOCK, AGENT_BASCULE, "tools"),
@@ -262,6 +264,32 @@ def session_goals() -> Sequence[Goal]:
             for name, (how, limit) in names.items()
         ),
     ]
+
+
+def page_goals() -> Sequence[Goal]:
+    """What somebody notices of a page that shows a lot."""
+    return (
+        Goal(
+            "the hub's page, p95 of frames while 20,000 actions are scrolled",
+            median("dashboard", BASCULE_PAGE, "frame_p95", 1000),
+            50,
+            " ms",
+        ),
+        Goal("… rows in the document", median("dashboard", BASCULE_PAGE, "rows"), 500),
+        Goal(
+            "… actions shown a second, 1,000 coming",
+            median("dashboard", BASCULE_PAGE, "shown_per_second"),
+            900,
+            is_floor=True,
+        ),
+        Goal(
+            "… the longest it answers nobody meanwhile",
+            median("dashboard", BASCULE_PAGE, "longest_task", 1000),
+            200,
+            " ms",
+            is_aim=True,
+        ),
+    )
 
 
 def proxy_goals() -> Sequence[Goal]:

@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[1] / "docs/cli.md"
 HEAD = """\
 # Commands
 
-Every command, as its `--help` tells it. `scripts/cli_reference.py` writes this page.
+Every command, as its `--help` tells it. `make fix` writes this page (`scripts/cli_reference.py`).
 """
 VARIABLES = "SESSION_API_KEY, NO_CHANGE_TIMEOUT_SECONDS, BASCULE_SHELLS and BASCULE_LOG"
 

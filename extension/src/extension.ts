@@ -6,6 +6,7 @@ import { buildBridge } from "./bridge";
 import { buildBrowser, buildExecutor, buildKernels, buildShells } from "./build";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
+import { sweepTemporary } from "./common/temporary";
 import { buildDebugger } from "./debug";
 import type { WindowIdentity } from "./hub/contract";
 import { Courier } from "./hub/courier";
@@ -48,6 +49,8 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const key = `${identity.window_id}.${identity.host_id}.${process.pid}`;
   const swept = endProcesses((value) => isLeftBehind(value, identity.window_id));
   if (swept) log.info(`ended ${swept} processes that an earlier host of this window left behind`);
+  const removed = sweepTemporary();
+  if (removed) log.info(`removed ${removed} directories that earlier hosts left behind`);
 
   const texts = new Texts();
   const activity = new Activity(texts);

@@ -47,6 +47,14 @@ def test_a_settings_file_is_heeded(state: Path, monkeypatch: pytest.MonkeyPatch)
     assert find_hub("https://hub.example/").token == "first"
 
 
+def test_somebody_who_never_had_a_hub_is_told_how_to_have_one(state: Path) -> None:
+    (state / "hub-address").unlink()
+    (state / "admin-token").unlink()
+
+    with pytest.raises(InvalidSetting, match="No hub has been started here yet: `bascule up`"):
+        find_hub(None)
+
+
 @pytest.mark.usefixtures("state")
 def test_the_token_of_this_machine_goes_to_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidSetting, match="no token for the hub at"):

@@ -9,6 +9,8 @@ import pytest
 
 import bascule
 from bascule.cli import doctor, main
+from bascule.cli.failure import report
+from bascule.core.errors import AccessDenied
 
 from .processes import BASCULE, environment
 from .processes import bascule as run
@@ -67,6 +69,17 @@ def test_help_that_was_asked_for_is_on_stdout(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.startswith("usage: bascule debug-adapter")
     assert main(["debug-adapter", "what"]) == 2
     assert capsys.readouterr().err.startswith("usage: bascule debug-adapter")
+
+
+@pytest.mark.parametrize(
+    ("message", "is_helped"),
+    [("The key is wrong", True), ("Not here; one of scope admin may", False)],
+)
+def test_an_error_that_has_no_way_out_is_given_one(
+    message: str, is_helped: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report(AccessDenied(message)) == 2
+    assert ("BASCULE_TOKEN" in capsys.readouterr().err) is is_helped
 
 
 def test_a_fault_of_ours_is_one_sentence_and_status_1(

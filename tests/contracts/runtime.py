@@ -90,6 +90,8 @@ class Seen:
 
 
 class RuntimeSuite:
+    rounds_of_writing = 3
+
     @pytest.fixture
     def workspace(self, tmp_path: Path) -> Path:
         path = tmp_path / "workspace"
@@ -472,7 +474,8 @@ class RuntimeSuite:
 
     async def test_many_writers_never_tear_a_file(self, runtime: Verbs, workspace: Path) -> None:
         texts = [str(n) * 10_000 + "\n" for n in range(8)]
-        await asyncio.gather(*(runtime.write("shared", text) for text in texts * 3))
+        all_texts = texts * self.rounds_of_writing
+        await asyncio.gather(*(runtime.write("shared", text) for text in all_texts))
         assert (workspace / "shared").read_text() in texts
 
     # In and out ---------------------------------------------------------------------------

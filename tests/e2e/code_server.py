@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,7 @@ class CodeServer:
         self._settings = {**SETTINGS, **settings}
         self._environment = environment or {}
         self._server: VSCodeServer | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     @property
     def url(self) -> str:
@@ -88,6 +90,7 @@ class CodeServer:
     async def start(self, vsix: Path) -> None:
         for each in self._extensions:
             _add_extension(each, self._data / "extensions")
+        self._temporary = tempfile.TemporaryDirectory(prefix="bsc-")
         kept = {name: os.environ[name] for name in ("LANG", "PATH") if name in os.environ}
         home = self._data.with_name(f"{self._data.name}-home")  # nobody's start-up files
         home.mkdir(exist_ok=True)
@@ -96,7 +99,12 @@ class CodeServer:
             extension=vsix,
             user=self._settings,
             machine=self._settings,
-            environment={**kept, "HOME": str(home), **self._environment},
+            environment={
+                **kept,
+                "HOME": str(home),
+                "TMPDIR": self._temporary.name,  # what hosts leave that are killed
+                **self._environment,
+            },
         )
         self._server = VSCodeServer(Installation(self._home), settings)
         await self._server.start()
@@ -104,6 +112,8 @@ class CodeServer:
     async def stop(self) -> None:
         if self._server is not None:
             await self._server.aclose()
+        if self._temporary is not None:
+            self._temporary.cleanup()
 
     def logs(self) -> list[Path]:
         return sorted((self._data / "logs").rglob("*.log"))

@@ -49,6 +49,8 @@ class _InAWindow(VSCodeRuntime):
 
 
 class TestInAWindow(RuntimeSuite):
+    rounds_of_writing = 1  # every one is drawn and saved, which takes its time
+
     @pytest.fixture(autouse=True)
     def only_what_a_window_can_do(self, request: pytest.FixtureRequest) -> None:
         name = request.node.originalname

@@ -80,6 +80,8 @@ class _InItsWindow(CloudRuntime):
 
 
 class TestInItsWindow(RuntimeSuite):
+    rounds_of_writing = 1  # every one is drawn and saved, which takes its time
+
     @pytest.fixture(autouse=True)
     def only_what_it_can_do(self, request: pytest.FixtureRequest) -> None:
         name = request.node.originalname

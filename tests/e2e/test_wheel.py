@@ -34,9 +34,11 @@ def installed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([project / "scripts/wheel"], check=True, stdout=subprocess.DEVNULL)
     wheel = next((project / "dist").glob("bascule-*.whl"))
     place = tmp_path_factory.mktemp("wheel") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", place], check=True)
-    install = [f"{place}/bin/python", "-m", "pip", "install", "--quiet", str(wheel)]
-    subprocess.run([*install, f"--constraint={project / 'constraints.txt'}"], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
+    pip = [sys.executable, "-m", "pip", f"--python={place}/bin/python", "--quiet"]
+    # What is used of it is compiled when it is.
+    install = [*pip, "install", "--no-compile", f"--constraint={project / 'constraints.txt'}"]
+    subprocess.run([*install, str(wheel)], check=True)
     return place / "bin"
 
 

@@ -13,7 +13,7 @@ def test_the_page_of_commands_is_what_its_script_writes(project: Path) -> None:
     script = runpy.run_path(str(project / "scripts/cli_reference.py"), run_name="reference")
     written = (project / "docs/cli.md").read_text()
 
-    assert written == script["page"](), "run .venv/bin/python scripts/cli_reference.py"
+    assert written == script["page"](), "run make fix"
 
 
 def test_every_command_has_a_place_on_it(project: Path) -> None:

@@ -141,6 +141,7 @@ def _goes_on_with(user: User, token: str) -> None:
 def test_every_place_in_the_state_is_told(user: User) -> None:
     with user.hub():
         user.asks("session", "create", "--name", "one")
+        user.asks("session", "exec", "one", "true")
         state = user.home / ".local/state/bascule"
         there = {path.name for path in state.iterdir()}
         user.asks("session", "rm", "--all")

@@ -15,9 +15,9 @@ from tests.hub.sessions.serving import Asker, SessionPlace, place
 from .conftest import PATIENCE, Screen
 from .test_page import ensure_usable_by_all
 
-pytestmark = pytest.mark.editor
+pytestmark = [pytest.mark.editor, pytest.mark.timeout(400)]
 
-expect.set_options(timeout=PATIENCE)
+expect.set_options(timeout=2 * PATIENCE)  # VS Code has much to start
 
 
 @pytest.fixture

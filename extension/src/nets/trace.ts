@@ -3,9 +3,9 @@
  * and is removed when the run is over.
  */
 import { watch, type FSWatcher } from "node:fs";
-import { mkdtemp, open, rm, writeFile, type FileHandle } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { open, rm, writeFile, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
+import { makeTemporary } from "../common/temporary";
 
 const MOST_AT_ONCE = 1 << 20;
 
@@ -29,7 +29,7 @@ export class Trace {
     onLines: (lines: string[]) => void,
     onError: (error: unknown) => void,
   ): Promise<Trace> {
-    const directory = await mkdtemp(join(tmpdir(), "bascule-trace-"));
+    const directory = makeTemporary("trace");
     const file = join(directory, "trace.jsonl");
     await writeFile(file, "", { mode: 0o600 });
     const trace = new Trace(directory, file, await open(file), onLines, onError);

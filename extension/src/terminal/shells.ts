@@ -1,10 +1,10 @@
 /** The shells of a window: one set of names per agent, made on first use, ended together. */
 import * as fs from "node:fs";
-import * as os from "node:os";
 import * as path from "node:path";
 import type { Disposable } from "../common/disposables";
 import type { Emitter } from "../common/events";
 import { Failure } from "../common/failure";
+import { makeTemporary } from "../common/temporary";
 import { seen, type ArgsOf, type Seen } from "../protocol";
 import type { Command } from "./answers";
 import { endProcesses, KEY } from "./processes";
@@ -60,15 +60,13 @@ export type MakeShell = (order: ShellOrder) => AgentShell;
 
 export class Shells implements Disposable {
   private readonly shells = new Map<string, AgentShell>();
-  private readonly directory = fs.mkdtempSync(path.join(os.tmpdir(), "bascule-"));
+  private readonly directory = makeTemporary("shells");
   private statics = 0;
 
   constructor(
     private readonly makeShell: MakeShell,
     private readonly settings: ShellsSettings,
-  ) {
-    fs.chmodSync(this.directory, 0o700);
-  }
+  ) {}
 
   /** What relative paths are relative to: the directory of the agent's default shell. */
   cwd(agent: string): string {

@@ -32,6 +32,7 @@ def report(error: Exception) -> int:
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, BasculeError):
-        return error.message + _WAYS_OUT.get(type(error), "")
+        has_its_own = "; " in error.message
+        return error.message + ("" if has_its_own else _WAYS_OUT.get(type(error), ""))
     cause = str(error) or "no message"
     return f"unexpected {type(error).__name__}: {cause} (BASCULE_DEBUG=1 shows where)"

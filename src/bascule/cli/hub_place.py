@@ -71,6 +71,11 @@ def find_hub(url: str | None) -> HubPlace:
             f"There is no token for the hub at {address}: set BASCULE_TOKEN to one that its owner "
             "made for you (`bascule token --create NAME`)"
         )
+    if not token and not url:
+        raise InvalidSetting(
+            "No hub has been started here yet: `bascule up` starts one with a VS Code, `bascule "
+            "serve` one by itself; BASCULE_HUB and BASCULE_TOKEN name one elsewhere"
+        )
     if not token:
         raise InvalidSetting(
             f"There is no token for the hub at {address}: set BASCULE_TOKEN, or start a hub here "

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 def mcp(
+    context: typer.Context,
     working_dir: WorkingDir = None,
     root: Annotated[
         list[Path] | None,
@@ -54,9 +55,16 @@ def mcp(
 
     Its tools act in a new sandbox; with --url in one that runs; with --hub, --window or --session
     in what the hub has. --root holds the file tools, not the commands: those may do what this
-    account may.
+    account may. A hub that only the environment names gives way to --working-dir and --root.
     """
     configure_logging("warning")
+    if working_dir is not None or root:
+        url, hub, window, session = _said(context, url=url, hub=hub, window=window, session=session)
+        if any(each is not None for each in (url, hub, window, session)):
+            raise UsageError(
+                "--working-dir and --root are for a new sandbox; leave them out, or --url, --hub, "
+                "--window and --session"
+            )
     if window is not None and session is not None:
         raise UsageError("--window and --session are two places to begin in: name one")
     is_at_hub = any(each is not None for each in (hub, window, session))
@@ -70,6 +78,16 @@ def mcp(
         places = _sandbox(url, key, working_dir or Path.cwd(), root or [])
     asyncio.run(_serve(places))
     return 0
+
+
+def _said(context: typer.Context, **given: str | None) -> list[str | None]:
+    """Those that were given on the command line; None for what comes from the environment."""
+
+    def is_said(name: str) -> bool:
+        source = context.get_parameter_source(name)
+        return source is not None and source.name == "COMMANDLINE"
+
+    return [value if is_said(name) else None for name, value in given.items()]
 
 
 async def _serve(places: Places) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Final, Self
 
 from .timeline import Entry, Timeline
@@ -27,7 +28,7 @@ class Following:
         self._timeline = timeline
         self._waiting: deque[Entry] = deque(timeline.after(after, epoch))
         self._output = 0
-        self._is_over = False
+        self._over = asyncio.Event()
         self._wake = asyncio.Event()
         self._unsubscribe = timeline.subscribe(self._take, output=output)
 
@@ -39,19 +40,26 @@ class Following:
 
     def finish(self) -> None:
         self._unsubscribe()
-        self._is_over = True
+        self._over.set()
         self._wake.set()
 
-    async def batches(self, *, heartbeat: float | None = None) -> AsyncIterator[list[Entry]]:
-        """An empty one after every `heartbeat` seconds without news."""
+    async def batches(
+        self, *, heartbeat: float | None = None, gather: float = 0.0
+    ) -> AsyncIterator[list[Entry]]:
+        """An empty one after every `heartbeat` seconds without news. With `gather` what comes in
+        so many seconds comes together, for those who are in no hurry."""
         while True:
             if self._waiting:
+                if gather and not self._over.is_set():
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(gather):
+                            await self._over.wait()
                 batch = list(self._waiting)
                 self._waiting.clear()
                 self._output = 0
                 yield batch
                 continue
-            if self._is_over:
+            if self._over.is_set():
                 return
             self._wake.clear()
             try:

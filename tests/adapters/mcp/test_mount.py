@@ -13,7 +13,7 @@ import pytest
 from bascule.adapters.mcp.mount import McpMount
 from bascule.hub import Hub, HubSettings
 from tests.hub.serving import ADMIN, Place
-from tests.hub.sessions.serving import Asker, SessionPlace
+from tests.hub.sessions.serving import Asker, SessionPlace, kill_server
 from tests.hub.sessions.serving import place as session_place
 
 from .clients import call, code_of, names_of, over_http, over_stdio, text_of
@@ -134,6 +134,33 @@ async def test_a_sessions_path_is_that_session_alone() -> None:
         (404, "session.not_found"),
         (403, "access.denied"),
     ]
+
+
+async def test_a_session_that_is_killed_under_a_tool_is_told_and_can_be_used_again() -> None:
+    async with (
+        hub_with_a_session() as (hub, admin, session),
+        over_http(f"{hub.url}/mcp", hub.agent) as client,
+        over_http(f"{hub.url}/mcp/{session}", hub.agent) as other,
+    ):
+        await call(client, "use_session", session=session)
+        running = asyncio.create_task(
+            call(client, "run_command", command="touch begun; sleep 600", wait=600)
+        )
+        begun = hub.directory / "sessions" / session / "workspace" / "begun"
+        while not await asyncio.to_thread(begun.exists):
+            await asyncio.sleep(0.01)  # nobody tells of it; bounded by the test's own time-out
+        beside = await call(other, "list_directory", path=str(begun.parent))
+        kill_server(hub.directory / "run" / session)
+        died = await running
+        await admin.reaches(session, "failed")
+        refused = await call(other, "run_command", command="true")
+        await call(client, "use_session", session=session)
+        again = await call(client, "run_command", command="ls")
+
+    assert "begun" in text_of(beside)  # two clients do not wait for each other
+    assert code_of(died) in ("sandbox.died", "sandbox.unreachable", "outcome.unknown")
+    assert code_of(refused) == "session.state"
+    assert text_of(again).startswith("begun\n")
 
 
 async def status_of(url: str, token: str) -> tuple[int, str]:

@@ -27,6 +27,16 @@ async def test_a_client_works_in_a_new_sandbox(tmp_path: Path) -> None:
     assert code_of(outside) == "path.outside_roots"
 
 
+async def test_a_directory_that_is_named_is_used_though_the_environment_has_a_hub(
+    tmp_path: Path,
+) -> None:
+    elsewhere = {"BASCULE_HUB": "http://127.0.0.1:9", "BASCULE_SESSION": "mine"}
+    async with over_stdio("--working-dir", str(tmp_path), **elsewhere) as client:
+        seen = await call(client, "run_command", command="pwd")
+
+    assert text_of(seen).startswith(f"{tmp_path}\n")
+
+
 async def test_more_roots_can_be_named(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()

@@ -78,6 +78,25 @@ async def test_without_a_place_the_newest_are_held(tmp_path: Path) -> None:
         assert (await anext(told))[1][0]["masked"] is True
 
 
+async def test_secrets_are_found_however_json_writes_them(tmp_path: Path) -> None:
+    secret = 'say "ü"\n\\'
+    record = Record(Segments(tmp_path, most_bytes=1 << 20), lambda: Mask((secret,)))
+    await record.open()
+    record.note("action", action(1, f"echo {secret}!"))
+    record.note("action", action(2, "echo ***"))
+    first, second = await entries(record)
+    assert (first["event"]["args"]["command"], first["masked"]) == ("echo ***!", True)
+    assert "masked" not in second
+
+
+async def test_what_json_cannot_say_is_left_out(tmp_path: Path) -> None:
+    record = Record(Segments(tmp_path, most_bytes=1 << 20), lambda: Mask(()))
+    await record.open()
+    record.note("action", {"event": {"id": "a", "args": {"end": float("nan")}}})
+    record.note("action", action(2))
+    assert [(each["n"], each["missed"]) for each in await entries(record)] == [(1, 1)]
+
+
 async def test_what_cannot_be_written_is_counted(tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.touch()

@@ -526,6 +526,29 @@ async def test_a_fork_bomb_and_a_memory_hog_are_their_sessions_own_trouble(groun
             assert groups_named(session) == []
 
 
+async def test_whatever_a_session_writes_into_its_servers_log_does_not_stay(
+    ground: Ground,
+) -> None:
+    """The descriptor is in reach of all that run as the session's user, the file is root's."""
+    session = await ground.ada.ready()
+    code = (
+        "import ctypes, os\n"
+        "take = ctypes.CDLL(None).syscall\n"
+        "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
+        "    got = take(438, os.pidfd_open(int(pid)), 2, 0)\n"  # pidfd_getfd
+        "    if got >= 0 and session in os.readlink(f'/proc/self/fd/{got}'):\n"
+        "        os.write(got, b'x' * (20 << 20))\n"
+    )
+    await ground.ada.run(session, f"python3 -c \"session = '{session}'\n{code}\"")
+    log = ground.hub.directory / "warden" / "logs" / session
+    await ground.hub.hub.sessions.look()
+    assert log.stat().st_size < 1 << 20
+    async with ground.ada.stream("GET", f"/api/sessions/{session}/logs?lines=1") as reply:
+        assert len(await reply.read()) < 1 << 20
+    await ground.ada.must("DELETE", f"/api/sessions/{session}")
+    assert not log.exists()
+
+
 async def test_a_full_disk_is_survived_and_removing_who_filled_it_helps() -> None:
     """The worst case: hub and sessions share the disk, and nothing is left of it."""
     disk = Path(tempfile.mkdtemp(prefix="bsc-"))

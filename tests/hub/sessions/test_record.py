@@ -129,6 +129,19 @@ async def test_nobody_else_gets_a_timeline(hub: SessionPlace, admin: Asker) -> N
             assert (await asker.ask("GET", where))[0] == status, token
 
 
+async def test_an_event_that_is_too_large_is_missing_and_those_after_it_are_not() -> None:
+    async with place(message_bytes=200_000) as hub, Asker(hub.url) as admin:
+        session = await admin.ready()
+        await admin.run(session, "echo one")
+        large = {"action": "run", "args": {"command": "seq 1000000", "output_limit": 0}}
+        await admin.ask("POST", f"/api/sessions/{session}/actions", large)
+        await admin.run(session, "echo two")
+        events = await exported(admin, session)
+        assert commands(events) == ["echo one", "seq 1000000", "echo two"]
+        assert events[3]["bascule"]["missed"] == 1
+        assert events[4]["content"] == "two\n"
+
+
 async def test_a_list_is_given_when_asked_for(hub: SessionPlace, admin: Asker) -> None:
     session = await admin.ready()
     where = f"/api/sessions/{session}/timeline.jsonl"

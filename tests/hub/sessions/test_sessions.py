@@ -8,12 +8,14 @@ import os
 import signal
 import tarfile
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bascule.link.http import HttpClient
+from bascule.wire import from_json
 from tests.contracts.runtime import gone
 from tests.contracts.spawner import server_of
 from tests.hub.postgres import postgres
@@ -202,8 +204,37 @@ async def test_an_uploaded_archive_is_the_workspace(hub: SessionPlace, admin: As
     assert os.listdir(hub.directory / "archives") == []
 
 
+async def test_an_archive_is_its_owners_and_only_so_many_wait() -> None:
+    async def upload(asker: Asker) -> tuple[int, Any]:
+        reply = await asker.request(
+            "POST",
+            "/api/archives",
+            body=b"PK",
+            headers={"Content-Type": "application/octet-stream"},
+        )
+        return reply.status, from_json(reply.body)
+
+    async with AsyncExitStack() as stack:
+        hub = await stack.enter_async_context(place())
+        token = await hub.token("ada", "agent", owner="ada")
+        agent = await stack.enter_async_context(Asker(hub.url, token=token))
+        admin = await stack.enter_async_context(Asker(hub.url))
+        for _ in range(8):
+            status, kept = await upload(agent)
+            assert status == 200
+        status, refused = await upload(agent)
+        assert status == 429
+        assert refused["detail"]["setting"] == "archive_lifetime"
+        wanted = {"workspace": {"kind": "archive", "archive": kept["archive"]}}
+        assert (await admin.ask("POST", "/api/sessions", wanted))[0] == 400
+        assert (await upload(admin))[0] == 200
+        made = await agent.create(wanted)
+        await agent.must("DELETE", f"/api/sessions/{made['id']}")
+        assert (await upload(agent))[0] == 200
+
+
 async def test_an_archive_that_is_not_there_is_refused(admin: Asker) -> None:
-    for name in ("0" * 32, "../hub.sqlite"):
+    for name in ("0" * 48, "../hub.sqlite"):
         body = {"workspace": {"kind": "archive", "archive": name}}
         status, refused = await admin.ask("POST", "/api/sessions", body)
         assert (status, refused["code"]) == (400, "request.invalid")

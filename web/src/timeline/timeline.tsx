@@ -55,8 +55,8 @@ const GROUPS: { value: Filter["group"]; label: string }[] = [
   { value: "failed", label: "Failed" },
 ];
 
-/** `download` hands out all of it, also what is not shown any more. */
-export function Timeline({ log: live, download }: { log: Live; download: () => Promise<void> }) {
+/** `download` hands out all of it, also what is not shown any more, where that may be asked for. */
+export function Timeline({ log: live, download }: { log: Live; download?: () => Promise<void> }) {
   const [trouble, setTrouble] = useState("");
   const [filter, setFilter] = useState<Filter>({ text: "", group: "all" });
   const version = live.version.value;
@@ -93,17 +93,19 @@ export function Timeline({ log: live, download }: { log: Live; download: () => P
         <output class="tally">
           {isWhole ? `${rows.length} actions` : `${rows.length} of ${live.log.rows.length} actions`}
         </output>
-        <Act
-          icon="download"
-          label="Download"
-          class="quiet"
-          isQuiet
-          act={async () => {
-            setTrouble("");
-            await download();
-          }}
-          onTrouble={setTrouble}
-        />
+        {download && (
+          <Act
+            icon="download"
+            label="Download"
+            class="quiet"
+            isQuiet
+            act={async () => {
+              setTrouble("");
+              await download();
+            }}
+            onTrouble={setTrouble}
+          />
+        )}
       </div>
       {trouble && <Trouble what={trouble} />}
       {rows.length === 0 ? (

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64decode, b64encode
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
-from bascule.core.errors import BasculeError, StorageFailed
+from bascule.core.errors import BasculeError, InvalidAction, StorageFailed
 from bascule.core.following import Following
 from bascule.core.timeline import Entry, Timeline
 from bascule.hub.sessions.masking import Mask
 from bascule.wire import from_json, to_json
-from bascule.wire.timeline import brief, encode_entry, size_of
+from bascule.wire.timeline import brief, encode_entry
 
 from .segments import Line, Segments
 
@@ -27,12 +29,24 @@ _HELD_BYTES: Final = 16 << 20
 """The same for a record that is not written down: it has no more."""
 _WAITING: Final = 64 << 20
 """Bytes that may wait for the disk; then entries are left out."""
+_GATHER: Final = 0.05
+"""Seconds of which entries are written together, unless there are many or somebody waits."""
 _AT_ONCE: Final = 200
 _AT_ONCE_BYTES: Final = 1 << 20
 """Lines, or bytes of them, that are read in one turn."""
 
 Position = tuple[str, int]
 """Where a sandbox's own telling stands: its epoch and number."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """An entry to be written."""
+
+    entry: Entry
+    body: bytes
+    """Its data, as JSON."""
+    position: Position
 
 
 class Record:
@@ -46,9 +60,12 @@ class Record:
         self._segments = segments
         self._mask = mask
         self._timeline = Timeline(most=_HELD, most_bytes=_HELD_BYTES)
-        self._waiting: list[tuple[Entry, Position]] = []
+        self._waiting: list[_Waiting] = []
         self._waiting_bytes = 0
         self._writing: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
+        self._disk = asyncio.Lock()
+        """Files are changed by one thread at a time."""
         self._missed = 0
         self._failure: StorageFailed | None = None
         self._followings: set[Following] = set()
@@ -115,11 +132,19 @@ class Record:
         position: Position | None = None,
         time: float | None = None,
     ) -> None:
-        """Secrets are masked, and what was masked is marked so."""
-        hidden = self._mask().value(data)
-        if hidden != data:
-            hidden = {**hidden, "masked": True}
-        entry = self._timeline.note(kind, hidden, size=size_of(hidden), time=time)
+        """Secrets are masked, and what was masked is marked so. What JSON has no words for is left
+        out."""
+        mask = self._mask()
+        try:
+            body = to_json(data)
+            if mask.is_needed(body) and (hidden := mask.value(data)) != data:
+                data = {**hidden, "masked": True}
+                body = to_json(data)
+        except InvalidAction as error:
+            logger.warning("something that was done cannot be recorded: %s", error.message)
+            self._missed += 1
+            return
+        entry = self._timeline.note(kind, data, size=len(body), time=time)
         if position is not None:
             self.position = position
             self._advanced.set()
@@ -128,9 +153,12 @@ class Record:
         if self._waiting_bytes + entry.size > _WAITING and self._waiting:
             self._missed += 1
             return
-        self._waiting.append((entry, self.position))
+        self._waiting.append(_Waiting(entry, body, self.position))
         self._waiting_bytes += entry.size
+        if self._waiting_bytes > _AT_ONCE_BYTES:
+            self._hurry.set()
         if self._writing is None:
+            self._hurry.clear()
             self._writing = asyncio.create_task(self._write())
 
     def show(self, kind: str, data: Mapping[str, Any]) -> None:
@@ -144,11 +172,28 @@ class Record:
 
     async def flush(self) -> None:
         """Raises `StorageFailed` when what waited could not be written."""
+        self._hurry.set()
         while self._writing is not None:
             await asyncio.shield(self._writing)
         if (failure := self._failure) is not None:
             self._failure = None
             raise failure
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether something could not be written since `flush` last said so."""
+        return self._failure is not None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits that more had better not come."""
+        return self._waiting_bytes > _WAITING // 8
+
+    def skip(self, position: Position) -> None:
+        """What a sandbox told up to there cannot be recorded."""
+        self.position = position
+        self._missed += 1
+        self._advanced.set()
 
     def rewind(self) -> None:
         """What could not be written will be told again, from `written` on."""
@@ -156,18 +201,23 @@ class Record:
         self._missed = 0
 
     async def _write(self) -> None:
+        """A little later, so that what comes at once is written at once."""
         assert self._segments is not None
         try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GATHER):
+                    await self._hurry.wait()
             while self._waiting:
                 batch, self._waiting, self._waiting_bytes = self._waiting, [], 0
                 missed, self._missed = self._missed, 0
                 try:
-                    await asyncio.to_thread(_append, self._segments, batch, missed)
+                    async with self._disk:
+                        await asyncio.to_thread(_append, self._segments, batch, missed)
                 except StorageFailed as error:
                     self._missed += len(batch) + missed
                     self._failure = error
                 else:
-                    self.written = batch[-1][1]
+                    self.written = batch[-1].position
         finally:
             self._writing = None
 
@@ -234,24 +284,28 @@ class Record:
         if self._segments is None:
             return False
         await self._settle()
-        return await asyncio.to_thread(_swept, self._segments, before)
+        async with self._disk:
+            return await asyncio.to_thread(_swept, self._segments, before)
 
     async def remove(self) -> None:
         self.finish()
         await self._settle()
         if self._segments is not None:
-            await asyncio.to_thread(self._segments.remove)
+            async with self._disk:
+                await asyncio.to_thread(self._segments.remove)
 
 
-def _append(segments: Segments, batch: list[tuple[Entry, Position]], missed: int) -> None:
+def _append(segments: Segments, batch: Sequence[_Waiting], missed: int) -> None:
     """In a thread. A line says where the sandbox's telling stood, to go on from there."""
     lines = []
-    for entry, position in batch:
-        value = {**encode_entry(entry), "from": list(position)}
+    for each in batch:
+        entry = each.entry
+        head: dict[str, Any] = {"n": entry.number, "kind": entry.kind, "time": entry.time}
+        head["from"] = list(each.position)
         if missed:
-            value["missed"] = value.get("missed", 0) + missed
-            missed = 0
-        lines.append(Line(entry.number, to_json(value) + b"\n", entry.time))
+            head["unwritten"], missed = missed, 0
+        rest = b"," + each.body[1:] if len(each.body) > 2 else b"}"  # an object's, without its {
+        lines.append(Line(entry.number, to_json(head)[:-1] + rest + b"\n", entry.time))
     segments.append(lines)
 
 
@@ -270,6 +324,8 @@ def _values(
         except BasculeError:
             continue
         value.pop("from", None)
+        if unwritten := value.pop("unwritten", 0):
+            value["missed"] = value.get("missed", 0) + unwritten
         values.append(form(value))
         if len(values) >= _AT_ONCE or size >= _AT_ONCE_BYTES:
             break

@@ -153,7 +153,8 @@ class SessionsApi:
 
     async def upload(self, request: Request) -> ArchiveAnswer:
         """Keep a zip or tar to make a workspace from; its id goes into `workspace.archive`."""
-        return ArchiveAnswer(archive=await self._sessions.archives.keep(request.stream()))
+        owner = self._who(request).owner
+        return ArchiveAnswer(archive=await self._sessions.archives.keep(owner, request.stream()))
 
     async def audit(self, session_id: str | None = None, limit: Number = 1000) -> list[AuditAnswer]:
         """Who did what, newest first."""

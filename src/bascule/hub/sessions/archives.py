@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import re
 import secrets
@@ -11,24 +12,38 @@ from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
 from typing import Final
 
-from bascule.core.errors import InvalidRequest, MessageTooLarge
+from bascule.core.errors import InvalidRequest, MessageTooLarge, QuotaExceeded
 
-_NAME: Final = re.compile(r"[0-9a-f]{32}")
+_NAME: Final = re.compile(r"[0-9a-f]{48}")
+_WAITING: Final = 8
+"""Archives of one owner that no session was made of yet."""
 _PIECE: Final = 1 << 20
 
 
 class Archives:
-    """Each is a file for the hub alone, until a session was made of it or nobody did in time."""
+    """Each is a file for the hub alone, until a session was made of it or nobody did in time.
+
+    It is its owner's, which its name tells: nobody else makes a session of it.
+    """
 
     def __init__(self, directory: Path, *, max_bytes: int, lifetime: float) -> None:
         self._directory = directory
         self._max_bytes = max_bytes
         self._lifetime = lifetime
 
-    async def keep(self, body: AsyncIterable[bytes]) -> str:
+    async def keep(self, owner: str, body: AsyncIterable[bytes]) -> str:
         """Its id. One that breaks off or is too large leaves nothing."""
-        name = secrets.token_hex(16)
+        name = _mark(owner) + secrets.token_hex(16)
         path = self._directory / name
+        waiting = await asyncio.to_thread(lambda: len([*self._directory.glob(f"{_mark(owner)}*")]))
+        if waiting >= _WAITING:
+            raise QuotaExceeded(
+                f"{owner} has {waiting} archives that no session was made of yet; make one, or "
+                "wait until they are forgotten (the setting `archive_lifetime`)",
+                limit=_WAITING,
+                taken=waiting,
+                setting="archive_lifetime",
+            )
         descriptor = await asyncio.to_thread(
             os.open, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600
         )
@@ -49,8 +64,9 @@ class Archives:
             await asyncio.shield(asyncio.to_thread(os.close, descriptor))
         return name
 
-    async def ensure_kept(self, name: str) -> None:
-        if not _NAME.fullmatch(name) or not await asyncio.to_thread(self._path(name).is_file):
+    async def ensure_kept(self, owner: str, name: str) -> None:
+        is_theirs = _NAME.fullmatch(name) and name.startswith(_mark(owner))
+        if not is_theirs or not await asyncio.to_thread(self._path(name).is_file):
             raise InvalidRequest(f"There is no archive {name!r}; it may have been too old")
 
     async def read(self, name: str) -> AsyncIterator[bytes]:
@@ -73,6 +89,10 @@ class Archives:
 
     def _path(self, name: str) -> Path:
         return self._directory / name
+
+
+def _mark(owner: str) -> str:
+    return hashlib.sha256(owner.encode()).hexdigest()[:16]
 
 
 def _write(descriptor: int, piece: bytes) -> None:

@@ -56,7 +56,7 @@ class Doors:
         await self.close(session_id)
         name = f"session {session_id}"
         identity = Identity(name=name, owner=owner, scope="session", session_id=session_id)
-        sock = await asyncio.to_thread(_bound, path)
+        sock = await _bound_for_us(path)
         listener = Listener(
             self._make(identity),
             self._settings,
@@ -73,6 +73,21 @@ class Doors:
 
     async def aclose(self) -> None:
         await asyncio.gather(*map(self.close, tuple(self._listeners)))
+
+
+async def _bound_for_us(path: Path) -> socket.socket:
+    """A thread cannot be cancelled: what it makes once nobody waits for it is closed."""
+    binding = asyncio.ensure_future(asyncio.to_thread(_bound, path))
+    try:
+        return await asyncio.shield(binding)
+    except asyncio.CancelledError:
+        binding.add_done_callback(_close)
+        raise
+
+
+def _close(binding: asyncio.Future[socket.socket]) -> None:
+    if not binding.cancelled() and binding.exception() is None:
+        binding.result().close()
 
 
 def _bound(path: Path) -> socket.socket:

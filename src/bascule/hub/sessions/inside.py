@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bascule.core.contracts import Closable
-from bascule.core.errors import BasculeError, RemoteError
+from bascule.core.errors import BasculeError, MessageTooLarge, RemoteError
 from bascule.link.http import HttpClient, target
 from bascule.link.sse import EventReader
 from bascule.runtime.remote import RemoteRuntime
@@ -98,7 +98,8 @@ class Inside(Closable):
         self, *, after: int, epoch: str, output: bool
     ) -> AsyncGenerator[tuple[Begin, list[Told]], None]:
         """What is done in the sandbox, as much at a time as there is, with how that began; also
-        what is printed meanwhile, when `output` is wanted."""
+        what is printed meanwhile, when `output` is wanted. Raises `MessageTooLarge` in the place of
+        an entry that is larger than an observation may be."""
         where = target("/session/timeline", after=after, epoch=epoch, output=int(output))
         async with self._http.stream("GET", where) as reply:
             if reply.status != 200:
@@ -106,14 +107,20 @@ class Inside(Closable):
             reader, begin = EventReader(limit=self._max_event), Begin()
             async for chunk in reply.chunks():
                 entries: list[Told] = []
-                for event in reader.feed(chunk):
-                    if event.name == "begin":
-                        begin = told(Begin, from_json(event.data))
-                        yield begin, []
-                    elif event.name == "entry":
-                        entries.append(told(Told, from_json(event.data)))
+                too_large: MessageTooLarge | None = None
+                try:
+                    for event in reader.feed(chunk):
+                        if event.name == "begin":
+                            begin = told(Begin, from_json(event.data))
+                            yield begin, []
+                        elif event.name == "entry":
+                            entries.append(told(Told, from_json(event.data)))
+                except MessageTooLarge as error:
+                    too_large = error
                 if entries:
                     yield begin, entries
+                if too_large is not None:
+                    raise too_large
 
     async def timeline_last(self) -> Last:
         """How far the timeline has got: everything that was answered is up to there."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+from bascule.wire import to_json
+
 MASK: Final = "***"
 _SHORTEST: Final = 4
 """Characters below which a value is no secret: masking `1` would hide everything else."""
@@ -19,14 +21,22 @@ class Mask:
         words = {form for value in secrets for form in (value, quote(value, safe=""))}
         known = sorted((word for word in words if len(word) >= _SHORTEST), key=len, reverse=True)
         self._words = tuple(known)
+        self._written = tuple({to_json(word)[1:-1] for word in known})
         self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
 
     def text(self, text: str) -> str:
+        if self._pattern is None:
+            return text
         # Looking for each word by itself is many times faster than the pattern, and few texts
         # have one.
-        if self._pattern is None or not any(word in text for word in self._words):
-            return text
-        return self._pattern.sub(MASK, text)
+        for word in self._words:
+            if word in text:
+                return self._pattern.sub(MASK, text)
+        return text
+
+    def is_needed(self, written: bytes) -> bool:
+        """Whether a value that our own `to_json` has written may hold a secret."""
+        return any(word in written for word in self._written)
 
     def value(self, value: Any) -> Any:
         """The same for everything within a JSON value, names included."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import Final
 
-from bascule.core.errors import BasculeError, StorageFailed
+from bascule.core.errors import BasculeError, MessageTooLarge, StorageFailed
 from bascule.core.sessions import SessionId
 from bascule.hub.records.record import Record
 from bascule.hub.records.records import Records
@@ -56,13 +56,22 @@ class Recordings:
         record = await self.records.of_session(session_id)
         async with make_line() as line:
             try:
-                while await _taken(record, line):
+                while await _is_to_go_on(record, line):
                     pass
             except StorageFailed as error:  # the next look begins again behind what is written
                 record.rewind()
                 logger.warning("session %s: %s", session_id, error.message)
             except BasculeError as error:
                 logger.debug("session %s tells nothing more: %s", session_id, error.message)
+
+
+async def _is_to_go_on(record: Record, line: Inside) -> bool:
+    """Once more, behind an entry that was too large to be told."""
+    try:
+        return await _taken(record, line)
+    except MessageTooLarge as error:
+        logger.warning("an event is missing in a record: %s", error.message)
+        return True
 
 
 async def _taken(record: Record, line: Inside) -> bool:
@@ -86,12 +95,17 @@ async def _taken(record: Record, line: Inside) -> bool:
 async def _take(record: Record, line: Inside, *, output: bool) -> None:
     epoch, last = record.position
     async with aclosing(line.timeline(after=last, epoch=epoch, output=output)) as telling:
-        async for begin, entries in telling:
-            if begin.epoch != epoch:
-                epoch, last = begin.epoch, 0
-            for entry in entries:
-                last = _note(record, entry, begin, last)
-            await record.flush()
+        try:
+            async for begin, entries in telling:
+                if begin.epoch != epoch:
+                    epoch, last = begin.epoch, 0
+                for entry in entries:
+                    last = _note(record, entry, begin, last)
+                if record.has_failed or record.is_behind:
+                    await record.flush()
+        except MessageTooLarge:
+            record.skip((epoch, last + 1))
+            raise
 
 
 def _note(record: Record, entry: Told, begin: Begin, last: int) -> int:

@@ -477,7 +477,7 @@ class Sessions(Closable):
             folder = await asyncio.to_thread(ensure_folder, source.folder, roots)
             return replace(spec, workspace=replace(source, folder=folder))
         if source.kind == "archive":
-            await self.archives.ensure_kept(source.archive)
+            await self.archives.ensure_kept(who.owner, source.archive)
         return spec
 
     async def _resume(self, session_id: SessionId, who: Identity | None) -> SessionRow:

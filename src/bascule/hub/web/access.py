@@ -57,6 +57,11 @@ class PageKeys:
             and hmac.compare_digest(key.encode(), self.of(sign_in).encode())
         )
 
+    @staticmethod
+    def is_of_one(key: object) -> bool:
+        """Whether it is good for one session alone, if it is good at all."""
+        return isinstance(key, str) and _OF in key
+
     def holder(self, key: object, visitor: Visitor) -> Identity | None:
         """As whom a page with this key speaks on its socket; None: the key is not good."""
         if visitor.sign_in is None or not isinstance(key, str) or not key.isascii():

@@ -61,7 +61,7 @@ class Viewer(Closable):
         """What is followed is changed by one question at a time."""
         self._changed: dict[tuple[Topic, str], None] = {}
         self._wake = asyncio.Event()
-        self._keys: dict[tuple[str, str], _Keys] = {}
+        self._keys: dict[tuple[str, str], UntypedKeys] = {}
 
     async def aclose(self) -> None:
         await self._tasks.aclose()
@@ -146,7 +146,7 @@ class Viewer(Closable):
         key = where, name
         async with self._turn:
             await self._leave(key)
-            self._keys[key] = _Keys()
+            self._keys[key] = UntypedKeys()
             self._tasks.start(("output", key), self._show(line, where, name, begin))
             self._tasks.start(("keys", key), self._type(line, where, name))
         return opened
@@ -191,17 +191,22 @@ class Viewer(Closable):
             waiting.close()  # its output has ended as well, and says so
 
 
-class _Keys:
+class UntypedKeys:
     """What was typed and not yet taken, in order: so much, and then no more."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: int = _UNTYPED) -> None:
+        self._room = room
         self._queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         self._weight = 0
         self._is_closed = False
 
+    @property
+    def is_empty(self) -> bool:
+        return self._queue.empty()
+
     def put(self, keys: Mapping[str, Any]) -> None:
         weight = _weight_of(keys)
-        if not self._is_closed and self._weight + weight <= _UNTYPED:
+        if not self._is_closed and self._weight + weight <= self._room:
             self._weight += weight
             self._queue.put_nowait(keys)
 

@@ -25,6 +25,9 @@ from bascule.wire import encode_action, encode_observation, to_json
 from bascule.wire.timeline import encode_entry, output_data, size_of, whole
 
 _HEARTBEAT: Final = 15.0
+_GATHER: Final = 0.02
+"""Seconds of which those who want no output are told together: they record, and a busy session's
+actions should not share the processor with that one by one."""
 
 
 class SessionTimeline:
@@ -89,12 +92,12 @@ class SessionTimeline:
             self._followings.add(following)
             connection.when_lost = following.finish
             try:
-                await self._send_on(following, send)
+                await self._send_on(following, send, gather=0.0 if output else _GATHER)
             finally:
                 connection.when_lost = None
                 self._followings.discard(following)
 
-    async def _send_on(self, following: Following, send: Send) -> None:
+    async def _send_on(self, following: Following, send: Send, *, gather: float) -> None:
         await start_events(send)
         begin = {
             "epoch": self._timeline.epoch,
@@ -102,7 +105,7 @@ class SessionTimeline:
             "working_dir": self._working_dir,
         }
         await _send(send, sse_event("begin", to_json(begin)))
-        async for batch in following.batches(heartbeat=_HEARTBEAT):
+        async for batch in following.batches(heartbeat=_HEARTBEAT, gather=gather):
             body = b"".join(sse_event("entry", to_json(_encoded(entry))) for entry in batch)
             await _send(send, body or b": still here\n\n")
         await send({"type": "http.response.body", "body": b""})

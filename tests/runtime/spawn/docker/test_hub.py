@@ -174,6 +174,18 @@ def test_vs_code_and_an_app_of_a_session_are_drawn_by_a_browser(
     assert machine.containers() == 0
 
 
+def test_actions_of_a_session_are_done_in_its_own_window_where_that_is_asked(
+    machine: Machine,
+) -> None:
+    with machine.hub():
+        session = machine.must("session", "create", "--runtime", "vscode")
+        parent = machine.must("session", "exec", session, "tr '\\0' ' ' </proc/$PPID/cmdline")
+        seen = machine.must("session", "exec", session, "echo by the window >made; cat made")
+        machine.must("session", "rm", "--all")
+    assert "extensionHost" in parent
+    assert seen == "by the window"
+
+
 @contextmanager
 def _browser_page(tmp_path: Path) -> Iterator[Page]:
     """What it shows last is kept beside the test's files."""

@@ -78,6 +78,22 @@ class TestDocker(SpawnerSuite):
         await spawner.stop(one.session_id)
         assert (await spawner.start(one)).uid == first.uid
 
+    async def test_a_session_is_called_and_looks_as_was_asked(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        asked = replace(plan, user="openhands", likeness="openhands")
+        await spawner.start(asked)
+        async with client(asked) as runtime:
+            seen = await runtime.run("whoami; echo ~; touch ~/made && stat -c %U ~/made .")
+            cell = await runtime.run_ipython(
+                "import sys; print(sys.executable, file_editor('view', '/nowhere')[:6])"
+            )
+            sudo = await runtime.run("sudo true")
+
+        assert seen.content.splitlines() == ["openhands", "/home/openhands", *["openhands"] * 2]
+        assert "/openhands/poetry/openhands-ai-5O4_aCHf-py3.12/bin/python ERROR:" in cell.content
+        assert sudo.exit_code == 127
+
     async def test_roots_folder_needs_to_be_allowed(
         self, plan: SandboxPlan, place: Path, settings_in: MakeSettings
     ) -> None:

@@ -244,7 +244,7 @@ async def test_root_of_a_session_is_root_among_what_is_the_sessions(sudoer: Sess
         "sudo sh -c 'echo kept > mine; chmod 600 mine' && cat mine || sudo cat mine; "
         "sudo chown openhands:root mine && stat -c '%U %G' mine / && cat mine"
     )
-    home = await runtime.run("sudo touch /root/made && ls /root")
+    home = await runtime.run("cd /; sudo touch root/made && ls root")
     ended = await runtime.run("sudo sleep 1000 & sleep 0.1; sudo kill $!; wait $!; echo $?")
     lowered = await runtime.run("sudo -u openhands id -un; sudo --made-up; sudo -u nobody id")
 

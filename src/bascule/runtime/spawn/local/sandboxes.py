@@ -21,6 +21,7 @@ from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.runtime.spawn import disk, trees
 
 from . import mounts, places, processes
+from .logs import Logs
 from .machine import Machine, look
 from .preparing import Prepared, Preparing, ensure_id
 from .processes import Process
@@ -37,8 +38,6 @@ _CAUSE = 20
 _STOPPING = 10.0
 """Seconds its processes have to stop."""
 _GLANCE = 0.001
-_LAST_WORDS = 1 << 16
-"""Bytes of what a sandbox said that are looked at; how much it says is up to the session."""
 
 
 @dataclass(slots=True)
@@ -60,7 +59,7 @@ class Sandboxes(Closable):
         self._zygote = Zygote()
         self._records = Records(settings.state_dir / "sandboxes")
         self._leases = Leases(settings.leases_dir, settings.first_uid, settings.uid_count)
-        self._logs = settings.state_dir / "logs"
+        self._logs = Logs(settings.state_dir / "logs")
         self._machine: Machine | None = None
         self._preparing: Preparing | None = None
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -72,7 +71,12 @@ class Sandboxes(Closable):
         """Look at the machine, find what runs, clear up what does not any more."""
         self._machine = await asyncio.to_thread(self._make_ready)
         self._preparing = await asyncio.to_thread(
-            Preparing, self._settings, self._machine, self._records, self._leases, self._logs
+            Preparing,
+            self._settings,
+            self._machine,
+            self._records,
+            self._leases,
+            self._logs.directory,
         )
         await self._zygote.warm()
         await self.find()
@@ -106,6 +110,7 @@ class Sandboxes(Closable):
 
     async def running(self) -> Sequence[RunningSandbox]:
         await self.find()
+        await asyncio.to_thread(self._logs.trim)
         if over := {life.watching for life in self._lives.values() if life.server.is_over}:
             await asyncio.wait(over)
         return [self._shown(life) for life in self._lives.values()]
@@ -157,7 +162,7 @@ class Sandboxes(Closable):
 
     async def last_words(self, session_id: SessionId, lines: int) -> str:
         ensure_id(session_id)
-        return await asyncio.to_thread(_tail, self._logs / session_id, lines)
+        return await asyncio.to_thread(self._logs.tail, session_id, lines)
 
     async def disk(self, directory: Path) -> int:
         return await disk.used_below(self._settings.sessions_dir, directory)
@@ -165,7 +170,7 @@ class Sandboxes(Closable):
     async def remove(self, directory: Path) -> None:
         """A session's own directory with all in it, whoever owns what; no sandbox may run there."""
         await asyncio.to_thread(_remove_beneath, self._settings.sessions_dir, directory)
-        (self._logs / directory.name).unlink(missing_ok=True)
+        self._logs.forget(directory.name)
 
     async def find(self) -> None:
         """Watch every sandbox that runs, whoever started it; clear up after those that do not."""
@@ -409,11 +414,10 @@ class Sandboxes(Closable):
             settings.state_dir / "wardens", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
         fcntl.flock(self._presence, fcntl.LOCK_SH)
-        self._logs.mkdir(parents=True, exist_ok=True)
+        self._logs.open()
         if settings.hub_uid is None:  # else they are the hub's to make, where root has no business
             for directory in (settings.sessions_dir, settings.run_dir):
                 directory.mkdir(parents=True, exist_ok=True)
-        self._logs.chmod(0o700)
         if machine.is_root:
             mounts.forbid_links(settings.run_dir)
         return machine
@@ -467,13 +471,3 @@ def _remove_beneath(root: Path, directory: Path) -> None:
         return
     finally:
         os.close(parent)
-
-
-def _tail(path: Path, lines: int) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS))
-            text = file.read(_LAST_WORDS).decode(errors="replace")
-    except FileNotFoundError:
-        return ""
-    return "\n".join(text.splitlines()[-lines:])

@@ -1,0 +1,60 @@
+"""What the servers of sandboxes said last: a file each, for the warden alone. All of it blocks."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from bascule.core.sessions import SessionId
+
+_MOST: Final = 1 << 20
+"""Bytes that one may have from look to look."""
+_LAST_WORDS: Final = 1 << 16
+"""Bytes of its end that are looked at, and left when there are too many."""
+
+
+class Logs:
+    """How much is said is up to a session: whoever is its user takes the descriptor out of one of
+    its processes and writes what it likes. So nothing here reads all of a file, and none stays
+    large."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def open(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.chmod(0o700)
+
+    def tail(self, session_id: SessionId, lines: int) -> str:
+        """Empty for one of which nothing is known."""
+        try:
+            text = _end(self.directory / session_id).decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def trim(self) -> None:
+        """Leave the end of those that are too large. Who writes appends, and notices nothing."""
+        for each in self.directory.iterdir():
+            with suppress(FileNotFoundError):  # its session was removed just now
+                _trim(each)
+
+    def forget(self, session_id: str) -> None:
+        (self.directory / session_id).unlink(missing_ok=True)
+
+
+def _trim(path: Path) -> None:
+    if path.stat().st_size > _MOST:
+        last = _end(path)
+        os.truncate(path, 0)
+        with path.open("r+b") as file:
+            file.seek(0, os.SEEK_END)
+            file.write(last)
+
+
+def _end(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS))
+        return file.read(_LAST_WORDS)

@@ -1,0 +1,24 @@
+"""How many files a hub may have open."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+
+import pytest
+
+from bascule.cli.open_files import allow_many
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_as_many_are_allowed_as_the_system_lets_us_within_reason() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
+    allow_many()
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, 65536), hard)

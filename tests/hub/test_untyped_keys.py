@@ -1,0 +1,24 @@
+"""Keys that a page sends to a terminal faster than that takes them."""
+
+from __future__ import annotations
+
+from bascule.hub.web.viewer import UntypedKeys
+
+
+async def test_keys_wait_in_order_and_no_more_than_there_is_room_for() -> None:
+    waiting = UntypedKeys(room=1000)
+    waiting.put({"data": "first"})
+    waiting.put({"data": "x" * 1000})
+    waiting.put({"columns": 80, "rows": 24})
+    assert await waiting.get() == {"data": "first"}
+    assert await waiting.get() == {"columns": 80, "rows": 24}
+    waiting.put({"data": "x" * 800})
+    assert (await waiting.get())["data"] == "x" * 800
+
+
+async def test_a_terminal_that_has_ended_keeps_none() -> None:
+    waiting = UntypedKeys(room=1000)
+    waiting.put({"data": "a"})
+    waiting.close()
+    waiting.put({"data": "b"})
+    assert waiting.is_empty
