@@ -142,6 +142,8 @@ export function buildExecutor(parts: {
   });
   const documents = new Documents(onChanged, log);
   const files = new Files(places, documents);
+  const language = new Language(places);
+  context.subscriptions.push(language);
   return new Executor({
     browsing: browser.then((worker) => worker && new Browsing(worker, log)),
     shells,
@@ -150,7 +152,7 @@ export function buildExecutor(parts: {
     files,
     editor: new Editor(places, documents, files),
     search: new Search(places, unsavedTexts, findRipgrep(vscode.env.appRoot)),
-    language: new Language(places),
+    language,
     window: new WindowActions(places, texts, () => setting("allowedCommands")),
     consent: new Consent({
       isTrusted: () => vscode.workspace.isTrusted,

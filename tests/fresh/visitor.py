@@ -15,6 +15,8 @@ from .diary import Diary
 _PATIENCE: Final = 240_000
 """Milliseconds: events end the waiting, this only ends what hangs."""
 _DONE: Final = "and saw it work."
+_PROBLEM: Final = "Expected comma"
+"""What VS Code says when the agent asks it."""
 _TOTAL: Final = "14.70"
 """What the demo's program prints when it was mended."""
 
@@ -46,7 +48,8 @@ class Visitor:
         self.page.get_by_text(_DONE).wait_for()
         expect(self.editor.get_by_role("treeitem", name="bill.py")).to_be_visible()
         expect(self.editor.get_by_role("tab", name="bill.py").first).to_be_visible()
-        expect(self.page.get_by_text(_TOTAL).first).to_be_visible()
+        for words in (_PROBLEM, _TOTAL):
+            expect(self.page.get_by_text(words).first).to_be_visible()
 
     @property
     def is_done(self) -> bool:

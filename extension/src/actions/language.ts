@@ -1,14 +1,32 @@
 /** What the editor knows of the code: problems, symbols, and what the user has selected. */
 import * as vscode from "vscode";
+import { Disposables, type Disposable } from "../common/disposables";
 import { seen, type ArgsOf, type Seen } from "../protocol";
 import { naming, type Places } from "./places";
 
 const SEVERITIES = ["error", "warning", "information", "hint"] as const;
-/** Milliseconds a language has for saying something of a file that was just opened. */
+/** Milliseconds a language has for saying something of a file of which it has said nothing yet. */
 const FIRST_WORD_MS = 3000;
 
-export class Language {
-  constructor(private readonly places: Places) {}
+export class Language implements Disposable {
+  /** Files of which a language has said something since they were opened, or was given the time to. */
+  private readonly heard = new Set<string>();
+  private readonly disposables = new Disposables();
+
+  constructor(private readonly places: Places) {
+    this.disposables.add(
+      vscode.languages.onDidChangeDiagnostics(({ uris }) => {
+        for (const each of uris) this.heard.add(each.toString());
+      }),
+    );
+    this.disposables.add(
+      vscode.workspace.onDidCloseTextDocument(({ uri }) => this.heard.delete(uri.toString())),
+    );
+  }
+
+  dispose(): void {
+    this.disposables.dispose();
+  }
 
   async diagnostics(args: ArgsOf<"diagnostics">, cwd: string): Promise<Seen<"diagnostics">> {
     const { limit = 200, severity = "hint" } = args;
@@ -57,9 +75,10 @@ export class Language {
   ): Promise<[vscode.Uri, readonly vscode.Diagnostic[]][]> {
     const { shown, real } = await this.places.find(given, cwd);
     const uri = vscode.Uri.file(real);
-    const known = vscode.workspace.textDocuments.some((each) => each.uri.fsPath === real);
     await naming(shown, async () => vscode.workspace.openTextDocument(uri));
-    if (!known) await firstWord(uri);
+    // Also of a file that is open: the language may be starting because of it.
+    if (!this.heard.has(uri.toString())) await firstWord(uri);
+    this.heard.add(uri.toString());
     return [[uri, vscode.languages.getDiagnostics(uri)]];
   }
 
@@ -137,7 +156,7 @@ function flatten(
   return [item, ...inside.flatMap((child) => flatten(child, path, symbol.name))];
 }
 
-/** Until a language has looked at a file that was just opened, or seems to have nothing to say. */
+/** Until a language has looked at a file, or seems to have nothing to say. */
 async function firstWord(uri: vscode.Uri): Promise<void> {
   await new Promise<void>((resolve) => {
     const listening = vscode.languages.onDidChangeDiagnostics(({ uris }) => {
