@@ -126,7 +126,8 @@ class Machine:
     def terminal(self, *through: str, cwd: str = "/root", **more: str) -> Iterator[Terminal]:
         """Somebody's shell at a terminal; `through`: the words that start it as somebody else or
         elsewhere. Leaving ends all that was started in it."""
-        words = (*through, "bash", "--norc", "--noprofile", "-i")
+        # A session that begins inside: else the shell does not know whose the terminal is.
+        words = ("setsid", "--ctty", "--wait", *through, "bash", "--norc", "--noprofile", "-i")
         pid, descriptor = pty.fork()
         if pid == 0:
             _enter(self.root, ("env", f"--chdir={cwd}", *words), _environment(more))
