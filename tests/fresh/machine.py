@@ -180,6 +180,8 @@ def _enter(root: Path, command: tuple[str, ...], environment: Mapping[str, str])
     """Become that machine's first process: as its shell would, after the fork. Never returns."""
     spaces = ("--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child")
     alone = ("setpriv", "--pdeathsig", "KILL", "unshare", *spaces)
+    for each in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE):
+        signal.signal(each, signal.SIG_DFL)  # ignored by us, or by whoever put us in the background
     try:
         os.execvpe(alone[0], [*alone, "sh", "-c", _ENTER, "sh", str(root), *command], environment)
     finally:
