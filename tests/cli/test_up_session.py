@@ -119,10 +119,12 @@ def test_a_folder_is_a_session_while_it_is_up_and_goes_on_the_next_time(
 
     with up(tmp_path, nothing) as terminal:
         assert run(terminal, "cat ~/note").startswith("kept")
+        another = bascule("session", "create", "--name", "another", env=nothing)
+        assert another.returncode == 0, another.stderr
         os.kill(terminal.pid, signal.SIGKILL)
     with up(tmp_path, nothing) as terminal:  # what a killed one left is taken up, and ended
         assert fact(terminal, "session") == name
-        removed = bascule("session", "rm", "--all", env=nothing)  # by somebody else, meanwhile
+        removed = bascule("session", "rm", name, env=nothing)  # by somebody else, meanwhile
         assert removed.returncode == 0
         terminal.type("\x04")
         assert terminal.status() == 0

@@ -126,7 +126,8 @@ class Machine:
     def terminal(self, *through: str, cwd: str = "/root", **more: str) -> Iterator[Terminal]:
         """Somebody's shell at a terminal; `through`: the words that start it as somebody else or
         elsewhere. Leaving ends all that was started in it."""
-        words = (*through, "bash", "--norc", "--noprofile", "-i")
+        # A session that begins inside: else the shell does not know whose the terminal is.
+        words = ("setsid", "--ctty", "--wait", *through, "bash", "--norc", "--noprofile", "-i")
         pid, descriptor = pty.fork()
         if pid == 0:
             _enter(self.root, ("env", f"--chdir={cwd}", *words), _environment(more))
@@ -179,6 +180,8 @@ def _enter(root: Path, command: tuple[str, ...], environment: Mapping[str, str])
     """Become that machine's first process: as its shell would, after the fork. Never returns."""
     spaces = ("--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child")
     alone = ("setpriv", "--pdeathsig", "KILL", "unshare", *spaces)
+    for each in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE):
+        signal.signal(each, signal.SIG_DFL)  # ignored by us, or by whoever put us in the background
     try:
         os.execvpe(alone[0], [*alone, "sh", "-c", _ENTER, "sh", str(root), *command], environment)
     finally:

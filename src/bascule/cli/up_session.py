@@ -143,17 +143,17 @@ class UpSession:
 def session_of(
     wish: Wish, hub: HubPlace, loop: LoopThread, *, is_ours: bool, on_stage: OnStage
 ) -> Iterator[UpSession]:
-    """The folder's session: the one it had before, or a new one. Leaving stops it if the hub
-    is ours.
+    """The folder's session: the one it had before, or a new one. If the hub is ours, leaving stops
+    it and all others that the hub has, such as a demo's: none is left running without a hub.
 
-    Stopped it keeps what VS Code knows of the folder, text nobody saved too.
+    Stopped they keep their files and what VS Code knows of them, text nobody saved too.
     """
     up = loop.start(_begin(wish, hub, on_stage)).result()
     try:
         yield up
     finally:
         if is_ours:
-            loop.start(_stop(hub, up.session.id)).result()
+            loop.start(_stop_all(hub)).result()
 
 
 async def _begin(wish: Wish, hub: HubPlace, on_stage: OnStage) -> UpSession:
@@ -180,12 +180,16 @@ def _shown_at(session: HubSession, *, has_vscode: bool, has_page: bool) -> str:
     return f"/sessions/{session.id}" if has_page else ""
 
 
-async def _stop(hub: HubPlace, session_id: str) -> None:
+async def _stop_all(hub: HubPlace) -> None:
     from bascule.link.sessions import SessionCalls
 
     async with SessionCalls(hub.url, hub.token) as calls:
-        with contextlib.suppress(NoSuchSession):  # somebody has removed it
-            await calls.stop(session_id)
+
+        async def stop(session_id: str) -> None:
+            with contextlib.suppress(NoSuchSession):  # somebody has just removed it
+                await calls.stop(session_id)
+
+        await asyncio.gather(*(stop(each.id) for each in await calls.sessions()))
 
 
 def _is_of(folder: Path, metadata: Mapping[str, Any]) -> bool:
