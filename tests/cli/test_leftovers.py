@@ -118,7 +118,9 @@ def test_removing_every_session_leaves_the_machine_as_it_was(place: Path) -> Non
 
     untouched = traces_of(place)
     with hub(env):
-        session("rm", session("create"))  # whatever the first one makes for all
+        session("create", "--name", "zero")
+        session("exec", "zero", "true")
+        session("rm", "zero")  # whatever the first one makes for all is there now
         before = traces_of(place)
         first = session("create", "--name", "first", "--secret", "MARK", "--shells", "tmux")
         second = session("create", "--name", "second", "--folder", str(folder))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
-from bascule.core.errors import NoSuchSession
+from bascule.core.errors import InvalidState, NoSuchSession
 from bascule.core.sessions import SessionId, SessionState
 from bascule.hub import Hub, Identity
 from bascule.hub.sessions.rows import SessionRow
@@ -118,10 +119,11 @@ class Runtimes:
         told = self._standing(row)
         told["session_api_key"] = await self._hub.tokens.for_session(row.id, owner=row.owner)
         if row.state == "ready":
-            ports = await self._sessions.declared_ports(who, row.id)
-            told["work_hosts"] = {
-                self._hub.addresses.app(row.id, n): port for n, port in ports.items()
-            }
+            with suppress(InvalidState):  # another client is ending it; who enters it is told
+                ports = await self._sessions.declared_ports(who, row.id)
+                told["work_hosts"] = {
+                    self._hub.addresses.app(row.id, n): port for n, port in ports.items()
+                }
         return told
 
     def _standing(self, row: SessionRow) -> dict[str, Any]:
