@@ -125,6 +125,25 @@ class Server:
 
 
 @contextmanager
+def hub(env: Mapping[str, str], *more: str, cwd: Path | None = None) -> Iterator[None]:
+    """`bascule serve` on a free port, from its address until it has ended."""
+    with subprocess.Popen(
+        (*BASCULE, "serve", "--port", "0", *more),
+        cwd=cwd,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().startswith(b"http://")
+            yield
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
+
+
+@contextmanager
 def serving(directory: Path, *more: str) -> Iterator[Server]:
     """`bascule sandbox` on a free port, from its first answer until it is killed."""
     key = "a-key"

@@ -22,7 +22,7 @@ from bascule.cli.completing import Answer, complete
 from bascule.cli.completion import IS_PATH, SCRIPTS, ShellName, split_line
 from bascule.link.glance import glance
 
-from .processes import BASCULE, Terminal, bascule, environment
+from .processes import Terminal, bascule, environment, hub
 
 
 def offered(*words: str) -> list[str]:
@@ -142,20 +142,6 @@ class Home:
             LC_ALL="C.UTF-8",
         )
 
-    @contextmanager
-    def hub(self) -> Iterator[None]:
-        command = (*BASCULE, "serve", "--port", "0", "--allow-unisolated")
-        with subprocess.Popen(
-            command, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline().startswith(b"http")
-            try:
-                yield
-            finally:
-                process.terminate()
-                process.communicate()
-
     def complete(self, *words: str) -> list[str]:
         ran = bascule("complete", *words, env=self.env)
         assert (ran.returncode, ran.stderr) == (0, "")
@@ -165,7 +151,7 @@ class Home:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     place = Home(tmp_path_factory.mktemp("home"))
-    with place.hub():
+    with hub(place.env, "--allow-unisolated"):
         for name in ("quick-fox", "my own"):
             made = bascule("session", "create", "--no-wait", "--name", name, env=place.env)
             assert made.returncode == 0, made.stderr

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +15,7 @@ import pytest
 from bascule.runtime.spawn import inside
 from bascule.runtime.spawn.local.machine import hash_of
 
-from .processes import BASCULE, PATIENCE, bascule, environment
+from .processes import bascule, environment, hub
 
 pytestmark = [
     pytest.mark.slow,
@@ -87,20 +84,6 @@ def place() -> Iterator[Path]:
     path.chmod(0o755)
     yield path
     shutil.rmtree(path)
-
-
-@contextmanager
-def hub(env: dict[str, str]) -> Iterator[None]:
-    command = (*BASCULE, "serve", "--port", "0")
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=env, stdout=pipe, stderr=subprocess.DEVNULL) as process:
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline().startswith(b"http://")
-            yield
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE)
 
 
 def test_removing_every_session_leaves_the_machine_as_it_was(place: Path) -> None:

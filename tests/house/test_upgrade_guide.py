@@ -8,12 +8,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import BASCULE, bascule, environment
+from tests.cli.processes import bascule, environment, hub
 
 PAGE = (Path(__file__).parents[2] / "docs/guides/upgrade-and-uninstall.md").read_text()
 BLOCKS = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -58,20 +57,6 @@ class User:
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
-    @contextmanager
-    def hub(self) -> Iterator[None]:
-        command = (*BASCULE, "serve", "--port", "0", "--allow-unisolated")
-        with subprocess.Popen(
-            command, cwd=self.home, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline().startswith(b"http")
-            try:
-                yield
-            finally:
-                process.terminate()
-                process.communicate()
-
     def places(self) -> set[str]:
         """Directories and files of the home, as far down as the guide names them."""
         found = {path.relative_to(self.home) for path in self.home.rglob("*")}
@@ -103,7 +88,7 @@ def test_all_that_is_left_is_where_the_guide_says_and_goes_with_its_commands(use
         "up", "--no-editor", "--shells", "tmux", "--working-dir", "files", input="touch mine\n"
     )
     user.asks("doctor", "--json")
-    with user.hub():
+    with hub(user.env, "--allow-unisolated", cwd=user.home):
         user.asks("session", "create", "--name", "kept")
         user.asks("session", "exec", "kept", "echo precious >file")
         token = user.asks("token", "--create", "my agent").strip()
@@ -129,7 +114,7 @@ def _goes_on_with(user: User, token: str) -> None:
     (user.home / "hub-copy.sqlite").rename(state / "hub.sqlite")
     unpack = ["tar", "-xf", "sessions-copy.tar", "-C", str(state)]
     subprocess.run(unpack, cwd=user.home, check=True)
-    with user.hub():
+    with hub(user.env, "--allow-unisolated", cwd=user.home):
         given = bascule("session", "list", env={**user.env, "BASCULE_TOKEN": token})
         assert " kept " in given.stdout
         user.asks("session", "resume", "kept")
@@ -139,7 +124,7 @@ def _goes_on_with(user: User, token: str) -> None:
 
 
 def test_every_place_in_the_state_is_told(user: User) -> None:
-    with user.hub():
+    with hub(user.env, "--allow-unisolated", cwd=user.home):
         user.asks("session", "create", "--name", "one")
         user.asks("session", "exec", "one", "true")
         state = user.home / ".local/state/bascule"

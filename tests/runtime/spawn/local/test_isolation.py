@@ -265,7 +265,9 @@ async def test_root_of_a_session_has_no_right_over_the_machine_or_another_sessio
     mounted = await runtime.run("sudo mount -t tmpfs none /workspace || sudo umount /workspace")
     system = await runtime.run("sudo touch /usr/made || sudo touch /made || sudo chown root /usr")
     shell = await runtime.run("sudo cp /bin/sh sh && sudo chmod 4755 sh && ./sh -pc 'id -u'")
-    outside = await runtime.run(f"sudo ls {place} || sudo cat /proc/1/root/etc/shadow")
+    outside = await runtime.run(
+        f"sudo ls {place} || sudo sh -c 'cd /proc/1/root && cat etc/shadow'"
+    )
     server = await runtime.run(
         "sudo sh -c 'for p in /proc/[0-9]*; do "
         "[ $(cat $p/comm) != sandbox ] || cat $p/environ $p/mem; done'"
