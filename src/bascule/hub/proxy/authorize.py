@@ -17,6 +17,7 @@ from bascule.core.errors import BasculeError
 from bascule.hub.replies import Receive, Refused, Scope, Send
 
 from .cookies import without_ours
+from .credentials import has_credentials
 from .gate import Admission, Gate
 from .places import read_target
 from .request import Header, Request
@@ -57,6 +58,8 @@ class Authorize:
         except (Refused, BasculeError):
             return None
         if not isinstance(admitted, Admission) or not await self._is_plain(admitted):
+            return None
+        if await has_credentials(request, admitted.asked, self._gate.is_token):
             return None
         cookie = without_ours(b"; ".join(request.all(b"cookie")))
         told = [

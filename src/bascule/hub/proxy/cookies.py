@@ -31,9 +31,9 @@ def values_of(header: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 def without_ours(header: bytes) -> bytes:
     """The header as a target may see it; empty when nothing is left."""
-    if b"bascule" not in header.lower():
+    if b"bascule" not in header.lower() and b"bsc_" not in header:
         return header
-    kept = [pair.strip() for pair in header.split(b";") if not _is_ours(_name(pair))]
+    kept = [pair.strip() for pair in header.split(b";") if not _is_hidden(pair)]
     return b"; ".join(pair for pair in kept if pair)
 
 
@@ -68,6 +68,11 @@ def _inside(path: bytes, base: bytes) -> bytes:
 
 def _name(pair: bytes) -> bytes:
     return pair.partition(b"=")[0].strip()
+
+
+def _is_hidden(pair: bytes) -> bool:
+    """A cookie of the hub, or one with a token of the hub in it."""
+    return _is_ours(_name(pair)) or b"bsc_" in pair
 
 
 def _is_ours(name: bytes) -> bool:

@@ -192,6 +192,7 @@ class Exchange(RequestResponseCycle):
             admission.asked,
             admission.target,
             scheme=admission.scheme,
+            hidden=admission.hidden,
             authorization=admission.authorization,
             origin=admission.origin,
         )

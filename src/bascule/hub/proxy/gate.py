@@ -8,7 +8,7 @@ sends no cookie, so the owner is led to a path with a key, which stands for one 
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -19,6 +19,7 @@ from bascule.hub.settings import HubSettings
 
 from .addresses import Addresses
 from .cookies import app_cookie, session_cookie, values_of
+from .credentials import hidden_headers, without_tokens
 from .doorman import LIFETIME, Doorman, Visitor
 from .pages import Reply, page, redirect
 from .places import Asked, Carried, Place, ensure_plain, read_target
@@ -44,6 +45,8 @@ class Admission:
     target: Target
     manners: Manners
     scheme: str
+    hidden: frozenset[bytes] = frozenset()
+    """Names of the client's headers that hold credentials of the hub."""
     authorization: bytes = b""
     """What the target may see of that header: never anything the hub knows."""
     origin: bytes = b""
@@ -78,6 +81,21 @@ class Gate:
 
     async def admit(self, request: Request) -> Admission | Reply:
         """What to do with it. Raises `Refused`, or what `Routes.target` raises."""
+        admitted = await self._admit(request)
+        if not isinstance(admitted, Admission):
+            return admitted
+        asked = admitted.asked
+        return replace(
+            admitted,
+            asked=replace(asked, rest=await without_tokens(asked.rest, self.is_token)),
+            hidden=await hidden_headers(request, asked, self.is_token),
+        )
+
+    async def is_token(self, text: str) -> bool:
+        """Whether it is a token of this hub, whosoever's."""
+        return await self._doorman.token(text) is not None
+
+    async def _admit(self, request: Request) -> Admission | Reply:
         try:
             ensure_framed(request)
             ensure_plain(request.target)

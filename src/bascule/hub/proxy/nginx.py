@@ -38,6 +38,7 @@ _HIDDEN: Final = (
 _UNSET: Final = (
     *("Forwarded", "X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded-Scheme"),
     *("X-Forwarded-Ssl", "X-Original-URL", "X-Rewrite-URL", "Proxy-Authorization"),
+    "X-Bascule-Page",
 )
 _PASSED: Final = (
     ("Content-Security-Policy", "content_security_policy", ""),
@@ -247,6 +248,10 @@ def _to_session(site: Site) -> str:
         if ($bascule_session = "") {{
             return 418;
         }}
+        # The hub ends a WebSocket when its token is revoked, so it has to hold it.
+        if ($http_upgrade) {{
+            return 418;
+        }}
         auth_request {authorize.PATH};
 {told}
         proxy_pass http://unix:{site.run_dir}/$bascule_session/$bascule_socket.sock:$bascule_rest;
@@ -255,7 +260,7 @@ def _to_session(site: Site) -> str:
             X-Accel-Charset;
         proxy_redirect ~^(/(?!/|vscode/|apps/).*)$ $bascule_prefix$1;
         proxy_set_header Host $http_host;
-        proxy_set_header Upgrade $bascule_upgrade;
+        proxy_set_header Upgrade "";
         proxy_set_header Connection $bascule_connection;
         proxy_set_header Cookie $bascule_cookie;
         proxy_set_header Authorization $bascule_authorization;

@@ -123,10 +123,11 @@ def outgoing_head(
     target: Target,
     *,
     scheme: str,
+    hidden: AbstractSet[bytes] = _NONE,
     authorization: bytes = b"",
     origin: bytes = b"",
 ) -> bytes:
-    """The head for the target.
+    """The head for the target, without the headers in `hidden`.
 
     Host goes through: VS Code compares it with Origin. An action server answers to no name but
     its own, so there it does not. `authorization` is what may pass of that header; `origin`
@@ -134,8 +135,7 @@ def outgoing_head(
     """
     is_sandbox = asked.place.kind == "sandbox"
     own: AbstractSet[bytes] = frozenset(n for n, _ in target.headers) if target.headers else _NONE
-    if is_sandbox:
-        own |= {SANDBOX_KEY}
+    own |= hidden
     named = b",".join(request.all(b"connection")).lower().split(b",")
     dropped = {word.strip() for word in named}
     path = asked.prefix.encode() + asked.rest if target.keeps_prefix else asked.rest
@@ -164,7 +164,7 @@ def outgoing_head(
         b"x-forwarded-prefix: %s\r\nx-forwarded-path: %s/\r\nx-original-uri: %s\r\n\r\n"
         % (
             *(request.peer.encode(), request.peer.encode(), host, scheme.encode()),
-            *(prefix, prefix, request.target),
+            *(prefix, prefix, prefix + asked.rest),
         )
     )
     return b"".join(lines)
