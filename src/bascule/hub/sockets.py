@@ -39,6 +39,7 @@ from .guard import IDENTITY
 from .health import Health
 from .identity import Identity
 from .once import Nonces
+from .records.record import Record
 from .records.records import Records
 from .registry import Host, Registry
 from .replies import App
@@ -46,6 +47,7 @@ from .settings import HubSettings
 from .store import Store
 from .switchboard import Ask, Asker, Event, Switchboard
 from .tokens import hash_of
+from .turns import Turns
 from .window_timelines import WindowTimelines
 
 logger = logging.getLogger(__name__)
@@ -146,6 +148,7 @@ class Sockets(Closable):
         self._windows: dict[str, Identity] = {}
         self._runtimes: dict[str, RuntimeSocket] = {}
         self._news: asyncio.Future[None] | None = None
+        self._turns = Turns()
         self.wake: Callable[[SessionId], Awaitable[None]] | None = None
         """Awaited before a session's window is given an action: it may be paused."""
         self._server = socketio.AsyncServer(
@@ -199,13 +202,23 @@ class Sockets(Closable):
     ) -> None:
         """Send an action to the one host that speaks for the window, for `asker` to be answered.
 
-        Raises what is in the way; then nothing was sent.
+        Actions for a window are sent in the order of these calls. Raises what is in the way;
+        then nothing was sent.
         """
         action_id = ensure_action(event)
         self._ensure_visible(identity, window_id)
-        if (session_id := self._registry.session_of(window_id)) and self.wake is not None:
-            await self.wake(SessionId(session_id))
-        record = await self.timelines.of(window_id)
+        # No await up to here: the turn has to be taken in the order in which the calls came.
+        async with self._turns.turn(window_id, action_id, asker) as turn:
+            if (session_id := self._registry.session_of(window_id)) and self.wake is not None:
+                await self.wake(SessionId(session_id))
+            record = await self.timelines.of(window_id)
+            await turn.wait()
+            await self._send(asker, window_id, record, event)
+
+    async def _send(
+        self, asker: Asker, window_id: WindowId, record: Record, event: Mapping[str, Any]
+    ) -> None:
+        action_id = EventId(str(event["id"]))
         host = self._speaker(window_id, asker)
         wants_progress = bool(event.get("progress"))
         ask = Ask(action_id, str(event["action"]), window_id, host, asker, wants_progress)
@@ -227,6 +240,8 @@ class Sockets(Closable):
 
     async def cancel(self, asker: Asker, action_id: EventId) -> bool:
         """Have the window end an action of this asker; returns once it has. False: no such."""
+        if self._turns.give_up(action_id, asker):
+            return True  # it waited for its turn and is not sent any more
         ask = self._switchboard.drop(action_id, asker)
         if ask is None or not ask.host.is_connected:
             return False

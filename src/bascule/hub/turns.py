@@ -1,0 +1,75 @@
+"""The order of actions on their way to a window: they are sent in the order they came.
+
+Before an action can be sent the hub may have to start a paused session or open a record, which
+takes longer for one action than for another. Those steps run side by side; the sending does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from bascule.core.errors import ActionCancelled
+from bascule.core.identity import EventId
+from bascule.core.windows import WindowId
+
+from .switchboard import Asker
+
+
+class Turn:
+    """The place of one action in its window's queue."""
+
+    def __init__(self, action_id: EventId, asker: Asker) -> None:
+        self.action_id = action_id
+        self.asker = asker
+        self.is_given_up = False
+        self.is_first = asyncio.Event()
+
+    async def wait(self) -> None:
+        """Return when every action before this one was sent or failed.
+
+        Raises `ActionCancelled` if nobody wants this one any more.
+        """
+        await self.is_first.wait()
+        if self.is_given_up:
+            raise ActionCancelled("The action was cancelled before it was sent to the window")
+
+
+class Turns:
+    """The queues of all windows. A window without waiting actions has none."""
+
+    def __init__(self) -> None:
+        self._queues: dict[WindowId, dict[Turn, None]] = {}
+        self._waiting: dict[EventId, Turn] = {}
+
+    @asynccontextmanager
+    async def turn(
+        self, window_id: WindowId, action_id: EventId, asker: Asker
+    ) -> AsyncIterator[Turn]:
+        """Queue behind the actions that came before; leave the queue when the block ends."""
+        turn = self._waiting[action_id] = Turn(action_id, asker)
+        self._queues.setdefault(window_id, {})[turn] = None
+        self._call_first(window_id)
+        try:
+            yield turn
+        finally:
+            if self._waiting.get(action_id) is turn:
+                del self._waiting[action_id]
+            del self._queues[window_id][turn]
+            self._call_first(window_id)
+
+    def give_up(self, action_id: EventId, asker: Asker) -> bool:
+        """Do not send this asker's action when its turn comes. False: it is not waiting."""
+        turn = self._waiting.get(action_id)
+        if turn is None or turn.asker is not asker:
+            return False
+        turn.is_given_up = True
+        return True
+
+    def _call_first(self, window_id: WindowId) -> None:
+        queue = self._queues[window_id]
+        if queue:
+            next(iter(queue)).is_first.set()
+        else:
+            del self._queues[window_id]
