@@ -168,6 +168,17 @@ async def test_a_tunnel_carries_bytes_both_ways(proxied: tuple[Path, int, list[b
         ("CONNECT allowed.example HTTP/1.1", b"400"),
         ("GET https://allowed.example:{port}/ HTTP/1.1", b"400"),
         ("nonsense", b"400"),
+        ("CONNECT allowed.example:0 HTTP/1.1", b"400"),
+        ("CONNECT allowed.example:99999 HTTP/1.1", b"400"),
+        ("CONNECT allowed.example:{port} HTTP/2.0", b"400"),
+        ("CONNECT allowed.example:{port}", b"400"),
+        ("CON\x00NECT allowed.example:{port} HTTP/1.1", b"400"),
+        ("GE T http://allowed.example:{port}/ HTTP/1.1", b"400"),
+        ("GET\n http://allowed.example:{port}/ HTTP/1.1", b"400"),
+        ("GET http://allowed.example:{port}/ HTTP/1.1\nX-Injected: 1", b"400"),
+        ("GET http://allowed.example:{port}/a\nX-Injected:1 HTTP/1.1", b"400"),
+        ("GET http://allowed.example:{port}/\x00 HTTP/1.1", b"400"),
+        ("GET http://allowed.example:{port}/\x85 HTTP/1.1", b"400"),
     ],
 )
 async def test_what_is_not_allowed_is_refused_and_reaches_nobody(
@@ -186,15 +197,70 @@ async def test_what_is_not_allowed_is_refused_and_reaches_nobody(
         "Content-Length: 4\r\nTransfer-Encoding: chunked",
         "Content-Length : 4",
         " folded: 1",
+        "Content-Length: +4",
+        "Content-Length: 1_0",
+        "X-One: 1\nX-Injected: 1",
+        "X-One: 1\rX-Injected: 1",
+        "X-One: 1\n\nGET / HTTP/1.1\nHost: other.example",
+        "X-One: \x00",
+        "X\x0bOne: 1",
+        ": no name",
     ],
 )
-async def test_a_request_of_two_lengths_is_refused(
+async def test_a_request_with_a_malformed_header_is_refused(
     proxied: tuple[Path, int, list[bytes]], headers: str
 ) -> None:
     path, port, asked = proxied
     request = f"POST http://allowed.example:{port}/ HTTP/1.1\r\n{headers}\r\n\r\n"
     assert (await ask(path, request.encode())).startswith(b"HTTP/1.1 400")
     assert asked == []
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil\0.allowed.example", "evil.example\0.allowed.example", "evil\n.allowed.example"),
+        *("evil%00.allowed.example", "evil/.allowed.example", "evil?.allowed.example"),
+        *("evil#.allowed.example", "evil\\.allowed.example", "evil@.allowed.example"),
+        *("évil.allowed.example", "a b.allowed.example", ".allowed.example", "a..allowed.example"),
+        *("-.allowed.example", "[::1].allowed.example", "a" * 64 + ".allowed.example"),
+        *("a." * 130 + "allowed.example", "allowed.example..", "x.allowed.example\0"),
+    ],
+)
+@pytest.mark.parametrize("form", ["CONNECT {}:{}", "GET http://{}:{}/"])
+async def test_a_host_that_is_no_name_is_never_looked_up(place: Path, host: str, form: str) -> None:
+    """The resolver would stop at a NUL byte, and find another host than the one that was judged."""
+    looked_up: list[str] = []
+
+    async def resolve(name: str, port: int) -> Sequence[str]:
+        looked_up.append(name)
+        return ["127.0.0.1"]
+
+    rules = Anywhere(["*.allowed.example", "allowed.example"])
+    async with EgressProxy(place / "proxy.sock", rules, resolve) as proxy:
+        await proxy.open()
+        head = f"{form.format(host, 80)} HTTP/1.1\r\n\r\n".encode("latin-1")
+        answer = await ask(place / "proxy.sock", head)
+    assert answer.split()[1] in (b"400", b"403")
+    assert looked_up == []
+    assert not rules.allows_name(host, 80)
+
+
+async def test_a_session_has_a_limited_number_of_connections(place: Path) -> None:
+    path = place / "proxy.sock"
+    async with EgressProxy(path, Anywhere([]), at_loopback, most_connections=3) as proxy:
+        await proxy.open()
+        held = [await asyncio.open_unix_connection(path) for _ in range(3)]
+        answer = await ask(path, b"CONNECT allowed.example:80 HTTP/1.1\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b"may have no more" in answer
+        for _, writer in held:
+            writer.write(b"nonsense\r\n\r\n")
+        for reader, writer in held:
+            assert (await reader.read()).startswith(b"HTTP/1.1 400")
+            writer.close()
+        answer = await ask(path, b"CONNECT other.example:80 HTTP/1.1\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 403")
 
 
 async def test_a_listed_name_that_points_inside_is_refused(place: Path) -> None:

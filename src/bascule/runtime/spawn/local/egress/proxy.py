@@ -11,16 +11,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from bascule.core.contracts import Closable
 
+from .request import ProxyRequest, parse_request
 from .rules import Rules
 
 logger = logging.getLogger(__name__)
@@ -31,12 +29,9 @@ _MOST_HEAD: Final = 64 << 10
 _HEAD_TIMEOUT: Final = 20.0
 _CONNECT_TIMEOUT: Final = 15.0
 _PIECE: Final = 64 << 10
-_AUTHORITY: Final = re.compile(
-    r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<name>[^\s:/@\[\]]+)):(?P<port>\d+)"
-)
-_NOT_FOR_THEM: Final = frozenset(
-    {"connection", "proxy-connection", "proxy-authorization", "keep-alive", "host", "upgrade"}
-)
+MOST_CONNECTIONS: Final = 256
+"""Connections that one session may have at a time. Each costs the hub two descriptors."""
+_REFUSED_AT_A_TIME: Final = 16
 
 
 class _Refused(Exception):
@@ -46,23 +41,19 @@ class _Refused(Exception):
         self.why = why
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a client wants of which host."""
-
-    host: str
-    port: int
-    head: bytes
-    """What goes to the host before anything else; empty for a tunnel."""
-    body: int | None
-    """Bytes of the request that follow its head; None: as many as come."""
-
-
 class EgressProxy(Closable):
     """Serves one session's socket from `open` until `aclose`."""
 
-    def __init__(self, path: Path, rules: Rules, resolve: Resolve | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        rules: Rules,
+        resolve: Resolve | None = None,
+        *,
+        most_connections: int = MOST_CONNECTIONS,
+    ) -> None:
         self._path = path
+        self._most = most_connections
         self._rules = rules
         self._resolve = resolve or _look_up
         self._server: asyncio.Server | None = None
@@ -92,7 +83,10 @@ class EgressProxy(Closable):
         assert task is not None
         self._clients.add(task)
         try:
-            await self._serve(reader, writer)
+            # A few more are heard out before they are refused: a connection that is closed with
+            # bytes unread is reset, and the client would never see why.
+            if len(self._clients) <= self._most + _REFUSED_AT_A_TIME:
+                await self._serve(reader, writer, is_full=len(self._clients) > self._most)
         except asyncio.CancelledError:
             return  # by `aclose`; the stream's own callback would complain of it
         except (OSError, asyncio.IncompleteReadError):
@@ -101,18 +95,16 @@ class EgressProxy(Closable):
             self._clients.discard(task)
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_full: bool
+    ) -> None:
         try:
             asked = await _read_head(reader)
+            if is_full:
+                raise _too_many(self._most)
             far_reader, far_writer = await self._connect(asked)
         except _Refused as refused:
-            body = (refused.why + "\n").encode()
-            writer.write(
-                f"HTTP/1.1 {refused.status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-                + body
-            )
-            await writer.drain()
+            await _refuse(writer, refused)
             return
         with contextlib.closing(far_writer):
             if asked.head:
@@ -121,7 +113,9 @@ class EgressProxy(Closable):
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await _join((reader, writer), (far_reader, far_writer), asked.body)
 
-    async def _connect(self, asked: _Asked) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(
+        self, asked: ProxyRequest
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         host, port = asked.host, asked.port
         if not self._rules.allows_name(host, port):
             raise _Refused(
@@ -141,51 +135,31 @@ class EgressProxy(Closable):
             raise _Refused("502 Bad Gateway", why) from error
 
 
-async def _read_head(reader: asyncio.StreamReader) -> _Asked:
+async def _refuse(writer: asyncio.StreamWriter, refused: _Refused) -> None:
+    body = (refused.why + "\n").encode()
+    writer.write(
+        f"HTTP/1.1 {refused.status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+        + body
+    )
+    await writer.drain()
+
+
+def _too_many(most: int) -> _Refused:
+    why = f"This session has {most} connections to the network already, and may have no more"
+    return _Refused("503 Service Unavailable", why)
+
+
+async def _read_head(reader: asyncio.StreamReader) -> ProxyRequest:
     try:
         async with asyncio.timeout(_HEAD_TIMEOUT):
             head = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.LimitOverrunError, asyncio.IncompleteReadError, TimeoutError) as error:
         raise _Refused("400 Bad Request", "No complete request came") from error
     try:
-        return _parse(head.decode("latin-1"))
+        return parse_request(head)
     except ValueError as error:
         raise _Refused("400 Bad Request", f"That is no request to a proxy: {error}") from error
-
-
-def _parse(head: str) -> _Asked:
-    first, *lines = head[:-4].split("\r\n")
-    method, target, version = first.split(" ")
-    if method == "CONNECT":
-        found = _AUTHORITY.fullmatch(target)
-        if found is None:
-            raise ValueError("it does not name a host and a port")
-        return _Asked(found["six"] or found["name"], int(found["port"]), b"", None)
-    parts = urlsplit(target)
-    if parts.scheme != "http" or not parts.hostname or "@" in parts.netloc:
-        raise ValueError("it does not begin with http:// and a host")
-    kept = [line for line in lines if _name(line) not in _NOT_FOR_THEM]
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    rewritten = [f"{method} {path} {version}", f"Host: {parts.netloc}", *kept, "Connection: close"]
-    sent = "\r\n".join(rewritten).encode("latin-1") + b"\r\n\r\n"
-    return _Asked(parts.hostname, parts.port or 80, sent, _body(lines))
-
-
-def _name(line: str) -> str:
-    name, colon, _ = line.partition(":")
-    if not colon or not name or name != name.strip() or "\n" in line:
-        raise ValueError("a header is malformed")
-    return name.lower()
-
-
-def _body(lines: Sequence[str]) -> int | None:
-    lengths = [line.partition(":")[2].strip() for line in lines if _name(line) == "content-length"]
-    is_chunked = any(_name(line) == "transfer-encoding" for line in lines)
-    if len(set(lengths)) > 1 or (lengths and is_chunked):
-        raise ValueError("it has more than one length")
-    if is_chunked:
-        return None
-    return int(lengths[0]) if lengths else 0
 
 
 async def _first_that_answers(

@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from .request import is_host_name
+
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 PORTS: Final = frozenset({80, 443})
 
@@ -20,13 +22,22 @@ class Rules:
     """Those of this machine, public or not: the hub is at one of them."""
 
     def allows_name(self, host: str, port: int) -> bool:
-        return port in self.ports and any(_fits(host, domain) for domain in self.domains)
+        is_name = is_host_name(host) or _is_address(host)
+        return is_name and port in self.ports and any(_fits(host, each) for each in self.domains)
 
     def allows_address(self, address: str) -> bool:
         """Only what the whole Internet reaches: nothing of this machine or its neighbourhood."""
         inner = _innermost(ipaddress.ip_address(address.partition("%")[0]))
         is_public = inner.is_global and not inner.is_multicast
         return is_public and str(inner) not in self.own_addresses
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _fits(host: str, domain: str) -> bool:

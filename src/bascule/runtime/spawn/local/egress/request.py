@@ -1,0 +1,113 @@
+"""Parses the head of a request to the egress proxy. Rules only, no sockets.
+
+Every byte of a head is checked against the grammar of HTTP/1.1 before anything else looks at it.
+A host with a NUL byte, for example, is one name to the rules and another to the resolver; a bare
+LF ends a header line for some servers and not for others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_WORD: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_NAME: Final = r"[0-9A-Za-z_](?:[0-9A-Za-z_-]{0,61}[0-9A-Za-z_])?"
+_HOST: Final = rf"(?:\[(?P<six>[0-9a-fA-F:.]{{2,45}})\]|(?P<name>{_NAME}(?:\.{_NAME})*\.?))"
+_PORT: Final = r"(?P<port>[0-9]{1,5})"
+
+_REQUEST_LINE: Final = re.compile(
+    rf"(?P<method>{_WORD}) (?P<target>[\x21-\x7e]+) (?P<version>HTTP/1\.[01])"
+)
+_AUTHORITY: Final = re.compile(rf"{_HOST}:{_PORT}")
+_URL: Final = re.compile(rf"http://(?P<authority>{_HOST}(?::{_PORT})?)(?P<path>[/?].*)?", re.I)
+_HEADER: Final = re.compile(rf"(?P<name>{_WORD}):(?P<value>[\t\x20-\x7e\x80-\xff]*)")
+_LONGEST_NAME: Final = 253
+_HIGHEST_PORT: Final = 65535
+
+_HOP_BY_HOP: Final = frozenset(
+    {"connection", "proxy-connection", "proxy-authorization", "keep-alive", "host", "upgrade"}
+)
+"""Headers that are not passed on; `Host` and `Connection` are written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRequest:
+    """What a client wants of which host."""
+
+    host: str
+    port: int
+    head: bytes
+    """What goes to the host before anything else; empty for a tunnel."""
+    body: int | None
+    """Bytes of the request that follow its head; None: as many as come."""
+
+
+def parse_request(head: bytes) -> ProxyRequest:
+    """`head` ends with an empty line. Raises `ValueError` that says what is wrong with it."""
+    first, *lines = head.removesuffix(b"\r\n\r\n").decode("latin-1").split("\r\n")
+    request = _REQUEST_LINE.fullmatch(first)
+    if request is None:
+        raise ValueError("its first line is not METHOD TARGET HTTP/1.1")
+    headers = [_header(line) for line in lines]
+    if request["method"] == "CONNECT":
+        found = _AUTHORITY.fullmatch(request["target"])
+        if found is None:
+            raise ValueError("it does not name a host and a port")
+        return ProxyRequest(_host(found), _port(found), b"", None)
+    return _plain(request, headers)
+
+
+def is_host_name(text: str) -> bool:
+    """Whether this is a name of the DNS: letters, digits, `-`, `_` and dots, nothing else."""
+    return len(text) <= _LONGEST_NAME and bool(re.fullmatch(rf"{_NAME}(?:\.{_NAME})*\.?", text))
+
+
+def _plain(request: re.Match[str], headers: Sequence[tuple[str, str]]) -> ProxyRequest:
+    url = _URL.fullmatch(request["target"])
+    if url is None:
+        raise ValueError("it does not begin with http:// and a host")
+    path = (url["path"] or "/").partition("#")[0]
+    kept = [f"{name}:{value}" for name, value in headers if name.lower() not in _HOP_BY_HOP]
+    rewritten = [
+        f"{request['method']} {path if path.startswith('/') else '/' + path} {request['version']}",
+        f"Host: {url['authority']}",
+        *kept,
+        "Connection: close",
+    ]
+    sent = "\r\n".join(rewritten).encode("latin-1") + b"\r\n\r\n"
+    return ProxyRequest(_host(url), _port(url), sent, _body(headers))
+
+
+def _host(found: re.Match[str]) -> str:
+    host = found["six"] or found["name"]
+    if len(host) > _LONGEST_NAME:
+        raise ValueError(f"its host has more than {_LONGEST_NAME} characters")
+    return host
+
+
+def _port(found: re.Match[str]) -> int:
+    port = int(found["port"] or 80)
+    if not 0 < port <= _HIGHEST_PORT:
+        raise ValueError(f"{port} is not a port")
+    return port
+
+
+def _header(line: str) -> tuple[str, str]:
+    found = _HEADER.fullmatch(line)
+    if found is None:
+        raise ValueError("a header is malformed")
+    return found["name"], found["value"]
+
+
+def _body(headers: Sequence[tuple[str, str]]) -> int | None:
+    lengths = [value.strip() for name, value in headers if name.lower() == "content-length"]
+    is_chunked = any(name.lower() == "transfer-encoding" for name, _ in headers)
+    if len(set(lengths)) > 1 or (lengths and is_chunked):
+        raise ValueError("it has more than one length")
+    if lengths and not re.fullmatch(r"[0-9]{1,18}", lengths[0]):
+        raise ValueError("its Content-Length is not a number")
+    if is_chunked:
+        return None
+    return int(lengths[0]) if lengths else 0
