@@ -7,7 +7,6 @@ that it never takes the place of a whole one.
 from __future__ import annotations
 
 import argparse
-import datetime
 import signal
 import sys
 from collections.abc import Sequence
@@ -38,6 +37,7 @@ from benchmarks.cases.sessions import Sessions
 from benchmarks.cases.startup import Startup
 from benchmarks.cases.window import Window
 from benchmarks.cases.workbench import Workbench
+from benchmarks.compare import SAVED, Comparison
 from benchmarks.entrants import ENTRANTS, NOT_IN_A_HURRY, Entrant
 from benchmarks.results import Results
 from benchmarks.run import Run
@@ -111,9 +111,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _describe(results: Results, effort: Effort, load_start: str, seconds: float) -> None:
-    now = datetime.datetime.now(datetime.UTC)
     results.about |= {
-        "date": now.strftime("%Y-%m-%d %H:%M UTC"),
+        "date": machine.now(),
         "machine": machine.facts(),
         "versions": results.about.get("versions", {}) | {"commit": machine.commit(ROOT)},
         "load_start": load_start,
@@ -128,7 +127,8 @@ def _write(results: Results, cases: Sequence[Case], directory: Path) -> Path:
     results.save(directory / "results.json")
     plot.draw(results, directory / "results.svg")
     path = directory / "RESULTS.md"
-    path.write_text(report.render(results, cases))
+    comparison = Comparison.load(SAVED) if directory == SAVED.parent and SAVED.exists() else None
+    path.write_text(report.render(results, cases, comparison))
     return path
 
 

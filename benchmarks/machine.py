@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import platform
 import subprocess
@@ -24,6 +25,10 @@ def commit(root: Path) -> str:
     found = _first_line("git", "-C", str(root), "rev-parse", "--short", "HEAD")
     changed = _first_line("git", "-C", str(root), "status", "--porcelain", "--", "src")
     return f"{found} with changes" if changed else found
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def load() -> str:

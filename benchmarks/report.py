@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.cases.case import Case
+from benchmarks.compare import Comparison
 from benchmarks.entrants import ENTRANTS
 from benchmarks.goals import goals
 from benchmarks.results import Results
@@ -22,7 +23,7 @@ figures of every round are in [results.json](results.json); `make bench` makes a
 """
 
 
-def render(results: Results, cases: Sequence[Case]) -> str:
+def render(results: Results, cases: Sequence[Case], comparison: Comparison | None = None) -> str:
     parts = ["# Benchmark results\n", _about(results), _goals(results)]
     parts.append("![Latency, output, shells and throughput, side by side](results.svg)\n")
     parts.append("## Who\n\n" + _who(results))
@@ -31,6 +32,8 @@ def render(results: Results, cases: Sequence[Case]) -> str:
         for case in cases
         if case.name in results.rounds or case.name in results.problems
     ]
+    if comparison is not None:
+        parts.append("## Beside an earlier commit\n\n" + comparison.render())
     parts.append("## How it was measured\n\n" + METHOD)
     return "\n".join(parts)
 

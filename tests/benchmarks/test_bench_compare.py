@@ -1,0 +1,51 @@
+"""Two commits measured by turns: ratios by median and by round, kept for the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.compare import Comparison, flatten
+
+ABOUT = {
+    "old": "0000001",
+    "new": "0000002",
+    "date": "2030-01-01 12:00 UTC",
+    "rounds": 2,
+    "load_start": "0.1",
+    "load_end": "0.2",
+}
+COLD = ("sessions", "bascule-sessions", "cold")
+
+
+def test_a_row_has_both_medians_their_ratio_and_the_ratios_of_the_rounds() -> None:
+    comparison = Comparison(
+        old=[{COLD: 0.5}, {COLD: 0.5}], new=[{COLD: 0.4}, {COLD: 0.6}], about=ABOUT
+    )
+    assert list(comparison.rows()) == [
+        ["sessions · bascule-sessions · cold", "0.500", "0.500", "1.00x", "0.800 – 1.20"]
+    ]
+
+
+def test_a_figure_that_only_one_commit_has_is_shown_without_a_ratio() -> None:
+    comparison = Comparison(old=[{}], new=[{COLD: 0.4}], about=ABOUT)
+    assert list(comparison.rows()) == [
+        ["sessions · bascule-sessions · cold", "–", "0.400", "–", "–"]
+    ]
+
+
+def test_a_saved_comparison_is_read_back(tmp_path: Path) -> None:
+    comparison = Comparison(old=[{COLD: 0.5}], new=[{COLD: 0.25}], about=ABOUT)
+    comparison.save(tmp_path / "comparison.json")
+    again = Comparison.load(tmp_path / "comparison.json")
+    assert again.render() == comparison.render()
+    assert "0.500x" in again.render()
+
+
+def test_only_numbers_are_compared_and_several_rounds_count_by_their_median() -> None:
+    taken: list[dict[str, Any]] = [
+        {"round": 0, "cold": 1.0, "exact": True, "note": "x"},
+        {"round": 1, "cold": 3, "exact": True},
+        {"round": 2, "cold": 2.0},
+    ]
+    assert flatten({"sessions": {"bascule-sessions": taken}}) == {COLD: 2.0}
