@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bascule.cli.account import Account
-from bascule.core.errors import InvalidSetting
+from bascule.core.errors import AccessDenied, InvalidSetting
 from tests.runtime.spawn.local.wardens import packages, python_for
 
 from .processes import PATIENCE
@@ -125,6 +125,29 @@ def test_a_hub_without_rights_asks_the_warden_at_its_socket(place: Path) -> None
         with machine.serving("serve", uid=NOBODY) as hub:
             ensure_it_works(machine, hub)
     assert not (place / "root/warden.sock").exists()
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_link_of_the_hubs_user_gets_nothing_made_behind_it(place: Path, depth: int) -> None:
+    """Root makes the hub's directories, and would make them the hub's own in any place."""
+    home, elsewhere = place / "home", place / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    os.chown(home, NOBODY, NOBODY)
+    (home / "link").symlink_to(elsewhere)
+    os.lchown(home / "link", NOBODY, NOBODY)
+    account = Account("nobody", NOBODY, NOBODY, home)
+    with pytest.raises(AccessDenied, match=f"symlink {home / 'link'}"):
+        account.own(home / "link" / "/".join(["state"] * depth), 0o700)
+    assert os.listdir(elsewhere) == []
+
+
+def test_directories_of_the_hubs_user_are_made_down_to_the_last(place: Path) -> None:
+    account = Account("nobody", NOBODY, NOBODY, place)
+    account.own(place / "a" / "b" / "c", 0o700)
+    made = [place / "a", place / "a" / "b", place / "a" / "b" / "c"]
+    assert [each.stat().st_uid for each in made] == [NOBODY] * 3
+    assert stat.S_IMODE(made[-1].stat().st_mode) == 0o700
 
 
 def test_a_user_that_is_not_there_is_named_with_how_to_make_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import pwd
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from bascule.core.errors import InvalidSetting
+from bascule.core.errors import InvalidSetting, NoSuchPath
 
 if TYPE_CHECKING:
     from .hub_settings import HubFile
@@ -50,19 +51,37 @@ class Account:
     def own(self, directory: Path, mode: int) -> None:
         """Make a directory of theirs, unless there is one: as root in root's own, else as them.
 
-        In theirs, what is on the way could be exchanged for a link meanwhile.
+        In theirs, what is on the way could be exchanged for a link meanwhile. Raises
+        `AccessDenied` for a path that leads over a link they could have made.
         """
-        if directory.exists():
+        from bascule.runtime.spawn.local.places import open_real
+
+        with contextlib.suppress(NoSuchPath):
+            os.close(open_real(directory))
             return
         self.own(directory.parent, 0o755)
-        if directory.parent.stat().st_uid == 0:
-            directory.mkdir(mode=mode)
-            os.chown(directory, self.uid, self.gid)
-            return
+        parent = open_real(directory.parent)
+        try:
+            if os.fstat(parent).st_uid == 0:
+                self._make_as_root(parent, directory.name, mode)
+            else:
+                self._make_as_them(parent, directory, mode)
+        finally:
+            os.close(parent)
+
+    def _make_as_root(self, parent: int, name: str, mode: int) -> None:
+        os.mkdir(name, mode, dir_fd=parent)
+        made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+        try:
+            os.fchown(made, self.uid, self.gid)
+        finally:
+            os.close(made)
+
+    def _make_as_them(self, parent: int, directory: Path, mode: int) -> None:
         os.setegid(self.gid)
         os.seteuid(self.uid)
         try:
-            directory.mkdir(mode=mode)
+            os.mkdir(directory.name, mode, dir_fd=parent)
         except OSError as error:
             raise InvalidSetting(f"{self.name} cannot make {directory}: {error}") from error
         finally:

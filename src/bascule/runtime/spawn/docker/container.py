@@ -23,7 +23,8 @@ from bascule.runtime.spawn.inside import (
     home_of,
     names,
 )
-from bascule.runtime.spawn.local.preparing import EGRESS_SOCKET, egress_dir, ensure_user
+from bascule.runtime.spawn.local.directories import EGRESS_SOCKET, egress_dir
+from bascule.runtime.spawn.local.preparing import ensure_user
 from bascule.sandbox.session.launch import Launch
 from bascule.sandbox.session.likeness import links_for
 

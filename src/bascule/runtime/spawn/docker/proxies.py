@@ -12,9 +12,9 @@ import psutil
 
 from bascule.core.contracts import Closable
 from bascule.core.sessions import Egress, SessionId
+from bascule.runtime.spawn.local.directories import EGRESS_SOCKET, egress_dir
 from bascule.runtime.spawn.local.egress.proxy import EgressProxy, Resolve
 from bascule.runtime.spawn.local.egress.rules import Rules
-from bascule.runtime.spawn.local.preparing import EGRESS_SOCKET, egress_dir
 
 
 class Proxies(Closable):

@@ -55,7 +55,7 @@ LOADED: Final = (
 )
 """Here it is imported once, not once for each sandbox."""
 MOST_BYTES: Final = 1 << 18
-MOST_DESCRIPTORS: Final = 16
+MOST_DESCRIPTORS: Final = 32
 _ECHO: Final = b"."
 
 

@@ -3,6 +3,8 @@
 Sessions make sockets in directories that the hub and nginx look into. A link one of them plants
 there, to another session's socket or to one of the machine's, would be followed with the hub's
 rights; here it is an error of the file system.
+
+All of it acts on open directories: where a path leads may change between two looks.
 """
 
 from __future__ import annotations
@@ -12,58 +14,89 @@ import os
 from pathlib import Path
 from typing import Final
 
-_MS_NOSUID: Final = 0x2
-_MS_NODEV: Final = 0x4
-_MS_NOEXEC: Final = 0x8
-_MS_REMOUNT: Final = 0x20
-_MS_NOSYMFOLLOW: Final = 0x100
-_MS_BIND: Final = 0x1000
+from .places import open_real
+
+_OPEN_TREE: Final = 428
+_MOVE_MOUNT: Final = 429
+_MOUNT_SETATTR: Final = 442
+"""Numbers of system calls, the same on every kind of processor. Linux 5.14 has all we need."""
+_OPEN_TREE_CLONE: Final = 0x1
+_AT_EMPTY_PATH: Final = 0x1000
+_MOVE_MOUNT_BOTH_EMPTY: Final = 0x04 | 0x40
+_NOSUID, _NODEV, _NOEXEC, _NOSYMFOLLOW = 0x2, 0x4, 0x8, 0x200000
+_ST_NOSYMFOLLOW: Final = 0x2000
 _MNT_DETACH: Final = 0x2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def forbid_links(directory: Path) -> bool:
+class _Attributes(ctypes.Structure):
+    _fields_ = (
+        ("attr_set", ctypes.c_uint64),
+        ("attr_clr", ctypes.c_uint64),
+        ("propagation", ctypes.c_uint64),
+        ("userns_fd", ctypes.c_uint64),
+    )
+
+
+def forbid_links(path: Path) -> bool:
     """Whether we made it so; it may have been already. Raises `OSError` where that cannot be."""
-    if follows_no_links(directory):
-        return False
-    path = os.fsencode(directory)
-    _checked(_libc.mount(path, path, None, _MS_BIND, None), directory)
-    flags = _MS_REMOUNT | _MS_BIND | _MS_NOSYMFOLLOW | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    directory = open_real(path)
     try:
-        _checked(_libc.mount(None, path, None, flags, None), directory)
-    except OSError:
-        allow_links(directory)
-        raise
-    return True
+        if follows_no_links(directory):
+            return False
+        _cover(directory, path)
+        return True
+    finally:
+        os.close(directory)
 
 
-def allow_links(directory: Path) -> None:
+def allow_links(path: Path) -> None:
     """Undo it."""
-    if is_mount(directory):
-        _checked(_libc.umount2(os.fsencode(directory), _MNT_DETACH), directory)
+    directory = open_real(path)
+    try:
+        if follows_no_links(directory) and _is_top_of_mount(directory):
+            name = f"/proc/self/fd/{directory}".encode()
+            _checked(_libc.umount2(name, _MNT_DETACH), path)
+    finally:
+        os.close(directory)
 
 
-def follows_no_links(directory: Path) -> bool:
-    return any("nosymfollow" in options for options in _mounted_at(directory))
+def follows_no_links(directory: int) -> bool:
+    return bool(os.fstatvfs(directory).f_flag & _ST_NOSYMFOLLOW)
 
 
-def is_mount(directory: Path) -> bool:
-    return bool(_mounted_at(directory))
+def _cover(directory: int, path: Path) -> None:
+    """Mount the directory over itself, with the attributes set before anybody sees it."""
+    clone = _libc.syscall(
+        _OPEN_TREE, directory, b"", _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH
+    )
+    _checked(0 if clone >= 0 else -1, path)
+    try:
+        wanted = _Attributes(attr_set=_NOSYMFOLLOW | _NOSUID | _NODEV | _NOEXEC)
+        size = ctypes.c_size_t(ctypes.sizeof(wanted))
+        set_ = _libc.syscall(_MOUNT_SETATTR, clone, b"", _AT_EMPTY_PATH, ctypes.byref(wanted), size)
+        _checked(set_, path)
+        moved = _libc.syscall(_MOVE_MOUNT, clone, b"", directory, b"", _MOVE_MOUNT_BOTH_EMPTY)
+        _checked(moved, path)
+    finally:
+        os.close(clone)
 
 
-def _mounted_at(directory: Path) -> list[list[str]]:
-    """The options of each mount that is there."""
-    wanted = os.path.realpath(directory)
-    rows = (line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines())
-    return [row[5].split(",") for row in rows if _unescaped(row[4]) == wanted]
+def _is_top_of_mount(directory: int) -> bool:
+    above = os.open("..", os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        return _mount_of(directory) != _mount_of(above)
+    finally:
+        os.close(above)
 
 
-def _unescaped(text: str) -> str:
-    return text.encode().decode("unicode_escape") if "\\" in text else text
+def _mount_of(descriptor: int) -> str:
+    lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines()
+    return next(line for line in lines if line.startswith("mnt_id:"))
 
 
-def _checked(result: int, directory: Path) -> None:
+def _checked(result: int, path: Path) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(directory))
+        raise OSError(number, os.strerror(number), str(path))

@@ -8,30 +8,71 @@ afterwards is done to what was opened.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import os
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from bascule.core.errors import AccessDenied, NoSuchPath, UsageError
 from bascule.runtime.spawn import trees
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_STEP: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST_LINKS: Final = 40
+_AT_EMPTY_PATH: Final = 0x1000
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def open_real(path: Path) -> int:
+    """A descriptor of the directory `path`, each step from `/` on opened by itself.
+
+    A symlink on the way is followed only if root or we ourselves made it, in a directory where
+    nobody else can exchange it. Whoever else could, could have us act on any directory.
+    """
+    if not path.is_absolute() or ".." in path.parts:
+        raise AccessDenied(f"{path} has to be an absolute path without '..'")
+    steps = list(reversed(path.parts[1:]))
+    here = os.open("/", _STEP)
+    links = 0
+    try:
+        while steps:
+            below = _step(here, steps.pop(), path)
+            if not stat.S_ISLNK(os.fstat(below).st_mode):
+                os.close(here)
+                here = below
+                continue
+            links += 1
+            here, more = _follow(here, below, path, links)
+            steps += more
+        return os.open(".", _DIRECTORY, dir_fd=here)
+    except NotADirectoryError as error:
+        raise AccessDenied(f"{path} is not a directory") from error
+    finally:
+        os.close(here)
 
 
 def open_beneath(root: Path, path: Path) -> int:
     """A descriptor of the directory `path`, which has to be in `root`, or be it."""
     if not path.is_relative_to(root) or ".." in path.parts:
         raise AccessDenied(f"{path} is not in {root}")
-    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    for part in path.relative_to(root).parts:
+    return open_below(open_real(root), path.relative_to(root))
+
+
+def open_below(directory: int, path: Path) -> int:
+    """The directory `path` of the open one, which is closed. No link on the way is followed."""
+    for part in path.parts:
         try:
-            below = os.open(part, _DIRECTORY, dir_fd=descriptor)
+            below = os.open(part, _DIRECTORY, dir_fd=directory)
         except OSError as error:
             raise _refused(path, error) from error
         finally:
-            os.close(descriptor)
-        descriptor = below
-    return descriptor
+            os.close(directory)
+        directory = below
+    return directory
 
 
 def open_folder(roots: Sequence[Path], folder: Path) -> int:
@@ -53,6 +94,20 @@ def make_dir(parent: int, name: str) -> int:
         raise _refused(Path(name), error) from error
 
 
+def open_socket(directory: int, name: str) -> int:
+    """Names the socket in the open directory, which is closed, wherever it is moved later."""
+    try:
+        found = os.open(name, _STEP, dir_fd=directory)
+    except OSError as error:
+        raise _refused(Path(name), error) from error
+    finally:
+        os.close(directory)
+    if stat.S_ISSOCK(os.fstat(found).st_mode):
+        return found
+    os.close(found)
+    raise AccessDenied(f"{name} is not a socket")
+
+
 def hand_over(
     directory: int, uid: int, gid: int, may_take: Callable[[int], bool], *, look_on: bool = False
 ) -> None:
@@ -61,14 +116,71 @@ def hand_over(
     Looks no further when the directory itself is theirs already: it was handed over before. Unless
     it is to `look_on`: somebody else may have made something in there since.
     """
-    if os.fstat(directory).st_uid == uid and not look_on:
+    owner = os.fstat(directory).st_uid
+    if owner == uid and not look_on:
         return
+    if owner not in (uid, os.geteuid()) and not may_take(owner):
+        raise AccessDenied(
+            f"{_name_of(directory)} belongs to the user {owner} and cannot be given to a session"
+        )
     for opened, folders, others in trees.innermost_first(directory):
         for name in (*folders, *others):
-            owner = os.stat(name, dir_fd=opened, follow_symlinks=False)
-            if (owner.st_uid, owner.st_gid) != (uid, gid) and may_take(owner.st_uid):
-                os.chown(name, uid, gid, dir_fd=opened, follow_symlinks=False)
+            _hand_over_entry(name, opened, uid, gid, may_take)
     os.fchown(directory, uid, gid)  # last: only now is it done
+
+
+def _hand_over_entry(
+    name: str, parent: int, uid: int, gid: int, may_take: Callable[[int], bool]
+) -> None:
+    """What is looked at is what is changed, whatever has that name a moment later."""
+    entry = os.open(name, _STEP, dir_fd=parent)
+    try:
+        owner = os.fstat(entry)
+        if (owner.st_uid, owner.st_gid) == (uid, gid) or not may_take(owner.st_uid):
+            return
+        # `os.fchown` refuses such a descriptor, and a symlink has no other.
+        if _libc.fchownat(entry, b"", uid, gid, _AT_EMPTY_PATH) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), name)
+    finally:
+        os.close(entry)
+
+
+def _step(here: int, name: str, path: Path) -> int:
+    try:
+        return os.open(name, _STEP, dir_fd=here)
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def _follow(directory: int, link: int, path: Path, count: int) -> tuple[int, list[str]]:
+    """Where the steps of the link begin, and these, the last one first. Both are closed."""
+    try:
+        _ensure_trusted(directory, link, path)
+        if count > _MOST_LINKS:
+            raise _refused(path, OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
+        target = os.readlink("", dir_fd=link)
+        start = os.open("/", _STEP) if target.startswith("/") else os.dup(directory)
+    finally:
+        os.close(link)
+    os.close(directory)
+    return start, [part for part in reversed(target.split("/")) if part not in ("", ".")]
+
+
+def _ensure_trusted(directory: int, link: int, path: Path) -> None:
+    trusted = {0, os.geteuid()}
+    around, own = os.fstat(directory), os.fstat(link)
+    is_shared = around.st_mode & 0o022 and not around.st_mode & stat.S_ISVTX
+    if own.st_uid not in trusted or around.st_uid not in trusted or is_shared:
+        raise AccessDenied(
+            f"{path} leads over the symlink {_name_of(link)}, which the user {own.st_uid} could "
+            "change to lead anywhere; name the directory itself in the settings, or have a bind "
+            "mount there"
+        )
+
+
+def _name_of(descriptor: int) -> Path:
+    return Path(f"/proc/self/fd/{descriptor}").readlink()
 
 
 def _refused(path: Path, error: OSError) -> UsageError:

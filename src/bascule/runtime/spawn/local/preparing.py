@@ -21,6 +21,7 @@ from bascule.sandbox.session.launch import Launch
 from bascule.sandbox.session.likeness import links_for
 
 from . import places, sudo, view
+from .directories import EGRESS_SOCKET, Directories, egress_dir
 from .machine import Machine, hash_of
 from .records import Leases, Record, Records
 from .settings import LocalSettings
@@ -29,12 +30,6 @@ _ID: Final = re.compile(r"[a-z0-9]{8,40}")
 _USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _SLIRP: Final = ("--configure", "--mtu", "65520", "--disable-host-loopback")
 _SLIRP_RESOLVER: Final = "10.0.2.3"
-EGRESS_SOCKET: Final = "proxy.sock"
-
-
-def egress_dir(run_dir: Path, session_id: SessionId) -> Path:
-    """Where the egress proxy of a session listens; the sandbox sees the directory."""
-    return run_dir / "egress" / session_id
 
 
 @dataclass(slots=True)
@@ -54,6 +49,7 @@ class Preparing:
     machine: Machine
     records: Records
     leases: Leases
+    directories: Directories
     logs: Path
     system: Sequence[str] = field(init=False)
     readable: Sequence[Path] = field(init=False)
@@ -110,20 +106,30 @@ class Preparing:
         return Prepared(record, order, opened)
 
     def _open_directories(self, plan: SandboxPlan, opened: dict[str, int]) -> None:
-        settings = self.settings
-        own = opened["own"] = places.open_beneath(settings.sessions_dir, plan.directory)
+        directories = self.directories
+        own = opened["own"] = directories.open_session(plan.directory)
         for name in ("home", "state"):
             opened[f"dir:{name}"] = places.make_dir(own, name)
         if plan.folder is not None:
-            opened["dir:workspace"] = places.open_folder(settings.workspace_roots, plan.folder)
+            opened["dir:workspace"] = directories.open_folder(plan.folder)
         else:
             opened["dir:workspace"] = places.make_dir(own, "workspace")
-        run = places.open_beneath(settings.run_dir, plan.run_dir.parent)
-        try:
-            opened["dir:run"] = places.make_dir(run, plan.run_dir.name)
-        finally:
-            os.close(run)
+        owner = os.fstat(opened["dir:workspace"]).st_uid
+        opened["dir:run"] = directories.make_run_dir(plan.run_dir, owner)
         os.close(opened.pop("own"))
+        self._open_shown(plan, opened)
+
+    def _open_shown(self, plan: SandboxPlan, opened: dict[str, int]) -> None:
+        """What a sandbox sees besides its own, and the hub's user could exchange."""
+        if self.settings.vscode is not None:
+            opened["dir:vscode"] = places.open_real(self.settings.vscode.home)
+        if plan.egress.mode == "proxy":
+            path = egress_dir(self.settings.run_dir, plan.session_id)
+            opened["dir:egress"] = self.directories.open_in_run_dir(path)
+        if plan.hub_socket is not None:
+            opened["dir:hub"] = self.directories.open_in_run_dir(plan.hub_socket.parent)
+            if plan.hub_socket.parent.name != plan.session_id:
+                opened["dir:hub"] = places.open_socket(opened.pop("dir:hub"), plan.hub_socket.name)
 
     def _user(self, plan: SandboxPlan, opened: dict[str, int]) -> tuple[int, int]:
         workspace = os.fstat(opened["dir:workspace"])
@@ -163,14 +169,15 @@ class Preparing:
         if not self.machine.is_root:
             os.fchmod(opened["dir:run"], 0o700)
             return
-        ours = {os.geteuid(), self.settings.hub_uid or os.geteuid()}
+        hub = self.settings.hub_uid
+        ours = os.geteuid() if hub is None else hub
         for name in ("dir:home", "dir:state", "dir:workspace"):
             if name != "dir:workspace" or "lease" in opened:
                 places.hand_over(
                     opened[name],
                     uid,
                     gid,
-                    lambda owner: owner in ours or owner in self.leases,
+                    lambda owner: owner == ours or owner in self.leases,
                     look_on=look_on,
                 )
         os.fchown(opened["dir:run"], uid, _socket_gid(self.settings))
@@ -265,11 +272,13 @@ class Preparing:
 
         read_only = {str(path): str(path) for path in self.readable}
         if self.settings.vscode is not None:
-            read_only[inside.VSCODE] = str(self.settings.vscode.home)
+            read_only[inside.VSCODE] = source("vscode", self.settings.vscode.home)
         if plan.egress.mode == "proxy":
-            read_only[inside.EGRESS_DIR] = str(egress_dir(self.settings.run_dir, plan.session_id))
+            egress = egress_dir(self.settings.run_dir, plan.session_id)
+            read_only[inside.EGRESS_DIR] = source("egress", egress)
         if plan.hub_socket is not None:
-            read_only |= _hub_view(self.settings.run_dir, plan.hub_socket, plan.session_id)
+            seen, there = _hub_view(plan.hub_socket, plan.session_id)
+            read_only[seen] = source("hub", there)
         return view.View(
             system=self.system,
             workspace=source("workspace", plan.folder or own / "workspace"),
@@ -307,14 +316,12 @@ def _socket_gid(settings: LocalSettings) -> int:
         return settings.hub_uid
 
 
-def _hub_view(run_dir: Path, hub_socket: Path, session_id: SessionId) -> dict[str, str]:
+def _hub_view(hub_socket: Path, session_id: SessionId) -> tuple[str, Path]:
     """The directory of the socket if that is this session's own: a new hub makes a new socket in
     it, which is then seen too. Else the socket alone."""
-    if not hub_socket.is_relative_to(run_dir) or ".." in hub_socket.parts:
-        raise AccessDenied(f"{hub_socket} is not in {run_dir}")
     if hub_socket.parent.name == session_id:
-        return {inside.HUB_DIR: str(hub_socket.parent)}
-    return {f"{inside.HUB_DIR}/{hub_socket.name}": str(hub_socket)}
+        return inside.HUB_DIR, hub_socket.parent
+    return f"{inside.HUB_DIR}/{hub_socket.name}", hub_socket
 
 
 def _in_memory(content: bytes) -> int:

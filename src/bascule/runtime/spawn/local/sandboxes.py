@@ -16,11 +16,11 @@ from pathlib import Path
 import psutil
 
 from bascule.core.contracts import Closable
-from bascule.core.errors import NoSuchPath, NoSuchSandbox, SandboxStartFailed
+from bascule.core.errors import BasculeError, NoSuchPath, NoSuchSandbox, SandboxStartFailed
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
-from bascule.runtime.spawn import disk, trees
 
-from . import mounts, places, processes
+from . import mounts, processes
+from .directories import Directories
 from .logs import Logs
 from .machine import Machine, look
 from .preparing import Prepared, Preparing, ensure_id
@@ -59,6 +59,7 @@ class Sandboxes(Closable):
         self._zygote = Zygote()
         self._records = Records(settings.state_dir / "sandboxes")
         self._leases = Leases(settings.leases_dir, settings.first_uid, settings.uid_count)
+        self._directories = Directories(settings, self._leases.__contains__)
         self._logs = Logs(settings.state_dir / "logs")
         self._machine: Machine | None = None
         self._preparing: Preparing | None = None
@@ -76,6 +77,7 @@ class Sandboxes(Closable):
             self._machine,
             self._records,
             self._leases,
+            self._directories,
             self._logs.directory,
         )
         await self._zygote.warm()
@@ -165,11 +167,11 @@ class Sandboxes(Closable):
         return await asyncio.to_thread(self._logs.tail, session_id, lines)
 
     async def disk(self, directory: Path) -> int:
-        return await disk.used_below(self._settings.sessions_dir, directory)
+        return await self._directories.used(directory)
 
     async def remove(self, directory: Path) -> None:
         """A session's own directory with all in it, whoever owns what; no sandbox may run there."""
-        await asyncio.to_thread(_remove_beneath, self._settings.sessions_dir, directory)
+        await asyncio.to_thread(self._directories.remove, directory)
         self._logs.forget(directory.name)
 
     async def find(self) -> None:
@@ -187,7 +189,7 @@ class Sandboxes(Closable):
             async with turn:
                 await self._adopt(session_id, firsts)
                 if session_id not in self._lives:
-                    await self._clear(session_id)
+                    await self._clear_or_say(session_id)
 
     async def aclose(self) -> None:
         for watcher in self._watchers:
@@ -297,7 +299,7 @@ class Sandboxes(Closable):
         if life.first is not None:
             await life.first.ended()
         how = self._how(session_id, status)
-        await self._clear(session_id)
+        await self._clear_or_say(session_id)
         self._lives.pop(session_id, None)
         _close(life)
         return how
@@ -329,6 +331,13 @@ class Sandboxes(Closable):
         if self.machine.cgroups is not None:
             self.machine.cgroups.kill(life.record.session_id)
 
+    async def _clear_or_say(self, session_id: SessionId) -> None:
+        """The record of what could not be cleared stays, and it is tried again at the next look."""
+        try:
+            await self._clear(session_id)
+        except (BasculeError, OSError) as error:
+            logger.error("what the sandbox of %s left could not be removed: %s", session_id, error)
+
     async def _clear(self, session_id: SessionId) -> None:
         """Remove what a sandbox that has ended left: processes, groups, sockets, its record."""
         stale = await asyncio.to_thread(self._records.stale, session_id)
@@ -337,9 +346,13 @@ class Sandboxes(Closable):
                 await self._clear_group(session_id)
             return
         descriptor, record = stale
-        if record is not None:
-            await self._clear_places(record)
-        await self._clear_group(session_id)
+        try:
+            if record is not None:
+                await self._clear_places(record)
+            await self._clear_group(session_id)
+        except BaseException:
+            os.close(descriptor)
+            raise
         self._records.forget(session_id, descriptor)
         if record is not None and self.machine.is_root:
             self._return(record)
@@ -350,8 +363,8 @@ class Sandboxes(Closable):
 
     async def _clear_places(self, record: Record) -> None:
         await self._clear_group(record.session_id)
-        with contextlib.suppress(FileNotFoundError):
-            await asyncio.to_thread(_clear_run_dir, self._settings.run_dir, Path(record.run_dir))
+        run_dir = Path(record.run_dir)
+        await asyncio.to_thread(self._directories.remove_run_dir, run_dir, record.uid)
 
     async def _clear_group(self, session_id: SessionId) -> None:
         cgroups = self.machine.cgroups
@@ -418,6 +431,7 @@ class Sandboxes(Closable):
         if settings.hub_uid is None:  # else they are the hub's to make, where root has no business
             for directory in (settings.sessions_dir, settings.run_dir):
                 directory.mkdir(parents=True, exist_ok=True)
+        self._directories.ensure_usable()
         if machine.is_root:
             mounts.forbid_links(settings.run_dir)
         return machine
@@ -441,33 +455,3 @@ def _signal_all(pids: Iterator[int] | set[int], number: signal.Signals) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-
-
-def _clear_run_dir(root: Path, run_dir: Path) -> None:
-    parent = places.open_beneath(root, run_dir.parent)
-    try:
-        directory = places.make_dir(parent, run_dir.name)
-        try:
-            trees.clear(directory)
-        finally:
-            os.close(directory)
-        os.rmdir(run_dir.name, dir_fd=parent)
-    finally:
-        os.close(parent)
-
-
-def _remove_beneath(root: Path, directory: Path) -> None:
-    parent = places.open_beneath(root, directory.parent)
-    try:
-        opened = os.open(
-            directory.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent
-        )
-        try:
-            trees.clear(opened)
-        finally:
-            os.close(opened)
-        os.rmdir(directory.name, dir_fd=parent)
-    except FileNotFoundError:
-        return
-    finally:
-        os.close(parent)

@@ -18,10 +18,10 @@ from bascule.core.errors import SandboxStartFailed, SandboxUnreachable
 from bascule.core.sessions import Egress, RunningSandbox, SandboxPlan, SessionId, Usage
 
 from .client import WardenClient, warden_child
+from .directories import EGRESS_SOCKET, egress_dir
 from .egress.proxy import EgressProxy, Resolve
 from .egress.rules import Rules
 from .messages import egress_from_wire, plan_to_wire, running_from_wire, usage_from_wire
-from .preparing import EGRESS_SOCKET, egress_dir
 from .settings import LocalSettings
 
 logger = logging.getLogger(__name__)

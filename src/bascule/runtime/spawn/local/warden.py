@@ -218,10 +218,13 @@ def listening(path: Path, settings: LocalSettings) -> socket.socket:
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     place = socket.socket(socket.AF_UNIX)
-    place.bind(str(new))
+    before = os.umask(0o177)
+    try:
+        place.bind(str(new))
+    finally:
+        os.umask(before)
     if settings.hub_uid is not None:
-        os.chown(new, settings.hub_uid, -1)
-    new.chmod(0o600)
+        os.chown(new, settings.hub_uid, -1, follow_symlinks=False)
     place.listen()
     new.rename(path)
     return place

@@ -1,0 +1,143 @@
+"""The directories a warden acts in, each opened anew for what was asked. All of it blocks.
+
+The hub's user owns what is above and around them, may rename it at any moment and may be in the
+hands of an attacker. So a path of the settings is opened step by step (`places.open_real`), has to
+belong to the hub or to root, and everything is done to descriptors.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bascule.core.errors import AccessDenied, NoSuchPath
+from bascule.core.sessions import SessionId
+from bascule.runtime.spawn import disk, trees
+
+from . import places
+from .settings import LocalSettings
+
+EGRESS_SOCKET: Final = "proxy.sock"
+
+
+def egress_dir(run_dir: Path, session_id: SessionId) -> Path:
+    """Where the egress proxy of a session listens; the sandbox sees the directory."""
+    return run_dir / "egress" / session_id
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """What is returned is a descriptor, the caller's to close. Raises `AccessDenied` for whatever
+    is elsewhere or another user's, and `NoSuchPath` for what is not there."""
+
+    settings: LocalSettings
+    is_lent: Callable[[int], bool]
+    """Whether a UID is one that sessions are lent."""
+
+    def ensure_usable(self) -> None:
+        """Look at those that are there already, so that the operator hears of it at once."""
+        for root in (self.settings.sessions_dir, self.settings.run_dir):
+            try:
+                os.close(self._open_root(root))
+            except NoSuchPath:
+                continue
+
+    def open_session(self, directory: Path) -> int:
+        """The directory of a session, which lies directly in `sessions_dir`."""
+        return self._open_child(self.settings.sessions_dir, directory)
+
+    def open_folder(self, folder: Path) -> int:
+        return places.open_folder(self.settings.workspace_roots, folder)
+
+    def make_run_dir(self, run_dir: Path, uid: int) -> int:
+        """The run directory of a session, directly in `run_dir`; made if it is not there.
+
+        `uid`: whose it may be besides, from an earlier start of the session.
+        """
+        root = self._open_root_of(self.settings.run_dir, run_dir)
+        try:
+            made = places.make_dir(root, run_dir.name)
+        finally:
+            os.close(root)
+        return self._ensured(made, run_dir, uid)
+
+    def open_in_run_dir(self, path: Path) -> int:
+        """A directory anywhere in `run_dir`, such as the one with the hub's socket."""
+        if not path.is_relative_to(self.settings.run_dir) or ".." in path.parts:
+            raise AccessDenied(f"{path} is not in {self.settings.run_dir}")
+        root = self._open_root(self.settings.run_dir)
+        return places.open_below(root, path.relative_to(self.settings.run_dir))
+
+    async def used(self, directory: Path) -> int:
+        """Bytes that it takes; 0 when it is not there."""
+        try:
+            opened = self.open_session(directory)
+        except NoSuchPath:
+            return 0
+        try:
+            return await disk.used(opened)
+        finally:
+            os.close(opened)
+
+    def remove(self, directory: Path) -> None:
+        """A session's own directory with all in it; done already when it is not there."""
+        self._remove(self.settings.sessions_dir, directory)
+
+    def remove_run_dir(self, run_dir: Path, uid: int) -> None:
+        self._remove(self.settings.run_dir, run_dir, uid)
+
+    def _remove(self, root: Path, directory: Path, uid: int | None = None) -> None:
+        try:
+            parent = self._open_root_of(root, directory)
+        except NoSuchPath:
+            return
+        try:
+            found = places.open_below(os.dup(parent), Path(directory.name))
+            opened = self._ensured(found, directory, uid)
+            try:
+                trees.clear(opened)
+                _ensure_same(directory, opened, parent)
+            finally:
+                os.close(opened)
+            os.rmdir(directory.name, dir_fd=parent)
+        except NoSuchPath:
+            return
+        finally:
+            os.close(parent)
+
+    def _open_child(self, root: Path, directory: Path) -> int:
+        parent = self._open_root_of(root, directory)
+        return self._ensured(places.open_below(parent, Path(directory.name)), directory)
+
+    def _open_root_of(self, root: Path, directory: Path) -> int:
+        if directory.parent != root or directory.name in ("", "..", "."):
+            raise AccessDenied(f"{directory} is not directly in {root}")
+        return self._open_root(root)
+
+    def _open_root(self, root: Path) -> int:
+        return self._ensured(places.open_real(root), root)
+
+    def _ensured(self, opened: int, path: Path, uid: int | None = None) -> int:
+        """The descriptor, of a directory that was made by the hub, by us or for a session."""
+        owner = os.fstat(opened).st_uid
+        hub = self.settings.hub_uid
+        if owner in (0, os.geteuid(), hub, uid) or self.is_lent(owner):
+            return opened
+        os.close(opened)
+        raise AccessDenied(
+            f"{path} belongs to the user {owner}; the warden uses directories of "
+            f"{'root' if hub is None else f'the hub (user {hub}), of root'} and of sessions"
+        )
+
+
+def _ensure_same(path: Path, opened: int, parent: int) -> None:
+    """What has that name in `parent` is what was opened."""
+    try:
+        now = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        now = None
+    if now is None or not os.path.samestat(now, os.fstat(opened)):
+        raise AccessDenied(f"{path} was exchanged while it was removed")
