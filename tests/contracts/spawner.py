@@ -15,7 +15,7 @@ import socket
 import struct
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +32,40 @@ MakeSpawner = Callable[[], Spawner]
 
 PATIENCE = 0.3
 """Seconds in which a sandbox that runs would have answered."""
+
+
+PAUSES = int(os.environ.get("BASCULE_TEST_PAUSES", "3"))
+"""How often a line is paused and resumed in its middle."""
+
+BUILD = """cat > build.sh <<'END'
+set -e
+part() { echo "part $1"; }
+(part 1; sh -c 'head -n 1 go >out'; part 2)
+echo "with $(sh -c 'cat out | tr a-z A-Z' | cat)"
+(part 3) & wait
+END
+"""
+LINES = {
+    "command": "echo begun; head -n 1 go; echo done",
+    "pipeline": "echo begun; head -n 1 go | tr a-z A-Z | cat; echo done",
+    "build": "echo begun; bash build.sh && echo built; echo done",
+}
+"""What is run: it waits in its middle for a line in `go`."""
+WHOLE = {
+    "command": "begun\na line\ndone\n",
+    "pipeline": "begun\nA LINE\ndone\n",
+    "build": "begun\npart 1\npart 2\nwith A LINE\npart 3\nbuilt\ndone\n",
+}
+
+
+@contextmanager
+def held_open(fifo: Path) -> Iterator[int]:
+    """Its writing end, open so that whoever reads it waits for a line and not for somebody."""
+    descriptor = os.open(fifo, os.O_RDWR)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def client(plan: SandboxPlan, key: str = "") -> RemoteRuntime:
@@ -311,6 +345,40 @@ class SpawnerSuite:
             assert (await runtime.run("echo $here")).content == "kept\n"
             while ticks_of(busy) <= before:  # bounded by the test's own time-out
                 await runtime.run("true")
+
+    @pytest.mark.parametrize("what", LINES)
+    async def test_a_line_that_is_paused_in_its_middle_ends_as_if_nothing_had_happened(
+        self, spawner: Spawner, plan: SandboxPlan, what: str
+    ) -> None:
+        """No shell may take its command for one that was stopped, and go on with the next."""
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            await runtime.run("mkfifo go; " + BUILD)
+            for _ in range(PAUSES):
+                seen = Seen()
+                running = asyncio.create_task(runtime.run(LINES[what], on_progress=seen))
+                with held_open(plan.directory / "workspace" / "go") as go:
+                    await seen.wait_for(b"begun")
+                    await spawner.pause(plan.session_id)
+                    await spawner.resume(plan.session_id)
+                    os.write(go, b"a line\n")
+                    ended = await running
+                assert (ended.content, ended.exit_code) == (WHOLE[what], 0)
+            assert (await runtime.run("jobs")).content == ""
+
+    async def test_a_job_that_was_stopped_before_a_pause_stays_stopped(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            await runtime.run("set -m; sleep 1000 & kill -STOP $!")
+            state = "ps -o stat= -p $(jobs -p) | cut -c1"
+            while (await runtime.run(state)).content != "T\n":  # bounded by the test's time-out
+                pass
+            await spawner.pause(plan.session_id)
+            await spawner.pause(plan.session_id)
+            await spawner.resume(plan.session_id)
+            assert (await runtime.run(state)).content == "T\n"
 
     async def run_in_background(self, runtime: RemoteRuntime, command: str) -> None:
         """Out of the shell's reach: its own session, no terminal, no parent."""

@@ -23,12 +23,15 @@ from bascule.sandbox.session.launch import Launch
 
 from . import disk, trees
 from .answering import answering
-from .family import MARK, family, freeze, kill, kill_leader, thaw, usage
+from .family import MARK, family, kill, kill_leader, usage
+from .freezing import freeze, thaw
 from .held import hold, is_held
 from .vscode import VSCodePlace
 
 RECORD: Final = "sandbox.lock"
 """In a sandbox's `run_dir`: held by its first process, and says which one that is."""
+STOPPED: Final = "stopped.json"
+"""In its `run_dir` while it is paused: which of its processes were stopped before that."""
 LOG: Final = "sandbox.log"
 """In its `state/`: what its action server said."""
 
@@ -99,12 +102,12 @@ class PlainSpawner(Spawner):
     async def pause(self, session_id: SessionId) -> None:
         async with self._turns[session_id]:
             record = await self._needed(session_id)
-            await asyncio.to_thread(freeze, record.mark)
+            await asyncio.to_thread(freeze, lambda: family(record.mark), self._note(session_id))
 
     async def resume(self, session_id: SessionId) -> None:
         async with self._turns[session_id]:
             record = await self._needed(session_id)
-            await asyncio.to_thread(thaw, record.mark)
+            await asyncio.to_thread(thaw, lambda: family(record.mark), self._note(session_id))
 
     async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
         async with self._turns[session_id]:
@@ -208,13 +211,16 @@ class PlainSpawner(Spawner):
     def _path(self, session_id: SessionId) -> Path:
         return self._run_root / session_id / RECORD
 
+    def _note(self, session_id: SessionId) -> Path:
+        return self._run_root / session_id / STOPPED
+
     # Ending -------------------------------------------------------------------------------
 
     async def _ask_to_end(self, record: _Record, grace: float) -> None:
         with suppress(ProcessLookupError, TimeoutError):
             async with _watched(record.pid) as (handle, ended):
                 signal.pidfd_send_signal(handle, signal.SIGTERM)
-                await asyncio.to_thread(thaw, record.mark)
+                await asyncio.to_thread(thaw, lambda: family(record.mark))
                 async with asyncio.timeout(grace):
                     await ended.wait()
 
@@ -222,6 +228,7 @@ class PlainSpawner(Spawner):
         kill_leader(record.mark, record.pid, heirs=_KEEPER)
         kill(record.mark)
         _reap(record.pid)
+        self._note(session_id).unlink(missing_ok=True)
         for each in self._path(session_id).parent.glob("*.sock"):
             each.unlink(missing_ok=True)
 

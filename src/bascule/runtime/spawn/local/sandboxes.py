@@ -9,15 +9,15 @@ import logging
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import psutil
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError, NoSuchPath, NoSuchSandbox, SandboxStartFailed
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
+from bascule.runtime.spawn.freezing import freeze, thaw
+from bascule.runtime.spawn.process_table import Member, everybody, with_kin
 
 from . import mounts, processes
 from .directories import Directories
@@ -35,9 +35,6 @@ OnStage = Callable[[str], None]
 
 _CAUSE = 20
 """Lines of what a sandbox said that go into the message when it did not start."""
-_STOPPING = 10.0
-"""Seconds its processes have to stop."""
-_GLANCE = 0.001
 
 
 @dataclass(slots=True)
@@ -122,16 +119,10 @@ class Sandboxes(Closable):
         if (cgroups := self.machine.cgroups) is not None:
             cgroups.freeze(session_id, on=True)
             return
-        signalled: set[int] = set()
-        async with asyncio.timeout(_STOPPING):
-            # until none was forked meanwhile; the kernel tells nobody but parents when one stops
-            while running := [p for p in self._members(life) if not processes.is_stopped(p)]:
-                _signal_all(set(running) - signalled, signal.SIGSTOP)
-                signalled.update(running)
-                await asyncio.sleep(_GLANCE)
+        await asyncio.to_thread(freeze, lambda: self._members(life), self._note(session_id))
 
     async def resume(self, session_id: SessionId) -> None:
-        self._thaw(self._life(session_id))
+        await self._thaw(self._life(session_id), self._note(session_id))
 
     async def stop(self, session_id: SessionId, grace: float) -> None:
         """Nothing is left of it but its files; also when it had ended already."""
@@ -141,7 +132,7 @@ class Sandboxes(Closable):
             if life is None:
                 return
             life.server.signal(signal.SIGTERM)
-            self._thaw(life)
+            await self._thaw(life)
             done, _ = await asyncio.wait({life.watching}, timeout=grace)
             if not done:
                 level = logging.WARNING if grace else logging.DEBUG  # none was to be given
@@ -160,7 +151,7 @@ class Sandboxes(Closable):
         life = self._life(session_id)
         if self.machine.cgroups is not None:
             return self.machine.cgroups.usage(session_id)
-        return await asyncio.to_thread(lambda: processes.usage_of(self._members(life)))
+        return await asyncio.to_thread(lambda: processes.usage_of(iter(self._members(life))))
 
     async def last_words(self, session_id: SessionId, lines: int) -> str:
         ensure_id(session_id)
@@ -317,12 +308,12 @@ class Sandboxes(Closable):
 
     # Ending ----------------------------------------------------------------------------
 
-    def _thaw(self, life: Life) -> None:
+    async def _thaw(self, life: Life, note: Path | None = None) -> None:
         if (cgroups := self.machine.cgroups) is not None:
             if cgroups.is_frozen(life.record.session_id):
                 cgroups.freeze(life.record.session_id, on=False)
         else:
-            _signal_all(self._members(life), signal.SIGCONT)
+            await asyncio.to_thread(thaw, lambda: self._members(life), note)
 
     def _kill(self, life: Life) -> None:
         life.server.signal(signal.SIGKILL)
@@ -353,6 +344,7 @@ class Sandboxes(Closable):
         except BaseException:
             os.close(descriptor)
             raise
+        self._note(session_id).unlink(missing_ok=True)
         self._records.forget(session_id, descriptor)
         if record is not None and self.machine.is_root:
             self._return(record)
@@ -408,16 +400,17 @@ class Sandboxes(Closable):
             is_paused = processes.is_stopped(life.server.pid)
         return RunningSandbox(session_id=session_id, is_paused=is_paused, uid=life.record.uid)
 
-    def _members(self, life: Life) -> Iterator[int]:
-        """Of a machine without cgroups."""
-        pid = life.server.pid
+    def _members(self, life: Life) -> Mapping[int, Member]:
+        """Of a machine without cgroups. Blocks."""
+        found = {life.server.pid}
         if life.record.is_isolated:
             # The server keeps to itself which namespace it is in, from all but root.
-            return iter({pid, *processes.members(life.record.namespace)})
-        with contextlib.suppress(psutil.NoSuchProcess):
-            below = psutil.Process(pid).children(recursive=True)
-            return iter([pid, *(child.pid for child in below)])
-        return iter(())
+            found.update(processes.members(life.record.namespace))
+        return with_kin(found, everybody())
+
+    def _note(self, session_id: SessionId) -> Path:
+        """While it is paused: which of its processes were stopped before that."""
+        return self._settings.state_dir / "stopped" / session_id
 
     def _make_ready(self) -> Machine:
         settings = self._settings
@@ -428,6 +421,7 @@ class Sandboxes(Closable):
         )
         fcntl.flock(self._presence, fcntl.LOCK_SH)
         self._logs.open()
+        (settings.state_dir / "stopped").mkdir(mode=0o700, exist_ok=True)
         if settings.hub_uid is None:  # else they are the hub's to make, where root has no business
             for directory in (settings.sessions_dir, settings.run_dir):
                 directory.mkdir(parents=True, exist_ok=True)
@@ -449,9 +443,3 @@ def _close(life: Life) -> None:
     life.server.close()
     if life.first is not None:
         life.first.close()
-
-
-def _signal_all(pids: Iterator[int] | set[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
