@@ -39,6 +39,8 @@ class Introduction:
             self._facts.insert(0, ("open", up.address, note))
         if up.no_page:
             self._facts.append(("page", up.no_page, ""))
+        if up.no_network:
+            self._facts.append(("network", "none", up.no_network))
         if up.no_vscode:
             self._facts.append(("VS Code", up.no_vscode, ""))
         else:

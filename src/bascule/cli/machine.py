@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from bascule.runtime.spawn.local.cgroups import find_cgroups
+from bascule.runtime.spawn.local.machine import network_lack
 
 from . import editor
 
@@ -117,7 +118,12 @@ def bubblewrap() -> Finding:
 
 
 def slirp4netns() -> Finding:
-    return _program("slirp4netns", "sessions whose egress is open need it")
+    """Also whether it can do its work: it opens a device that some machines keep for root."""
+    found = _program("slirp4netns", "sessions whose egress is open need it")
+    if found.state != "ok" or not (lack := network_lack()):
+        return found
+    advice = "sessions reach no network (egress off), or a list of domains (egress proxy)"
+    return Finding("slirp4netns", "limited", f"{found.found}, but {lack}", advice)
 
 
 def node() -> Finding:

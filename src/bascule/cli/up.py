@@ -100,7 +100,7 @@ def up(
     if editor if editor is not None else serves or sys.stdin.isatty():
         from .up_session import Wish
 
-        wish = Wish(workspace, _one_kind(shells), _egress(egress))
+        wish = Wish(workspace, _one_kind(shells), *_egress(egress))
         return _session(
             wish, serves=serves, open_browser=not no_browser, allow_unisolated=allow_unisolated
         )
@@ -170,22 +170,28 @@ def _converse(runtime: Runtime) -> int:
     return 0 if sys.stdin.isatty() else status
 
 
-def _one_kind(shells: str | None) -> str:
-    if shells in (None, "", "pty", "tmux"):
-        return shells or "pty"
+def _one_kind(shells: str | None) -> str | None:
+    if not shells or shells in ("pty", "tmux"):
+        return shells or None
     raise InvalidSetting(
         f"--shells is {shells!r}; in a session all shells are of one kind, pty or tmux "
         "(with --no-editor they may differ)"
     )
 
 
-def _egress(text: str | None) -> str:
-    """A session of this machine has a network of its own, which needs a program to lead out."""
-    if text is None:
-        return "open" if shutil.which("slirp4netns") else "off"
-    if text in ("open", "off"):
-        return text
-    raise InvalidSetting(f"--egress is {text!r}; it can be open or off")
+def _egress(text: str | None) -> tuple[str | None, str]:
+    """What was asked for, and why a session can have no network here (empty: it can).
+
+    A session of this machine has a network of its own, which needs a program to lead out.
+    """
+    from bascule.runtime.spawn.local.machine import network_lack
+
+    lack = network_lack() if shutil.which("bwrap") else ""
+    if text not in (None, "open", "off"):
+        raise InvalidSetting(f"--egress is {text!r}; it can be open or off")
+    if text == "open" and lack:
+        raise InvalidSetting(f"--egress open cannot be had: {lack}; --egress off can")
+    return text, lack
 
 
 def _workspace(directory: Path) -> Path:

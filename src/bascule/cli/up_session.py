@@ -24,7 +24,7 @@ from .user_dirs import make_runtime_dir, runtime_dir
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bascule.link.sessions import HubSession
+    from bascule.link.sessions import HubSession, SessionCalls
 
     from .loop import LoopThread
 
@@ -39,8 +39,11 @@ class Wish:
     """What the session of a folder is to be."""
 
     folder: Path
-    shells: str = "pty"
-    egress: str = "open"
+    shells: str | None = None
+    egress: str | None = None
+    """None of both: as the session had it before, or by default."""
+    no_network: str = ""
+    """Why it can have no network; else empty."""
 
     @property
     def name(self) -> str:
@@ -51,11 +54,22 @@ class Wish:
     def body(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "shells": self.shells,
-            "egress": {"mode": self.egress},
+            "shells": self.shells or "pty",
+            "egress": {"mode": self.egress or ("off" if self.no_network else "open")},
             "limits": _NO_LIMITS,
             "workspace": {"kind": "folder", "folder": str(self.folder)},
         }
+
+    def changes(self, session: HubSession) -> dict[str, Any]:
+        """What is to be another way in a session that was made before."""
+        wanted: dict[str, Any] = {}
+        if self.shells is not None and self.shells != session.metadata["shells"]:
+            wanted["shells"] = self.shells
+        had = session.metadata["egress"]["mode"]
+        egress = "off" if self.no_network and had == "open" else self.egress or had
+        if egress != had:
+            wanted["egress"] = {"mode": egress}
+        return wanted
 
 
 @contextlib.contextmanager
@@ -137,6 +151,8 @@ class UpSession:
     """Why it has no VS Code, and what to do about it; else empty."""
     no_page: str = ""
     """The same of the hub's page."""
+    no_network: str = ""
+    """The same of a network: why it reaches none."""
 
 
 @contextlib.contextmanager
@@ -163,14 +179,22 @@ async def _begin(wish: Wish, hub: HubPlace, on_stage: OnStage) -> UpSession:
         async with SessionCalls(hub.url, hub.token) as calls:
             known = [each for each in await calls.sessions() if _is_of(wish.folder, each.metadata)]
             if known:
-                session = await calls.resume(known[0].id)
+                session = await _taken_up(wish, known[0], calls)
             else:
                 session = await calls.create(wish.body())
             session = await calls.until_ready(session.id, on_stage=on_stage)
             no_vscode, no_page = await asyncio.to_thread(lambda: (_lack_of_vscode(), _no_page()))
             onward = _shown_at(session, has_vscode=not no_vscode, has_page=not no_page)
             address = await calls.sign_in_address(onward) if onward else ""
-    return UpSession(session, address, no_vscode, no_page)
+    has_network = session.metadata["egress"]["mode"] != "off"
+    no_network = "" if has_network else wish.no_network or "--egress open gives it one"
+    return UpSession(session, address, no_vscode, no_page, no_network)
+
+
+async def _taken_up(wish: Wish, known: HubSession, calls: SessionCalls) -> HubSession:
+    """One that runs, because another `up` has it, stays as it is."""
+    changes = wish.changes(known) if known.state in ("stopped", "failed") else {}
+    return await calls.resume(known.id, changes)
 
 
 def _shown_at(session: HubSession, *, has_vscode: bool, has_page: bool) -> str:

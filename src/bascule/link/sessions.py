@@ -67,8 +67,10 @@ class SessionCalls(HubCalls):
     async def pause(self, session_id: str) -> HubSession:
         return HubSession.of(await self._ask("POST", _one(session_id, "pause")))
 
-    async def resume(self, session_id: str) -> HubSession:
-        return HubSession.of(await self._ask("POST", _one(session_id, "resume")))
+    async def resume(self, session_id: str, changes: Mapping[str, Any] | None = None) -> HubSession:
+        """`changes`: `egress` and `shells` of one that is stopped or failed, to start it with."""
+        body = dict(changes) if changes else None
+        return HubSession.of(await self._ask("POST", _one(session_id, "resume"), body))
 
     async def stop(self, session_id: str) -> HubSession:
         return HubSession.of(await self._ask("POST", _one(session_id, "stop"), timeout=_SLOW))

@@ -213,11 +213,14 @@ class SqlStore(Store):
         states: Collection[SessionState] | None = None,
     ) -> SessionRow | None:
         columns = tables.sessions.c
+        values = dict(changes)
+        if "spec" in values:
+            values["spec"] = spec_to_json(values["spec"])
         query = update(tables.sessions).where(columns.id == session_id)
         if states is not None:
             query = query.where(columns.state.in_(states))
         async with self._writing() as connection:
-            done = await connection.execute(query.values(**changes).returning(tables.sessions))
+            done = await connection.execute(query.values(**values).returning(tables.sessions))
             row = done.mappings().one_or_none()
         return None if row is None else _session(row)
 

@@ -18,7 +18,15 @@ from bascule.hub.store import Store
 from bascule.wire import decode_action, reply_envelope, to_json
 from bascule.wire.windows import encode_window
 
-from .messages import ArchiveAnswer, AuditAnswer, LogAnswer, PortAnswer, SessionAnswer, SessionBody
+from .messages import (
+    ArchiveAnswer,
+    AuditAnswer,
+    LogAnswer,
+    PortAnswer,
+    ResumeBody,
+    SessionAnswer,
+    SessionBody,
+)
 from .rows import EventRow, SessionRow
 from .service import Sessions
 from .specs import spec_to_json
@@ -87,9 +95,12 @@ class SessionsApi:
         row = await self._sessions.pause(self._who(request), SessionId(session_id))
         return self._answer(row)
 
-    async def resume(self, session_id: str, request: Request) -> SessionAnswer:
-        """Go on with a paused session, or start a stopped or failed one again."""
-        row = await self._sessions.resume(self._who(request), SessionId(session_id))
+    async def resume(
+        self, session_id: str, request: Request, body: ResumeBody | None = None
+    ) -> SessionAnswer:
+        """Go on with a paused session, or start a stopped or failed one again, with changes."""
+        who, changes = self._who(request), {} if body is None else body.changes()
+        row = await self._sessions.resume(who, SessionId(session_id), changes)
         return self._answer(row)
 
     async def stop(self, session_id: str, request: Request) -> SessionAnswer:

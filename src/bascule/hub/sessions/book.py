@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bascule.core.errors import NoSuchSession
-from bascule.core.sessions import SessionId, SessionState
+from bascule.core.sessions import SessionId, SessionSpec, SessionState
 from bascule.hub.changes import Changes
 from bascule.hub.identity import Identity
 from bascule.hub.store import Store
@@ -17,7 +17,7 @@ from bascule.hub.store import Store
 from .masking import Mask
 from .news import News
 from .rows import AuditRow, Claim, EventRow, SessionRow
-from .states import BEFORE, refused
+from .states import AT_REST, BEFORE, refused
 
 
 class Book:
@@ -93,6 +93,14 @@ class Book:
         if row is not None:
             self._rows[session_id] = row
             self._changes.tell("session", session_id)
+
+    async def respecify(self, session_id: SessionId, spec: SessionSpec) -> None:
+        """Of a session at rest alone: a sandbox that runs was started with the spec it had."""
+        row = await self._store.change_session(session_id, {"spec": spec}, states=AT_REST)
+        if row is None:
+            raise refused(self.get(session_id).state, "be changed")
+        self._rows[session_id] = row
+        self._changes.tell("session", session_id)
 
     async def stage(self, session_id: SessionId, stage: str) -> None:
         await self.change(session_id, stage=stage)

@@ -161,6 +161,18 @@ class SessionBody(_Body):
         return self.workspace.secret()
 
 
+class ResumeBody(_Body):
+    """What a stopped or failed session is started again with; what is not named stays."""
+
+    shells: Literal["pty", "tmux"] | None = None
+    egress: EgressBody | None = None
+
+    def changes(self) -> dict[str, Any]:
+        """Fields of its spec."""
+        shells = {} if self.shells is None else {"shells": self.shells}
+        return shells | ({} if self.egress is None else {"egress": self.egress.value()})
+
+
 class SessionAnswer(BaseModel):
     """A session with all that is known of it. Of secrets, the names."""
 

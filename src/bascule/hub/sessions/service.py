@@ -216,9 +216,18 @@ class Sessions(Closable):
         self._book.visible(who, session_id)
         return await self._keeper.pause(session_id, who)
 
-    async def resume(self, who: Identity, session_id: SessionId) -> SessionRow:
-        """A paused one goes on at once; one at rest starts again. What runs already is left."""
-        self._book.visible(who, session_id)
+    async def resume(
+        self, who: Identity, session_id: SessionId, changes: Mapping[str, Any] | None = None
+    ) -> SessionRow:
+        """A paused one goes on at once; one at rest starts again. What runs already is left.
+
+        `changes`: fields of its spec to start it with, which only one at rest can have.
+        """
+        row = self._book.visible(who, session_id)
+        if changes:
+            spec = await self._checked(who, replace(row.spec, **changes))
+            await self._book.respecify(session_id, spec)
+            await self._book.note(who, row, "change", spec=spec_to_json(spec))
         return await self._resume(session_id, who)
 
     async def stop(self, who: Identity, session_id: SessionId) -> SessionRow:

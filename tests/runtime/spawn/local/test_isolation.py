@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bascule.core.errors import AccessDenied, CannotIsolate, InvalidRequest
-from bascule.core.sessions import Egress, Limits, SandboxPlan, SessionId, new_session_id
+from bascule.core.sessions import Limits, SandboxPlan, SessionId, new_session_id
 from bascule.runtime.remote import RemoteRuntime
 from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
 from tests.contracts.spawner import client, processes_with
@@ -432,35 +432,6 @@ async def test_the_hubs_socket_of_a_session_is_seen_also_when_a_new_hub_makes_it
                 assert (await runtime.run(f'python3 -c "{script}"')).content == ""
                 assert (await runtime.run("rm /run/hub/hub.sock")).exit_code != 0
         path.unlink()
-
-
-@pytest.mark.skipif(shutil.which("slirp4netns") is None, reason="needs slirp4netns")
-async def test_an_open_session_reaches_the_machines_address_and_not_its_loopback(
-    spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
-) -> None:
-    """By an address that others reach too, since there may be no Internet here."""
-    plan = replace(new_plan(), egress=Egress(mode="open"))
-    others = set(processes_with("slirp4netns"))
-    await spawner.start(plan)
-    ours = set(processes_with("slirp4netns")) - others
-    assert ours
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))
-        address = probe.getsockname()[0]
-    public, own = socket.create_server((address, 0)), socket.create_server(("127.0.0.1", 0))
-    with public, own:
-        port = own.getsockname()[1]
-        async with client(plan) as runtime:
-            seen = await runtime.run(
-                f"(: </dev/tcp/{address}/{public.getsockname()[1]}) && echo out; "
-                f"(: </dev/tcp/10.0.2.2/{port}) && echo LOOPBACK; "
-                f"(: </dev/tcp/127.0.0.1/{port}) && echo LOOPBACK; cat /etc/resolv.conf"
-            )
-    assert "out\n" in seen.content
-    assert "LOOPBACK" not in seen.content
-    assert seen.content.endswith("nameserver 10.0.2.3\n")
-    await spawner.stop(plan.session_id)
-    assert not ours.intersection(processes_with("slirp4netns"))
 
 
 # Limits ---------------------------------------------------------------------------------

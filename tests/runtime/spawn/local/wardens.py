@@ -29,16 +29,44 @@ def settings_in(place: Path, **others: object) -> LocalSettings:
     )
 
 
+_WITH_TUN = """
+set -e
+made=$(mktemp -d)
+mount -t tmpfs -o mode=0755 tun "$made"
+mknod -m "$1" "$made/tun" c 10 200
+mount --bind "$made/tun" /dev/net/tun
+umount -l "$made"
+rmdir "$made"
+shift
+exec "$@"
+"""
+
+
+def as_user(uid: int, *, tun: str = "") -> list[str]:
+    """Words before a command that have it run as `uid`; by somebody who is root.
+
+    `tun`: the mode of `/dev/net/tun` there, in a mount namespace of its own: on some machines it
+    is root's alone, on others everybody's, and both are to be tested on each.
+    """
+    words = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"]
+    if not tun:
+        return words
+    if not Path("/dev/net/tun").exists():
+        pytest.skip("this machine has no /dev/net/tun")
+    namespace = ["unshare", "--mount", "--propagation", "slave"]
+    return [*namespace, "sh", "-c", _WITH_TUN, "sh", tun, *words]
+
+
 @asynccontextmanager
-async def warden_of(uid: int, settings: LocalSettings, path: Path) -> AsyncIterator[Path]:
+async def warden_of(
+    uid: int, settings: LocalSettings, path: Path, *, tun: str = ""
+) -> AsyncIterator[Path]:
     """A warden that runs as `uid` and answers at `path`; ended with SIGTERM."""
     process = await asyncio.create_subprocess_exec(
+        *as_user(uid, tun=tun),
         *(python_for(uid), "-P", "-m", "bascule.runtime.spawn.local.warden", str(path)),
         stdin=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        user=uid,
-        group=uid,
-        extra_groups=[],
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": packages()},
     )
     assert process.stdin is not None

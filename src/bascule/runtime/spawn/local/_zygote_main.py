@@ -85,6 +85,10 @@ class Order:
     given: Mapping[str, int]
 
 
+class _ProgramFailed(Exception):
+    """What it said itself is in the log before this."""
+
+
 def main(descriptor: int, parent: int) -> None:
     if not die_with(parent):
         return
@@ -157,6 +161,10 @@ def _become_sandbox(order: Order) -> NoReturn:
         if server == 0:
             _serve(order, holds)
         _tell(order, {"server": server})
+    except _ProgramFailed as error:
+        sys.stderr.write(f"{error}\n")
+        sys.stderr.flush()
+        os._exit(1)
     except BaseException:  # noqa: BLE001  # the edge of a process; the log has it
         traceback.print_exc()
         sys.stderr.flush()
@@ -187,7 +195,7 @@ def _isolate(order: Order) -> list[int]:
     # `cat` answers once bubblewrap is done with everything; before that there is nothing to enter.
     os.write(life, _ECHO)
     if os.read(answers, 1) != _ECHO:
-        raise RuntimeError(f"bubblewrap ended with status {program.wait()}")
+        raise _ProgramFailed(f"bubblewrap ended with status {program.wait()}")
     os.close(answers)
     inside = int(json.loads(os.read(told, 4096))["child-pid"])
     os.close(told)
@@ -225,7 +233,7 @@ def _connect(order: Order, inside: int) -> int:
     for number in passed:
         os.close(number)
     if not os.read(ready, 1):
-        raise RuntimeError(f"{order.network[0]} ended with status {program.wait()}")
+        raise _ProgramFailed(f"{order.network[0]} ended with status {program.wait()}")
     os.close(ready)
     program.returncode = 0
     return held

@@ -18,6 +18,7 @@ from .settings import LocalSettings
 logger = logging.getLogger(__name__)
 
 INSTALL: Final = "apt-get install bubblewrap"
+TUN: Final = "/dev/net/tun"
 _SWITCHES: Final = (
     ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
     (
@@ -37,6 +38,8 @@ class Machine:
     """Its path; empty where sandboxes are not isolated."""
     slirp: str
     """slirp4netns, by which a network of its own reaches out; empty: there is none."""
+    no_network: str
+    """Why no session can have a way out by it, and the cure; empty: it can."""
     cgroups: Cgroups | None
     notices: tuple[str, ...]
     """What an operator should know, a sentence each."""
@@ -81,9 +84,27 @@ def look(settings: LocalSettings) -> Machine:
         is_root=is_root,
         bubblewrap=bubblewrap,
         slirp=shutil.which("slirp4netns") or "",
+        no_network=network_lack(),
         cgroups=cgroups,
         notices=tuple(notices),
     )
+
+
+def network_lack() -> str:
+    """Why sessions cannot reach the network from a namespace of their own; empty: they can."""
+    if not shutil.which("slirp4netns"):
+        return (
+            "slirp4netns is not installed (Debian or Ubuntu, as root: apt-get install slirp4netns)"
+        )
+    try:
+        os.close(os.open(TUN, os.O_RDWR | os.O_CLOEXEC))
+    except FileNotFoundError:
+        return f"{TUN} is not there (as root: modprobe tun; in a container: --device {TUN})"
+    except PermissionError:
+        return f"this user may not open {TUN} (as root: chmod 0666 {TUN})"
+    except OSError as error:
+        return f"{TUN} cannot be opened: {error.strerror} (as root: modprobe tun)"
+    return ""
 
 
 def _lack(bubblewrap: str, is_root: bool) -> str:

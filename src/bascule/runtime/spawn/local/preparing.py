@@ -74,6 +74,7 @@ class Preparing:
     def _prepare(self, plan: SandboxPlan, opened: dict[str, int]) -> Prepared | None:
         ensure_id(plan.session_id)
         ensure_user(plan.user)
+        self._ensure_network(plan)
         self._open_directories(plan, opened)
         uid, gid = self._user(plan, opened)
         root = self._root(plan, opened)
@@ -104,6 +105,15 @@ class Preparing:
         for name in [name for name in opened if name.startswith("dir:") and name not in named]:
             os.close(opened.pop(name))
         return Prepared(record, order, opened)
+
+    def _ensure_network(self, plan: SandboxPlan) -> None:
+        machine = self.machine
+        if plan.egress.mode == "open" and machine.bubblewrap and machine.no_network:
+            raise MissingTool(
+                "A session whose egress is 'open' reaches the network by slirp4netns, and here "
+                f"it cannot: {machine.no_network}. Sessions whose egress is 'off' or 'proxy' can "
+                "be had"
+            )
 
     def _open_directories(self, plan: SandboxPlan, opened: dict[str, int]) -> None:
         directories = self.directories
@@ -236,11 +246,6 @@ class Preparing:
         machine, limits = self.machine, plan.limits
         groups = [] if machine.cgroups is None else machine.cgroups.make(plan.session_id, limits)
         is_open = plan.egress.mode == "open"
-        if is_open and machine.bubblewrap and not machine.slirp:
-            raise MissingTool(
-                "egress 'open' needs slirp4netns, by which a session reaches the network without "
-                "sharing the machine's own (Debian or Ubuntu, as root: apt-get install slirp4netns)"
-            )
         seen = self._view(plan, uid, gid, is_open=is_open)
         if root is not None:
             seen = replace(seen, scratch=(sudo.HOME, sudo.PLACE))
