@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from bascule.cli import main
-from bascule.cli.hub_place import find_hub, is_this_machine
+from bascule.cli.hub_place import find_hub, is_this_machine, use_hub
 from bascule.cli.hub_settings import HubFile, load
+from bascule.cli.hub_state import alone, announced, running_hubs
 from bascule.core.errors import InvalidSetting
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of a hub that was started here and listens on some port."""
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Of a hub that runs here and listens on some port."""
     for name in HubFile.model_fields:
         monkeypatch.delenv(f"BASCULE_{name.upper()}", raising=False)
     for name in ("BASCULE_HUB", "BASCULE_TOKEN", "BASCULE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("BASCULE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "state").mkdir()
-    (tmp_path / "state/admin-token").write_text("first\n")
-    (tmp_path / "state/hub-address").write_text("http://127.0.0.1:4711\n")
-    return tmp_path / "state"
+    state = tmp_path / "state"
+    with alone(state), announced(state, "http://127.0.0.1:4711"):
+        (state / "admin-token").write_text("first\n")
+        yield state
 
 
 @pytest.mark.usefixtures("state")
@@ -38,6 +41,44 @@ def test_one_that_does_not_run_is_looked_for_at_its_usual_port(state: Path) -> N
     (state / "hub-address").unlink()
 
     assert find_hub(None).url == f"http://127.0.0.1:{load(None, {}, {}).port}"
+
+
+def test_one_that_was_killed_is_not_asked(state: Path) -> None:
+    killed = state / "up-1"
+    killed.mkdir()
+    (killed / "hub.lock").touch()
+    (killed / "hub-address").write_text("http://127.0.0.1:4712\n")
+
+    assert [each.url for each in running_hubs(state)] == ["http://127.0.0.1:4711"]
+    assert find_hub(None).url == "http://127.0.0.1:4711"
+
+
+def test_the_one_started_last_is_asked_and_named_while_it_runs(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second = state / "up-1"
+    with alone(second, folder=Path("/srv/work")), announced(second, "http://127.0.0.1:4712"):
+        assert use_hub(None).url == "http://127.0.0.1:4712"
+        said = capsys.readouterr().err
+        assert "http://127.0.0.1:4712 (bascule up --working-dir /srv/work)" in said
+        assert "1 more run here, and --hub names another" in said
+        use_hub("http://127.0.0.1:4711")
+        assert not capsys.readouterr().err
+    assert use_hub(None).url == "http://127.0.0.1:4711"
+    assert not capsys.readouterr().err
+
+
+def test_looking_for_a_hub_does_not_keep_one_from_starting(tmp_path: Path) -> None:
+    """Whoever looks has the lock for a moment."""
+    state = tmp_path / "state"
+    with alone(state), announced(state, "http://127.0.0.1:4711"):
+        pass
+    (state / "hub-address").write_text("http://127.0.0.1:4711\n")
+    with ThreadPoolExecutor() as threads:
+        looking = threads.submit(lambda: [running_hubs(state) for _ in range(2000)])
+        while not looking.done():
+            with alone(state):
+                pass
 
 
 def test_a_settings_file_is_heeded(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

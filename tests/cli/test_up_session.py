@@ -8,6 +8,8 @@ import os
 import re
 import shutil
 import signal
+import stat
+import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -83,6 +85,60 @@ def run(terminal: Terminal, command: str) -> str:
 def sandboxes(tmp_path: Path) -> list[Path]:
     """Of sessions that run now, by the warden's notes."""
     return list((tmp_path / "state/bascule").glob("up-*/warden/sandboxes/*"))
+
+
+# Other commands -------------------------------------------------------------------------------
+
+
+def test_tokens_and_a_backup_are_those_of_the_hub_that_is_up(
+    tmp_path: Path, env: Mapping[str, str]
+) -> None:
+    with up(tmp_path, env) as terminal:
+        address = fact(terminal, "hub")
+        which = f"hub: {address} (bascule up --working-dir {tmp_path}/workspace)"
+        made = bascule("token", "--create", "my agent", env=env)
+        assert which in made.stderr
+        as_agent = {**env, "BASCULE_TOKEN": made.stdout.strip()}
+        for command in (("windows",), ("session", "list")):
+            asked = bascule(*command, env=as_agent)
+            assert (asked.returncode, which in asked.stderr) == (0, True), asked
+        assert "my agent" in bascule("token", "--list", env=env).stdout
+        far = bascule(
+            "token", "--list", "--hub", address.replace("127.0.0.1", "localhost"), env=env
+        )
+        assert "my agent" in far.stdout, far
+        run(terminal, "echo kept >~/note")
+
+        file = tmp_path / "copy.tar"
+        saved = bascule("backup", str(file), env=env)
+        assert saved.returncode == 0, saved
+        assert "(running): sessions 1, tokens 1" in saved.stderr
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        terminal.type("exit\r")
+        assert terminal.status() == 0
+
+    shutil.rmtree(tmp_path / "state/bascule")
+    (tmp_path / "state/bascule").mkdir()
+    with tarfile.open(file) as archive:
+        archive.extractall(tmp_path / "state/bascule", filter="fully_trusted")
+    with up(tmp_path, env) as terminal:
+        assert run(terminal, "cat ~/note").startswith("kept")
+        assert bascule("windows", env=as_agent).returncode == 0
+        assert bascule("token", "--revoke", "my agent", env=env).returncode == 0
+        assert bascule("windows", env=as_agent).returncode == 2
+
+
+def test_a_backup_of_nothing_fails(tmp_path: Path, env: Mapping[str, str]) -> None:
+    bascule("token", env=env)
+    told = bascule("token", "--list", env=env)
+    assert "No hub runs here" in told.stderr
+    assert "`bascule serve`" in told.stderr
+
+    saved = bascule("backup", str(tmp_path / "copy.tar"), env=env)
+
+    assert saved.returncode != 0
+    assert f"nothing to back up in {tmp_path}/state/bascule" in saved.stderr
+    assert not (tmp_path / "copy.tar").exists()
 
 
 # Without VS Code ----------------------------------------------------------------------------

@@ -32,7 +32,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "Let agents into VS Code": {
         "pair": "Let your own VS Code into the hub.",
         "windows": "List the VS Code windows of the hub.",
-        "token": "Show the hub's first token, or make others.",
+        "token": "Show the admin token of the running hub, or create other tokens.",
         "mcp": "Serve a sandbox or VS Code windows to an MCP client.",
     },
     "Workflows as Petri nets": {
@@ -42,6 +42,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "Run a hub for others": {
         "serve": "Run the hub where VS Code windows and agents meet.",
         "nginx": "Put nginx, with TLS, before the hub.",
+        "backup": "Copy the state of this machine's hubs into one tar file.",
         "warden": "Do what needs root for the sessions of a hub without rights.",
         "image": "Build the image that sandboxes in containers start from.",
     },

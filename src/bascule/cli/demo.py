@@ -12,7 +12,7 @@ import typer
 from bascule.core.errors import AccessDenied, ConsentDenied
 from bascule.core.windows import Window
 
-from .hub_place import HubPlace, HubUrl, find_hub
+from .hub_place import HubPlace, HubUrl, use_hub
 from .known_names import window_names
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def demo(
     if the answer is "Allow in This Workspace". What it makes is in a folder of its own,
     `bascule-demo`.
     """
-    return asyncio.run(_demo(find_hub(hub), window, pause=0.0 if fast else _PAUSE))
+    return asyncio.run(_demo(use_hub(hub), window, pause=0.0 if fast else _PAUSE))
 
 
 async def _demo(place: HubPlace, selector: str, *, pause: float) -> int:

@@ -95,6 +95,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "    --public-url https://hub.example",
         "bascule nginx --certificate fullchain.pem --key privkey.pem --print",
     ),
+    "backup": (
+        "bascule backup bascule-$(date +%F).tar",
+        "bascule backup --config /etc/bascule/bascule.toml /srv/bascule.tar  # as root",
+    ),
     "warden": ("bascule warden --config /etc/bascule/bascule.toml",),
     "image": (
         "bascule image",

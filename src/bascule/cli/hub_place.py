@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from bascule.core.errors import HubUnreachable, InvalidSetting
 
 from .address import with_scheme
 from .defaults import DEFAULT_FILE, DEFAULT_PORT
+from .hub_state import RunningHub, running_hubs, text_of
 
 HubUrl = Annotated[
     str | None,
@@ -27,8 +28,6 @@ HubUrl = Annotated[
     ),
 ]
 
-_ADDRESS = "hub-address"
-_LOCK = "hub.lock"
 _TOKEN = "admin-token"  # noqa: S105 - a file's name
 
 
@@ -38,6 +37,11 @@ class HubPlace:
 
     url: str
     token: str = field(repr=False)
+    running: RunningHub | None = None
+    """Set when it is one of this user's hubs on this machine, and runs."""
+
+    def __str__(self) -> str:
+        return str(self.running or self.url)
 
     @contextmanager
     def told_how_to_start(self) -> Iterator[None]:
@@ -56,16 +60,24 @@ class HubPlace:
 
 
 def find_hub(url: str | None) -> HubPlace:
-    """The hub at `url`, or this machine's; its token from BASCULE_TOKEN, or this machine's.
+    """The hub at `url`, or the one started last on this machine; its token from BASCULE_TOKEN, or
+    this machine's.
 
     The token of this machine's hub goes to no other: an address is quickly mistyped.
     """
     home = _home()
-    announced_at = _text_of(home.state / _ADDRESS)
-    address = with_scheme(url) if url else announced_at or f"http://127.0.0.1:{home.port}"
-    own = (announced_at, home.public_url.rstrip("/"))
-    is_ours = is_this_machine(address) or address.rstrip("/") in own
-    token = os.environ.get("BASCULE_TOKEN") or (_text_of(home.state / _TOKEN) if is_ours else "")
+    running = running_hubs(home.state)
+    if url:
+        address = with_scheme(url)
+    else:
+        address = running[0].url if running else f"http://127.0.0.1:{home.port}"
+    meant = next((each for each in running if each.url == address.rstrip("/")), None)
+    is_ours = (
+        meant is not None
+        or is_this_machine(address)
+        or address.rstrip("/") == home.public_url.rstrip("/")
+    )
+    token = os.environ.get("BASCULE_TOKEN") or (text_of(home.state / _TOKEN) if is_ours else "")
     if not token and not is_ours:
         raise InvalidSetting(
             f"There is no token for the hub at {address}: set BASCULE_TOKEN to one that its owner "
@@ -81,7 +93,24 @@ def find_hub(url: str | None) -> HubPlace:
             f"There is no token for the hub at {address}: set BASCULE_TOKEN, or start a hub here "
             "(`bascule up`)"
         )
-    return HubPlace(address, token)
+    return HubPlace(address, token, meant)
+
+
+def use_hub(url: str | None, *, say: bool = False) -> HubPlace:
+    """`find_hub`, and tell a person on stderr which hub that is: if `say`, or if several run here
+    and none was named."""
+    place = find_hub(url)
+    others = 0 if url or place.running is None else len(running_hubs(_home().state)) - 1
+    if others > 0:
+        tell(f"hub: {place}; {others} more run here, and --hub names another")
+    elif say:
+        tell(f"hub: {place}")
+    return place
+
+
+def tell(text: str) -> None:
+    """Say it on stderr, since stdout is for the answer."""
+    print(text, file=sys.stderr)  # noqa: T201
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,46 +143,3 @@ def is_this_machine(url: str) -> bool:
     """By its name alone."""
     host = urlsplit(url).hostname or ""
     return host in ("localhost", "::1") or host.startswith("127.")
-
-
-class HubRuns(InvalidSetting):
-    """A hub has this state already; two would end each other's sessions."""
-
-    def __init__(self, state: Path, url: str) -> None:
-        where = f", and answers at {url}" if url else ""
-        super().__init__(
-            f"A hub keeps its state in {state} already{where}; the setting `state_dir` gives this "
-            "one another place"
-        )
-        self.url = url
-
-
-@contextmanager
-def alone(state: Path) -> Iterator[None]:
-    """While open, no other hub has that state. Raises `HubRuns`."""
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (state / _LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise HubRuns(state, _text_of(state / _ADDRESS)) from None
-        yield
-
-
-@contextmanager
-def announced(state: Path, url: str) -> Iterator[None]:
-    """While open, commands of this user find the hub by themselves."""
-    file = state / _ADDRESS
-    file.write_text(url + "\n")
-    try:
-        yield
-    finally:
-        if _text_of(file) == url:  # else another hub was started since
-            file.unlink(missing_ok=True)
-
-
-def _text_of(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except OSError:
-        return ""

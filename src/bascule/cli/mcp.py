@@ -12,7 +12,7 @@ import typer
 
 from bascule.core.errors import NoSuchPath, UsageError
 
-from .hub_place import HubUrl, find_hub
+from .hub_place import HubUrl, use_hub
 from .known_names import session_names, window_names
 from .logs import configure_logging
 from .place import Key, Place, Url, WorkingDir
@@ -106,7 +106,7 @@ def _at_hub(hub: str | None, *, window: str, session: str) -> Places:
     from bascule.adapters.mcp import FarSessions, HubPlaces
     from bascule.link.hub import HubLink
 
-    place = find_hub(hub)
+    place = use_hub(hub)
     return HubPlaces(
         partial(HubLink, place.url, place.token),
         sessions=FarSessions(place.url, place.token),

@@ -12,7 +12,7 @@ import typer
 from bascule.core.errors import InvalidPairing
 from bascule.core.windows import Window, WindowId
 
-from .hub_place import HubPlace, HubUrl, find_hub
+from .hub_place import HubPlace, HubUrl, use_hub
 
 if TYPE_CHECKING:
     from bascule.link.hub import HubLink
@@ -28,7 +28,7 @@ def pair(
     The code is good once, for ten minutes. Needs the hub's admin token: BASCULE_TOKEN, or that of
     the hub on this machine. Exits 1 when nobody came in time.
     """
-    asyncio.run(_pair(find_hub(hub), waits=not no_wait))
+    asyncio.run(_pair(use_hub(hub), waits=not no_wait))
     return 0
 
 

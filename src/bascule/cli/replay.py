@@ -16,7 +16,7 @@ import typer
 from bascule.core.errors import BasculeError, NoSuchPath, UsageError
 
 from .failure import report
-from .hub_place import HubUrl, find_hub
+from .hub_place import HubUrl, use_hub
 from .known_names import session_names, window_names
 from .replay_view import as_json, lines_of
 from .starting import stages_shown
@@ -165,7 +165,7 @@ class _Place:
     def _in_window(self) -> Runtime:
         from bascule.runtime import VSCodeRuntime
 
-        place = find_hub(self.hub)
+        place = use_hub(self.hub)
         return VSCodeRuntime(place.url, place.token, window=self.window)
 
     @asynccontextmanager
@@ -175,7 +175,7 @@ class _Place:
 
         from .session_choice import chosen
 
-        place = find_hub(self.hub)
+        place = use_hub(self.hub)
         session_id = ""
         with place.told_how_to_start(), stages_shown(only_last=True) as show:
             if self.session:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .hub_place import alone, announced
+from .hub_state import alone, announced
 from .known_names import one_of
 from .logs import configure_logging
 from .open_files import allow_many

@@ -19,7 +19,7 @@ from . import session_wish as wish
 from .export import AsList, Output
 from .export import export as write_export
 from .help import Commands
-from .hub_place import HubPlace, HubUrl, find_hub
+from .hub_place import HubPlace, HubUrl, use_hub
 from .known_names import one_of, session_names
 from .session_choice import chosen
 from .session_view import lines_of, show_list
@@ -146,7 +146,7 @@ def create(
             made = await calls.create({**body, "workspace": source})
             return await _started(calls, made.id, show) if wait else made
 
-    made = _ask(find_hub(hub), work)
+    made = _ask(use_hub(hub), work)
     typer.echo(json.dumps(made.metadata, indent=2) if as_json else made.id)
     if sys.stdout.isatty() and not as_json:
         typer.echo(f"VS Code: {made.vscode_url}", err=True)
@@ -156,7 +156,7 @@ def create(
 @session.command("list")
 def list_(hub: HubUrl = None, as_json: AsJson = False) -> int:
     """List the sessions of a hub that the token may see."""
-    found = _ask(find_hub(hub), lambda calls: calls.sessions())
+    found = _ask(use_hub(hub, say=not as_json), lambda calls: calls.sessions())
     if as_json:
         typer.echo(json.dumps([each.metadata for each in found], indent=2))
     else:
@@ -172,7 +172,7 @@ def show(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
         found = await _find(calls, which)
         return found, await calls.ports(found.id)
 
-    found, ports = _ask(find_hub(hub), work)
+    found, ports = _ask(use_hub(hub), work)
     if as_json:
         typer.echo(json.dumps({**found.metadata, "ports": list(ports)}, indent=2))
         return 0
@@ -205,7 +205,7 @@ def exec(  # noqa: A001 - what people type
     words = command[1:] if command[0] == "--" and command[1:] else command  # as with `docker exec`
     text = words[0] if len(words) == 1 else shlex.join(words)
     action = CmdRun(text, blocking=True, timeout=timeout)
-    return run_command(_place(find_hub(hub), which), action)
+    return run_command(_place(use_hub(hub), which), action)
 
 
 @session.command()
@@ -222,7 +222,7 @@ def attach(
     from .prompt import Prompt
     from .stopping import stops_cleanly
 
-    place = _place(find_hub(hub), which)
+    place = _place(use_hub(hub), which)
     with stops_cleanly(), LoopThread() as loop, loop.hold(place.runtime()) as runtime:
         return Prompt(runtime, loop, shell=shell).converse()
 
@@ -241,7 +241,7 @@ def logs(
     async def work(calls: SessionCalls) -> str:
         return await calls.logs((await _find(calls, which)).id, lines=lines)
 
-    text = _ask(find_hub(hub), work)
+    text = _ask(use_hub(hub), work)
     typer.echo(text or "It has said nothing.", err=not text)
     return 0
 
@@ -258,7 +258,7 @@ def export(which: Which, hub: HubUrl = None, output: Output = None, as_list: AsL
         async for piece in calls.timeline("sessions", found.id, as_list=as_list):
             yield piece
 
-    return write_export(find_hub(hub), pieces, output)
+    return write_export(use_hub(hub), pieces, output)
 
 
 @session.command()
@@ -275,7 +275,7 @@ def url(
         address = (await _find(calls, which)).vscode_url
         return await calls.sign_in_address(urlsplit(address).path) if sign_in else address
 
-    typer.echo(_ask(find_hub(hub), work))
+    typer.echo(_ask(use_hub(hub), work))
     return 0
 
 
@@ -324,7 +324,7 @@ def rm(
     if bool(which) == every:
         raise UsageError("name sessions to remove, or say --all")
 
-    place = find_hub(hub)
+    place = use_hub(hub)
     found = _ask(place, lambda calls: calls.sessions())
     doomed = found if every else [chosen(found, each) for each in which or ()]
     if every and doomed and not yes and sys.stdin.isatty():
@@ -393,7 +393,7 @@ def _change(
     async def change(calls: SessionCalls) -> HubSession:
         return await work(calls, (await _find(calls, which)).id)
 
-    typer.echo(_ask(find_hub(hub), change).state)
+    typer.echo(_ask(use_hub(hub), change).state)
     return 0
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,64 +15,124 @@ import typer
 
 from bascule.core.errors import InvalidSetting
 
+from .address import with_scheme
+from .hub_place import HubUrl, tell, use_hub
+from .hub_state import running_hubs
 from .known_names import one_of, token_names
 
 if TYPE_CHECKING:
     from bascule.hub.identity import Scope
-    from bascule.hub.store import Store
 
-    from .hub_settings import HubFile
+    from .hub_tokens import LocalTokens, Named, RemoteTokens
 
 
 def token(
     create: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Make a token of this name and show it.")
+        str | None, typer.Option(metavar="NAME", help="Create a token of this name and print it.")
     ] = None,
     scope: Annotated[
         str,
         typer.Option(
-            help="What it may do: agent, window or admin.",
+            help="What the new token may do: agent, window or admin.",
             autocompletion=one_of("agent", "window", "admin"),
         ),
     ] = "agent",
-    owner: Annotated[str, typer.Option(help="Whose windows it sees.")] = "admin",
-    days: Annotated[float | None, typer.Option(help="Days until it expires.")] = None,
+    owner: Annotated[
+        str, typer.Option(help="Owner whose windows and sessions the new token sees.")
+    ] = "admin",
+    days: Annotated[
+        float | None, typer.Option(help="Days until the new token expires; never by default.")
+    ] = None,
     every: Annotated[
-        bool, typer.Option("--list", help="List the tokens that were made, without the secrets.")
+        bool, typer.Option("--list", help="List the tokens that were created, without secrets.")
     ] = False,
     revoke: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="End the token of this name.", autocompletion=token_names
+            metavar="NAME", help="Revoke the token of this name.", autocompletion=token_names
         ),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="The hub's settings file.")] = None,
-    state_dir: Annotated[Path | None, typer.Option(help="The hub's state directory.")] = None,
+    hub: HubUrl = None,
+    config: Annotated[Path | None, typer.Option(help="Settings file of the hub.")] = None,
+    state_dir: Annotated[Path | None, typer.Option(help="State directory of the hub.")] = None,
 ) -> int:
-    """Show the admin token of the hub on this machine; with --create, make another token.
+    """Print the admin token of the hub on this machine; with --create, create another token.
+
+    Acts on the hub that runs here, of `bascule up` or `bascule serve`, and says on stderr which
+    one. If none runs it acts on the hub that the next `bascule serve` starts.
 
     Give agents and windows tokens of their own: the name is what users see when asked whether
     an agent may act. A token is shown once; the hub keeps only its hash.
     """
-    from bascule.hub.tokens import admin_token
-
-    from .hub_settings import load
-
     _ensure_meant(create, revoke, days, every=every)
-    settings = load(config, os.environ, {"state_dir": state_dir})
-    state = settings.state()
-    admin = os.environ.get("BASCULE_TOKEN") or admin_token(state)
-    if every:
-        asyncio.run(_list(settings))
-    elif revoke is not None:
-        asyncio.run(_revoke(settings, revoke))
-    elif create is not None:
-        lifetime = None if days is None else days * 86400
-        made = asyncio.run(_create(settings, create, _scope(scope), owner=owner, lifetime=lifetime))
-        typer.echo(made)
-    else:
-        typer.echo(admin)
+    asyncio.run(
+        _act(
+            _chosen(hub, config, state_dir),
+            create=create,
+            revoke=revoke,
+            every=every,
+            new=_New(_scope(scope), owner, None if days is None else days * 86400),
+        )
+    )
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """A token to create."""
+
+    scope: Scope
+    owner: str
+    lifetime: float | None
+
+
+async def _act(
+    tokens: LocalTokens | RemoteTokens,
+    *,
+    create: str | None,
+    revoke: str | None,
+    every: bool,
+    new: _New,
+) -> None:
+    if not every and revoke is None and create is None:
+        typer.echo(tokens.admin())
+        return
+    async with tokens:
+        if every:
+            _show(await tokens.list())
+        elif revoke is not None:
+            if not await tokens.revoke(revoke):
+                raise InvalidSetting(
+                    f"There is no token named {revoke!r}; `bascule token --list` shows them"
+                )
+        elif create is not None:
+            made = await tokens.create(create, new.scope, owner=new.owner, lifetime=new.lifetime)
+            typer.echo(made)
+
+
+def _chosen(
+    hub: str | None, config: Path | None, state_dir: Path | None
+) -> LocalTokens | RemoteTokens:
+    """Those of the hub at `hub`, else of the one started last here, else of the one that `serve`
+    would start. Says on stderr which it is."""
+    from .hub_settings import load
+    from .hub_tokens import LocalTokens, RemoteTokens
+
+    settings = load(config, os.environ, {"state_dir": state_dir})
+    running = running_hubs(settings.state())
+    if hub is not None and state_dir is None and config is None:
+        address = with_scheme(hub).rstrip("/")
+        running = [each for each in running if each.url == address]
+        if not running:
+            return RemoteTokens(use_hub(hub, say=True))
+    if running:
+        tell(f"hub: {running[0]}")
+        return LocalTokens(settings, running[0].state)
+    tell(
+        f"No hub runs here. This is about the one that `bascule serve` starts, with its state in "
+        f"{settings.state()}; for the hub of `bascule up` or `make run`, start that first"
+    )
+    return LocalTokens(settings, settings.state())
 
 
 def _ensure_meant(
@@ -86,21 +148,9 @@ def _ensure_meant(
         raise InvalidSetting(f"--days is {days:g}; it has to be a number above 0")
 
 
-async def _create(
-    settings: HubFile, name: str, scope: Scope, *, owner: str, lifetime: float | None
-) -> str:
-    from bascule.hub.tokens import Tokens
-
-    async with _store(settings) as store:
-        await store.open()
-        return await Tokens(store, "").create(name, scope, owner=owner, lifetime=lifetime)
-
-
-async def _list(settings: HubFile) -> None:
-    """Those that people made: a session's own goes with it."""
-    async with _store(settings) as store:
-        await store.open()
-        rows = [row for row in await store.list_tokens() if row.scope != "session"]
+def _show(rows: Sequence[Named]) -> None:
+    """Those that people created: a session's own token goes with the session."""
+    rows = [row for row in rows if row.scope != "session"]
     width = max((len(row.name) for row in rows), default=0)
     for row in rows:
         typer.echo(f"{row.name:{width}}  {row.scope:6}  of {row.owner}, {_until(row.expires)}")
@@ -110,22 +160,6 @@ def _until(expires: float | None) -> str:
     if expires is None:
         return "for good"
     return f"until {datetime.fromtimestamp(expires, UTC):%Y-%m-%d %H:%M} UTC"
-
-
-async def _revoke(settings: HubFile, name: str) -> None:
-    async with _store(settings) as store:
-        await store.open()
-        if not await store.remove_token(name):
-            raise InvalidSetting(
-                f"There is no token named {name!r}; `bascule token --list` shows them"
-            )
-
-
-def _store(settings: HubFile) -> Store:
-    from bascule.hub.database.address import database_address
-    from bascule.hub.database.store import SqlStore
-
-    return SqlStore(database_address(settings.database_url, settings.state()))
 
 
 def _scope(text: str) -> Scope:

@@ -17,8 +17,9 @@ from bascule.core.errors import InvalidSetting, MissingTool, NoSuchSession
 from bascule.hub import Hub
 from bascule.hub.tokens import admin_token
 
-from .hub_place import HubPlace, HubRuns, alone, announced
+from .hub_place import HubPlace
 from .hub_settings import HubFile, load
+from .hub_state import HubRuns, alone, announced
 from .user_dirs import make_runtime_dir, runtime_dir
 
 if TYPE_CHECKING:
@@ -87,14 +88,13 @@ def hub_for(
     ours = _ours(settings, folder, allow_unisolated)
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(alone(ours.state()))
+            stack.enter_context(alone(ours.state(), folder=folder))
         except HubRuns as runs:
             yield HubPlace(runs.url, token), False
             return
         stack.callback(shutil.rmtree, ours.run(), ignore_errors=True)
         hub = stack.enter_context(_own_hub(ours, token, loop))
-        for state in (settings.state(), ours.state()):
-            stack.enter_context(announced(state, hub.local_url))
+        stack.enter_context(announced(ours.state(), hub.local_url))
         yield HubPlace(hub.local_url, token), True
 
 

@@ -15,7 +15,7 @@ from bascule.core.windows import Window
 from .export import AsList, Output
 from .export import export as write_export
 from .help import Commands
-from .hub_place import HubPlace, HubUrl, find_hub
+from .hub_place import HubPlace, HubUrl, use_hub
 from .known_names import window_names
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def list_(
         return 0
     from bascule.wire.windows import encode_window
 
-    found = asyncio.run(_ask(find_hub(hub)))
+    found = asyncio.run(_ask(use_hub(hub, say=not as_json)))
     if as_json:
         typer.echo(json.dumps([encode_window(each) for each in found], indent=2))
     else:
@@ -78,7 +78,7 @@ def export(
         async for piece in calls.timeline("windows", window_id, as_list=as_list):
             yield piece
 
-    return write_export(find_hub(hub), pieces, output)
+    return write_export(use_hub(hub), pieces, output)
 
 
 def _chosen(found: Sequence[Window], which: str) -> str:

@@ -59,9 +59,19 @@ class HubCalls(Closable):
         answer: str = (await self._ask("POST", "/api/sign-in", {"next": onward}))["url"]
         return answer
 
-    async def create_token(self, name: str, scope: str, *, lifetime: float | None = None) -> str:
-        """A new token, seen this once; needs scope admin."""
+    async def tokens(self) -> Sequence[Mapping[str, Any]]:
+        """Every token without its secret: name, scope, owner, expires; needs scope admin."""
+        answer: Sequence[Mapping[str, Any]] = await self._ask("GET", "/api/tokens")
+        return answer
+
+    async def create_token(
+        self, name: str, scope: str, *, owner: str = "", lifetime: float | None = None
+    ) -> str:
+        """A new token, seen this once, of whoever asks unless another owner is named; needs scope
+        admin."""
         body = {"name": name, "scope": scope, "lifetime": lifetime}
+        if owner:
+            body["owner"] = owner
         token: str = (await self._ask("POST", "/api/tokens", body))["token"]
         return token
 

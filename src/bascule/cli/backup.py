@@ -1,0 +1,161 @@
+"""`bascule backup`: copy the state of this machine's hubs into one tar file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from bascule.core.errors import InvalidSetting, MissingTool, StorageFailed, UsageError
+
+from .hub_place import tell
+from .hub_state import UP_DIRECTORIES, command_of, folder_of, running_hubs
+
+_DATABASE: Final = "hub.sqlite"
+_SHARED: Final = "admin-token"
+"""One for all hubs of a user, in the directory of the settings."""
+_COPIED: Final = ("folder", "secrets", "sessions", "timelines")
+"""Of each hub, beside its database. Everything else is remade, or only lives while a hub runs."""
+_COUNTED: Final = ("sessions", "tokens", "windows")
+_CHANGED: Final = 1
+"""What tar exits with when a file changed while it was read."""
+
+
+def backup(
+    file: Annotated[
+        Path, typer.Argument(help="Tar file to write, readable by you alone; it must not exist.")
+    ],
+    config: Annotated[Path | None, typer.Option(help="Settings file of the hub.")] = None,
+    state_dir: Annotated[Path | None, typer.Option(help="State directory of the hub.")] = None,
+) -> int:
+    """Copy what the hubs on this machine keep into FILE: databases, secrets, sessions, timelines.
+
+    Includes the hubs of `bascule serve` and of every `bascule up`, running or not, and lists them
+    on stderr. Databases are copied whole while a hub runs; files of running sessions as they are
+    at that moment. Exits 1, without FILE, if there is nothing to copy or something cannot be read.
+    A PostgreSQL database is not included: copy it with pg_dump.
+    """
+    from .hub_settings import load
+
+    settings = load(config, os.environ, {"state_dir": state_dir})
+    if file.exists():
+        raise UsageError(f"{file} exists; name a file that does not")
+    if shutil.which("tar") is None:
+        raise MissingTool("tar was not found; as root: apt-get install tar")
+    state = settings.state()
+    with tempfile.TemporaryDirectory(prefix="bascule-backup-") as scratch:
+        found = _copy_databases(state, Path(scratch), has_files=not settings.database_url)
+        if not found:
+            raise InvalidSetting(
+                f"There is nothing to back up in {state}: no hub there has a session, a token or a "
+                "window. Is it the right user? --state-dir or --config names another state"
+            )
+        _write(file, state, Path(scratch), found)
+    for each in found:
+        tell(f"hub: {each}")
+    if settings.database_url:
+        tell("The database is not in it: database_url names a server; copy it with pg_dump")
+    tell(f"to restore, stop every hub, then: tar -xpf {file} -C {state}  (into an empty directory)")
+    typer.echo(str(file))
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Hub:
+    """One that is copied."""
+
+    state: Path
+    counts: Sequence[str]
+    is_running: bool
+
+    def __str__(self) -> str:
+        runs = "running" if self.is_running else "not running"
+        counts = ", ".join(self.counts) or "database elsewhere"
+        return f"{command_of(folder_of(self.state))} ({runs}): {counts}"
+
+
+def _copy_databases(state: Path, scratch: Path, *, has_files: bool) -> Sequence[_Hub]:
+    """The hubs that keep something; their databases are copied to the same paths in `scratch`."""
+    running = {each.state for each in running_hubs(state)}
+    found = []
+    for directory in (state, *sorted(state.glob(UP_DIRECTORIES))):
+        counts: Sequence[str] = ()
+        if has_files:
+            counts = _copy_database(directory, scratch / directory.relative_to(state))
+            if not counts:
+                continue
+        elif not any((directory / name).is_dir() for name in _COPIED):
+            continue
+        found.append(_Hub(directory, counts, directory in running))
+    return found
+
+
+def _copy_database(state: Path, target: Path) -> Sequence[str]:
+    """What is in it, as people read it; empty when there is nothing."""
+    if not (state / _DATABASE).is_file():
+        return ()
+    target.mkdir(parents=True, exist_ok=True)
+    try:
+        with (
+            closing(sqlite3.connect(state / _DATABASE)) as source,
+            closing(sqlite3.connect(target / _DATABASE)) as copy,
+        ):
+            source.backup(copy)
+            counts = {name: _count(copy, name) for name in _COUNTED}
+    except sqlite3.Error as error:
+        raise StorageFailed(f"{state / _DATABASE} cannot be copied: {error}") from error
+    return [f"{name} {count}" for name, count in counts.items()] if any(counts.values()) else ()
+
+
+def _count(database: sqlite3.Connection, table: str) -> int:
+    """Zero for a table that a database of an older version does not have."""
+    known = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    if known is None:
+        return 0
+    count: int = database.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
+    return count
+
+
+def _write(file: Path, state: Path, scratch: Path, hubs: Sequence[_Hub]) -> None:
+    """Paths in the tar begin at `state`. The file is there once it is whole, and not before."""
+    partial = file.with_name(f".{file.name}.partial")
+    copied = [_SHARED] if (state / _SHARED).is_file() else []
+    for hub in hubs:
+        below = hub.state.relative_to(state)
+        copied += [str(below / name) for name in _COPIED if (hub.state / name).exists()]
+    databases = [str(each.relative_to(scratch)) for each in sorted(scratch.rglob(_DATABASE))]
+    try:
+        partial.touch(mode=0o600)
+        subprocess.run(
+            [
+                *("tar", "--create", f"--file={partial.absolute()}", "--numeric-owner"),
+                *("--warning=no-file-ignored", "--directory", str(state), *copied),
+                *("--directory", str(scratch), *databases),
+            ],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        partial.rename(file)
+    except subprocess.CalledProcessError as error:
+        if error.returncode != _CHANGED:
+            said = error.stderr.strip().splitlines()
+            raise StorageFailed(
+                f"Not everything could be copied, so there is no {file}. tar: {said[0]}"
+                + ("" if os.geteuid() == 0 else " (files of sessions may need root)")
+            ) from error
+        partial.rename(file)
+    except OSError as error:
+        raise StorageFailed(f"{file} cannot be written: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
