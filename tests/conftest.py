@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ import blockbuster.blockbuster as detector
 import pytest
 
 pytest.register_assert_rewrite("tests.contracts")
+
+# A shell starts what ends in `&` with Ctrl-C ignored, which Python and every child would keep.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ALSO_BLOCKING = ("open", "pread", "pwrite", "fsync", "ftruncate", "waitpid")
 """Functions of `os` that wait for a disk or a process, of which the library does not know."""

@@ -289,7 +289,8 @@ class ReportsMetadata:
         assert (meta.exit_code, meta.working_dir, meta.state) == (42, str(tmp_path), "done")
         assert meta.hostname == socket.gethostname()
         assert meta.username == (await text(shell, "id -un")).strip()
-        assert meta.py_interpreter_path == (await text(shell, "command -v python")).strip()
+        python = (await text(shell, "command -v python || command -v python3")).strip()
+        assert meta.py_interpreter_path == python
 
     async def test_the_interpreter_follows_the_path(self, shell: Shell, tmp_path: Path) -> None:
         python = tmp_path / "python"

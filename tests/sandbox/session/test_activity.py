@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -40,7 +41,9 @@ def test_alone_in_its_namespaces_all_there_is_belongs_to_a_session() -> None:
 def test_what_serves_the_session_is_hidden_but_not_what_it_runs_for_others(tmp_path: Path) -> None:
     """As VS Code is, whose terminals are people's own."""
     processes = Processes(root=os.getpid(), is_isolated=False)
-    script = "import subprocess; subprocess.run(['sleep', '60'])"
+    # A copy elsewhere: Debian has its Python in the same directory as sleep.
+    other = shutil.copy(shutil.which("sleep") or "sleep", tmp_path)
+    script = f"import subprocess; subprocess.run([{other!r}, '60'])"
     with subprocess.Popen([sys.executable, "-c", script]) as server:
         while not (below := [p for p in processes.look().values() if p.parent == server.pid]):
             pass
