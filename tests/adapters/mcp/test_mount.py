@@ -98,6 +98,34 @@ async def test_sessions_are_listed_and_picked_and_one_that_rests_is_started() ->
     assert ("agent", "act") in {(row["who"], row["verb"]) for row in audit}
 
 
+async def test_clients_of_one_session_have_a_shell_each() -> None:
+    async with hub_with_a_session() as (hub, _, session):
+        where = f"{hub.url}/mcp/{session}"
+        async with over_http(where, hub.agent) as one, over_http(where, hub.agent) as two:
+            job = "cd /; word=one; echo $$ >~/shell; sleep 60 & echo $! >~/job"
+            await call(one, "run_command", command=job)
+            other = await call(two, "run_command", command="pwd; echo word is $word.")
+            own = await call(one, "run_command", command="pwd; echo word is $word.")
+            await call(two, "run_command", command="cd /; shared=yes", shell="ours")
+            named = await call(one, "run_command", command="echo shared is $shared", shell="ours")
+        async with over_http(where, hub.agent) as later:
+            gone = "while kill -0 $(cat ~/shell) 2>&-; do sleep 0.1; done; echo shell is gone"
+            left = await call(later, "run_command", command=f"kill $(cat ~/job) && {gone}")
+
+    assert text_of(other).startswith(f"{hub.directory}/sessions/{session}/workspace\nword is .\n")
+    assert text_of(own).startswith("/\nword is one.\n")
+    assert text_of(named).startswith("shared is yes\n")
+    assert text_of(left).startswith("shell is gone\n")
+
+
+async def test_a_client_that_leaves_leaves_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    async with hub_with_a_session() as (hub, _, session):
+        async with over_http(f"{hub.url}/mcp/{session}", hub.agent) as client:
+            await call(client, "run_command", command="true")
+
+    assert not [each for each in caplog.records if each.exc_info], caplog.text
+
+
 async def test_a_sessions_path_is_that_session_alone() -> None:
     async with hub_with_a_session() as (hub, _, session):
         token = await hub.token("of it", "session", session_id=session)

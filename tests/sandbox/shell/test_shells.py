@@ -57,6 +57,15 @@ async def test_names_that_cannot_be_are_refused(shells: Shells, name: str) -> No
         await shells.run(CmdRun("true", shell=name))
 
 
+async def test_a_shell_that_was_left_makes_room_for_another(shells: Shells) -> None:
+    for name in ("a", "b", "c"):
+        await shells.run(CmdRun("true", shell=name))
+    await shells.run(CmdRun("exit", shell="b"))
+
+    assert (await shells.run(CmdRun("echo here", shell="d"))).content == "here\n"
+    assert shells.names() == ["a", "c", "d"]
+
+
 async def test_too_many_shells_name_the_limit(shells: Shells) -> None:
     for name in ("a", "b", "c"):
         await shells.run(CmdRun("true", shell=name))

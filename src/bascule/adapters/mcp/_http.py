@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from anyio import BrokenResourceError, ClosedResourceError
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -35,6 +37,7 @@ class Served(Closable):
         def places_for(request: Any) -> Places:
             return places(*request.scope[_PRINCIPAL])
 
+        logging.getLogger("mcp.server.streamable_http").addFilter(_is_no_goodbye)
         self._manager = StreamableHTTPSessionManager(
             make_server(places_for),
             max_request_body_size=_BODY,
@@ -71,3 +74,10 @@ class Served(Closable):
         async with self._manager.run():
             self._started.set()
             await self._stopped.wait()
+
+
+def _is_no_goodbye(record: logging.LogRecord) -> bool:
+    """The library logs a traceback when a client leaves: it closes a stream that it still reads.
+    A hub of `bascule up` logs to the terminal with the prompt."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, ClosedResourceError | BrokenResourceError)

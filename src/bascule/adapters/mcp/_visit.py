@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
+from bascule.core.actions import CmdRun, Diagnostics
 from bascule.core.contracts import OnProgress, Runtime
 from bascule.core.errors import BasculeError, NotSupported
 from bascule.core.windows import Window
@@ -17,12 +20,23 @@ from ._places import Places
 from ._sessions import SessionLine
 from ._tools import Arguments, Tool
 
+_PATIENCE: Final = 2.0
+"""Seconds for a shell to end when its client leaves."""
+
 
 class Visit:
-    """From a client's first call to its last. Calls may overlap."""
+    """From a client's first call to its last. Calls may overlap.
+
+    In a sandbox each client has a shell of its own, or the `cd` of one would move another that is in
+    the same session. Leaving the place ends that shell; a program that still runs in it goes on, and
+    so do background jobs. In a window clients share its terminal: one that ends for every client
+    that leaves would be one more thing to ask the user about.
+    """
 
     def __init__(self, places: Places) -> None:
         self.places = places
+        self._shell = f"mcp-{secrets.token_hex(4)}"
+        self._has_shell = False
         self.pages = Pages()
         self._runtime: Runtime | None = None
         self._lock = asyncio.Lock()
@@ -40,6 +54,10 @@ class Visit:
             place = await self._place()
             if tool.kind.kind not in place.capabilities:
                 raise NotSupported(f"{tool.name} cannot be done here", kind=tool.kind.kind)
+            is_window = Diagnostics.kind in place.capabilities
+            if "shell" in tool.properties and not given.get("shell") and not is_window:
+                given = {**given, "shell": self._shell}
+                self._has_shell = self._has_shell or tool.kind is CmdRun
             return answer_of(await place.act(tool.action(given), on_progress=on_progress))
         except BasculeError as error:
             return answer_to(error)
@@ -79,7 +97,7 @@ class Visit:
     async def aclose(self) -> None:
         runtime, self._runtime = self._runtime, None
         if runtime is not None:
-            await runtime.aclose()
+            await self._leave(runtime)
 
     async def _move(self, kind: str, opening: Awaitable[Runtime], name: str) -> Answer:
         """The old place is left only once there is the new one."""
@@ -88,10 +106,21 @@ class Visit:
                 there = await opening
                 old, self._runtime = self._runtime, there
             if old is not None:
-                await old.aclose()
+                await self._leave(old)
         except BasculeError as error:
             return answer_to(error)
         return Answer(text=f"From now on tools act in the {kind} {name}")
+
+    async def _leave(self, runtime: Runtime) -> None:
+        """A shell that cannot be ended any more is not worth an error: its place may be gone."""
+        try:
+            if self._has_shell:
+                self._has_shell = False
+                end = CmdRun("exit", shell=self._shell, hidden=True, timeout=_PATIENCE)
+                with suppress(BasculeError):
+                    await runtime.act(end)
+        finally:
+            await runtime.aclose()
 
     async def _place(self) -> Runtime:
         async with self._lock:

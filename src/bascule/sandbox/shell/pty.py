@@ -111,6 +111,12 @@ class PtyShell(Shell):
         return self._execution is not None
 
     @property
+    def has_ended(self) -> bool:
+        """Whether its bash has left, and no command waits for a new one."""
+        is_wanted = self._execution is not None or self._turn.locked()
+        return self._had_life and self._bash is None and not is_wanted
+
+    @property
     def cwd(self) -> str:
         return self._cwd
 

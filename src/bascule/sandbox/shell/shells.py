@@ -161,6 +161,8 @@ class Shells(Closable):
         """
         if action.is_static:
             return await self._run_static(action, on_progress)
+        if action.shell not in self._shells and len(self._shells) >= self._settings.max_shells:
+            await self._forget_ended()
         shell = self.open(action.shell or DEFAULT)
         if on_progress is None:
             return await shell.run(action)
@@ -187,6 +189,12 @@ class Shells(Closable):
         shell = self.get(name)
         del self._shells[shell.name]
         await shell.aclose()
+
+    async def _forget_ended(self) -> None:
+        """Make room: one whose bash has left holds nothing but its name and its log."""
+        for name in [each.name for each in self._shells.values() if each.has_ended]:
+            if name != DEFAULT:
+                await self.close_shell(name)
 
     async def aclose(self) -> None:
         if self._closed:
