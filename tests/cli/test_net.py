@@ -60,11 +60,13 @@ def test_what_is_on_stdin_is_read_as_the_file_it_is_named_after(
 def test_explore_prints_the_state_space(capsys: Captured) -> None:
     assert main(["net", "explore", "--json", STORE]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert {"states", "edges", "deadlocks", "bound", "complete"} <= found.keys()
-    assert (found["deadlocks"], found["complete"]) == (1, True)
+    assert {"states", "edges", "ends", "deadlocks", "bound", "complete"} <= found.keys()
+    assert (found["ends"], found["deadlocks"], found["complete"]) == (1, 0, True)
 
     assert main(["net", "explore", STORE]) == 0
-    assert f"all {found['states']} states" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"all {found['states']} states" in said
+    assert "end states: 1; deadlocks: 0" in said
 
 
 def test_simulate_shows_where_the_tokens_end_up(capsys: Captured) -> None:

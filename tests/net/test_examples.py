@@ -111,4 +111,4 @@ def test_the_store_never_holds_more_than_three() -> None:
     space = explore(load(EXAMPLES / "producer_consumer.evolve.yaml").unwrap())
 
     assert (result.outcome, len(shown(result.marking)["sold"])) == (Outcome.COMPLETED, 6)
-    assert (space.bounds["store"], space.deadlocks, space.complete) == (3, 1, True)  # type: ignore[index]
+    assert (space.bounds["store"], space.ends, space.complete) == (3, 1, True)  # type: ignore[index]

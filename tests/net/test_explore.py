@@ -8,7 +8,7 @@ from math import comb
 import pytest
 from hypothesis import given, settings
 
-from bascule.net import Net, explore, simulate
+from bascule.net import Net, Runner, explore, simulate
 from bascule.net.model import ArcKind
 from bascule.net.packed import TooNarrow, pack
 from bascule.net.rule import Marking, bindings, initial_marking, passed_on, put, take
@@ -29,7 +29,7 @@ Sizes = tuple[int, int, int, int]
 def sizes(net: Net) -> Sizes:
     found = explore(net)
     assert found.complete
-    return (found.states, found.edges, found.deadlocks, found.bound)
+    return (found.states, found.edges, found.ends + found.deadlocks, found.bound)
 
 
 def test_five_philosophers() -> None:
@@ -103,12 +103,23 @@ def test_a_token_cannot_be_read_and_taken_by_one_firing() -> None:
 
 
 def test_a_reset_arc_empties_its_place_whatever_it_holds() -> None:
-    found = explore(
-        build("reset", {"p": 3, "go": 1}, [("p", "t", 1, ArcKind.RESET), ("go", "t"), ("t", "p")])
-    )
+    emptied = [("p", "t", 1, ArcKind.RESET), ("go", "t"), ("t", "p")]
+    stuck = [("p", "never"), ("go", "never", 2)]
+    found = explore(build("reset", {"p": 3, "go": 1}, [*emptied, *stuck]))
 
     assert (found.states, found.edges) == (2, 1)
     assert found.deadlock == {"p": 1, "go": 0}
+
+
+async def test_an_end_is_what_a_run_calls_completed_and_a_deadlock_what_it_calls_one() -> None:
+    line = [("p", "t"), ("t", "q")]
+    done = build("done", {"p": 1, "q": 0}, line)
+    stuck = build("stuck", {"p": 1, "q": 0, "r": 0}, [*line, ("q", "u"), ("r", "u")])
+
+    for net, ends, deadlocks, outcome in ((done, 1, 0, "completed"), (stuck, 0, 1, "deadlock")):
+        found = explore(net)
+        assert (found.ends, found.deadlocks) == (ends, deadlocks)
+        assert (await Runner(net, None).run()).outcome == outcome
 
 
 def test_transitions_that_no_state_enables_are_named() -> None:

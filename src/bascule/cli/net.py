@@ -151,7 +151,10 @@ def explore(
         return 0
     all_ = "all" if space.complete else "the first"
     typer.echo(f"{all_} {space.states} states, {space.edges} edges{_without_code(found.has_code)}")
-    typer.echo(f"deadlocks: {space.deadlocks}; most tokens in a place: {space.bound}")
+    typer.echo(
+        f"end states: {space.ends}; deadlocks: {space.deadlocks}; "
+        f"most tokens in a place: {space.bound}"
+    )
     if space.path_to_deadlock is not None:
         typer.echo(f"to a deadlock: {' '.join(space.path_to_deadlock) or 'it begins in one'}")
     if space.complete and space.dead_transitions:

@@ -20,10 +20,14 @@ _REPORT_EVERY = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class StateSpace:
-    """What was found. `edges` and `deadlocks` count states that were looked at only."""
+    """What was found. `edges`, `ends` and `deadlocks` count states that were looked at only.
+
+    A state in which nothing can fire is an end where a run would have completed, else a deadlock.
+    """
 
     states: int
     edges: int
+    ends: int
     deadlocks: int
     bound: int
     """The most tokens any place held in any state."""
@@ -43,6 +47,7 @@ class StateSpace:
         return {
             "states": self.states,
             "edges": self.edges,
+            "ends": self.ends,
             "deadlocks": self.deadlocks,
             "bound": self.bound,
             "complete": self.complete,
@@ -96,7 +101,7 @@ class _Walk:
         """By transition: which others to look at after it, and which are as they were."""
 
     def run(self, net: Net) -> StateSpace:
-        edges = deadlocks = 0
+        edges = ends = deadlocks = 0
         first_deadlock: int | None = None
         alive: set[int] = set()
         complete = True
@@ -104,7 +109,9 @@ class _Walk:
         while at < len(self._states):
             enabled = self._enabled[at]
             self._enabled[at] = ()  # nobody asks again
-            if not enabled:
+            if not enabled and self._is_end(net, at):
+                ends += 1
+            elif not enabled:
                 deadlocks += 1
                 first_deadlock = at if first_deadlock is None else first_deadlock
             else:
@@ -116,7 +123,11 @@ class _Walk:
             at += 1
             if self._on_progress is not None and not at % _REPORT_EVERY:
                 self._on_progress(len(self._states))
-        return self._found(net, edges, deadlocks, first_deadlock, alive, complete=complete)
+        return self._found(net, edges, ends, deadlocks, first_deadlock, alive, complete=complete)
+
+    def _is_end(self, net: Net, at: int) -> bool:
+        counts = self._packed.counts(self._states[at])
+        return net.is_completed({place for place, count in counts.items() if count})
 
     def _expand(self, at: int, enabled: tuple[int, ...]) -> bool:
         """Find the states after this one. False when there are more than may be."""
@@ -168,6 +179,7 @@ class _Walk:
         self,
         net: Net,
         edges: int,
+        ends: int,
         deadlocks: int,
         first_deadlock: int | None,
         alive: set[int],
@@ -179,6 +191,7 @@ class _Walk:
         return StateSpace(
             states=len(self._states),
             edges=edges,
+            ends=ends,
             deadlocks=deadlocks,
             bound=max(bounds.values(), default=0),
             complete=complete,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -149,6 +150,14 @@ class Net:
     def consumed_places(self) -> frozenset[PlaceId]:
         """Places some transition takes tokens from."""
         return frozenset(place for each in self.wiring.values() for place, _ in each.takes)
+
+    def is_completed(self, held: AbstractSet[PlaceId]) -> bool:
+        """Whether a net in which nothing can fire has completed, with tokens in the places `held`;
+        else it is a deadlock. Without a final place, tokens that some transition could have taken
+        were meant to go on."""
+        if self.final_places:
+            return bool(held & self.final_places)
+        return not held & self.consumed_places
 
 
 def _sorted(id: TransitionId, arcs: Sequence[Arc]) -> Wiring:

@@ -193,11 +193,8 @@ class Runner:
                 return self._rest()
 
     def _rest(self) -> Outcome:
-        """Without a final place, tokens that something could have taken were meant to go on."""
         held = {place for place, tokens in self.marking.items() if tokens}
-        final = self.net.final_places
-        is_done = bool(held & final) if final else not held & self.net.consumed_places
-        return Outcome.COMPLETED if is_done else Outcome.DEADLOCK
+        return Outcome.COMPLETED if self.net.is_completed(held) else Outcome.DEADLOCK
 
     def _choose(self) -> Binding | None:
         """The next firing. The gate may change the marking; then the choice is made again."""
