@@ -72,6 +72,25 @@ async def test_a_failing_test_is_mended(client: ClientSession, tmp_path: Path) -
     assert (tmp_path / "sums.py").read_text() == "assert 2 + 2 == 4\n"
 
 
+async def test_an_edit_that_fails_names_the_arguments_of_the_tool(
+    client: ClientSession, tmp_path: Path
+) -> None:
+    await call(client, "write_file", path="a.txt", content="one one\nold_str\n")
+    answers = [
+        await call(client, "edit_file", path="a.txt", old=old, new=new)
+        for old, new in (("old_str none", "x"), ("one", "x"), ("one one", "one one"))
+    ]
+
+    assert [text_of(each).partition("\n")[0] for each in answers] == [
+        "No replacement was performed, `old` `old_str none` did not appear verbatim in "
+        f"{tmp_path}/a.txt.",
+        "No replacement was performed. Multiple occurrences of `old` `one` in lines [1]. Please "
+        "ensure it is unique.",
+        "No replacement was performed. `new` and `old` must be different.",
+    ]
+    assert all("_str`" not in str(each.structuredContent) for each in answers)
+
+
 async def test_files_are_found_listed_searched_and_read(client: ClientSession) -> None:
     await call(client, "write_file", path="deep/one.py", content="first\nneedle here\nlast\n")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bascule.adapters.terminal_text import readable
@@ -61,6 +62,14 @@ def answer_of(seen: Observation) -> Answer:
 
 def answer_to(error: BasculeError) -> Answer:
     return _failed(error.code, error.message, dict(error.detail))
+
+
+def reworded(answer: Answer, words: Callable[[str], str]) -> Answer:
+    """A failure, told in other words."""
+    facts = answer.facts and {**answer.facts}
+    if facts and "message" in facts:
+        facts["message"] = words(facts["message"])
+    return replace(answer, text=words(answer.text), facts=facts)
 
 
 def _failed(code: str, message: str, detail: dict[str, Any] | None = None) -> Answer:

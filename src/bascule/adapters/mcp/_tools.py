@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -48,6 +49,8 @@ class Tool:
     kind: type[Action]
     action: Callable[[Arguments], Action]
     is_open_world: bool = False
+    complaint: Callable[[str], str] = str
+    """What a place says when the action fails, in the words of this tool's arguments."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -131,6 +134,19 @@ def _read_file(given: Arguments) -> Action:
 
 def _edit(given: Arguments) -> Action:
     return FileEdit(given["path"], "str_replace", old_str=given["old"], new_str=given["new"])
+
+
+_EDIT_NAMES: Final = re.compile(r"^([^`]*)\bold_str\b|^([^`]*)`new_str` and `old_str`")
+
+
+def _edit_complaint(message: str) -> str:
+    """Editors name the fields of the action, `old_str` and `new_str`. Only the words before the
+    quoted text: that is the caller's own."""
+
+    def renamed(match: re.Match[str]) -> str:
+        return f"{match[2]}`new` and `old`" if match[1] is None else f"{match[1]}`old`"
+
+    return _EDIT_NAMES.sub(renamed, message)
 
 
 TOOLS: Final[Sequence[Tool]] = (
@@ -233,6 +249,7 @@ TOOLS: Final[Sequence[Tool]] = (
         effect="changes",
         kind=FileEdit,
         action=_edit,
+        complaint=_edit_complaint,
     ),
     Tool(
         name="list_directory",

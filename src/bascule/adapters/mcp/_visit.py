@@ -14,7 +14,7 @@ from bascule.core.contracts import OnProgress, Runtime
 from bascule.core.errors import BasculeError, NotSupported
 from bascule.core.windows import Window
 
-from ._answers import Answer, answer_of, answer_to
+from ._answers import Answer, answer_of, answer_to, reworded
 from ._pages import Pages
 from ._places import Places
 from ._sessions import SessionLine
@@ -58,9 +58,10 @@ class Visit:
             if "shell" in tool.properties and not given.get("shell") and not is_window:
                 given = {**given, "shell": self._shell}
                 self._has_shell = self._has_shell or tool.kind is CmdRun
-            return answer_of(await place.act(tool.action(given), on_progress=on_progress))
+            answer = answer_of(await place.act(tool.action(given), on_progress=on_progress))
         except BasculeError as error:
-            return answer_to(error)
+            answer = answer_to(error)
+        return reworded(answer, tool.complaint) if answer.is_error else answer
 
     async def read_more(self, given: Arguments) -> Answer:
         try:
