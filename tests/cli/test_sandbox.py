@@ -100,6 +100,12 @@ def test_a_time_out_has_to_be_one(seconds: str, tmp_path: Path) -> None:
         parse(["1", "--working-dir", str(tmp_path)], {**KEY, "NO_CHANGE_TIMEOUT_SECONDS": seconds})
 
 
+def test_a_mistyped_working_directory_is_refused_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match=f"--working-dir does not exist: {tmp_path}/mistyped"):
+        parse(["1", "--working-dir", f"{tmp_path}/mistyped"], KEY)
+    assert not (tmp_path / "mistyped").exists()
+
+
 def test_a_file_is_no_working_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 

@@ -125,9 +125,9 @@ def _sandbox(url: str | None, key: str, working_dir: Path, roots: list[Path]) ->
             partial(_opened, Place(url=url, key=key, working_dir=working_dir).runtime())
         )
     directory = working_dir.resolve()
-    for each in (directory, *roots):
+    for option, each in (("--working-dir", directory), *(("--root", each) for each in roots)):
         if not each.is_dir():
-            raise NoSuchPath(f"It is not a directory: {each}")
+            raise NoSuchPath(f"{option} is not a directory: {each}")
     settings = SandboxSettings(roots=tuple(each.resolve() for each in roots) or (directory,))
     runtime = LocalRuntime(directory, settings=settings, default_timeout=None)
     return OnePlace(partial(_opened, runtime))

@@ -65,11 +65,15 @@ def sandbox(arguments: Sequence[str]) -> int:
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
-    """Read argv and environment. Makes the working directory when it is not there."""
+    """Read argv and environment."""
     given = _parser().parse_args(arguments)
     account = find_account(given.username, given.user_id)
     shells = ShellSettings(
-        working_dir=_working_dir(given.working_dir, account),
+        working_dir=_working_dir(
+            given.working_dir,
+            account,
+            is_made=given.username is not None or given.user_id is not None,
+        ),
         soft_timeout=_soft_timeout(environment),
         account=account,
     )
@@ -103,7 +107,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("port", type=_port, metavar="PORT", help="port to listen on; 0 takes a free one")
-    add("--working-dir", required=True, metavar="DIR", help="where shells start; made if missing")
+    add(
+        "--working-dir",
+        required=True,
+        metavar="DIR",
+        help="directory where shells start; must exist, unless an account is named",
+    )
     add("--host", default="127.0.0.1", metavar="HOST", help="address to listen on (%(default)s)")
     add("--shells", metavar="KIND", help=HELP)
     add("--state-dir", metavar="DIR", help="where tmux shells wait for the next server; short")
@@ -168,10 +177,14 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]"), _port(port)
 
 
-def _working_dir(text: str, account: Account | None) -> Path:
+def _working_dir(text: str, account: Account | None, *, is_made: bool) -> Path:
+    """OpenHands, which names an account, relies on its directory being made. For everybody else a
+    directory that is not there is a mistyped one."""
     path = Path(text).resolve()
     if path.is_dir():
         return path
+    if not is_made and not path.exists():
+        raise InvalidSetting(f"--working-dir does not exist: {path}; check the path, or create it")
     try:
         path.mkdir(parents=True)
         if account is not None:
