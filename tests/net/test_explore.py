@@ -103,9 +103,16 @@ def test_a_token_cannot_be_read_and_taken_by_one_firing() -> None:
 
 
 def test_a_reset_arc_empties_its_place_whatever_it_holds() -> None:
-    emptied = [("p", "t", 1, ArcKind.RESET), ("go", "t"), ("t", "p")]
-    stuck = [("p", "never"), ("go", "never", 2)]
-    found = explore(build("reset", {"p": 3, "go": 1}, [*emptied, *stuck]))
+    found = explore(
+        build(
+            "reset",
+            {"p": 3, "go": 1},
+            [
+                *(("p", "t", 1, ArcKind.RESET), ("go", "t"), ("t", "p")),
+                *(("p", "never"), ("go", "never", 2)),
+            ],
+        )
+    )
 
     assert (found.states, found.edges) == (2, 1)
     assert found.deadlock == {"p": 1, "go": 0}

@@ -119,9 +119,11 @@ async def test_clients_of_one_session_have_a_shell_each() -> None:
 
 
 async def test_a_client_that_leaves_leaves_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    async with hub_with_a_session() as (hub, _, session):
-        async with over_http(f"{hub.url}/mcp/{session}", hub.agent) as client:
-            await call(client, "run_command", command="true")
+    async with (
+        hub_with_a_session() as (hub, _, session),
+        over_http(f"{hub.url}/mcp/{session}", hub.agent) as client,
+    ):
+        await call(client, "run_command", command="true")
 
     assert not [each for each in caplog.records if each.exc_info], caplog.text
 

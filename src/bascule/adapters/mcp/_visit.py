@@ -27,10 +27,10 @@ _PATIENCE: Final = 2.0
 class Visit:
     """From a client's first call to its last. Calls may overlap.
 
-    In a sandbox each client has a shell of its own, or the `cd` of one would move another that is in
-    the same session. Leaving the place ends that shell; a program that still runs in it goes on, and
-    so do background jobs. In a window clients share its terminal: one that ends for every client
-    that leaves would be one more thing to ask the user about.
+    In a sandbox each client has a shell of its own, or the `cd` of one would move another that is
+    in the same session. Leaving the place ends that shell; a program that still runs in it goes on,
+    and so do background jobs. In a window clients share its terminal: one that ends for every
+    client that leaves would be one more thing to ask the user about.
     """
 
     def __init__(self, places: Places) -> None:
