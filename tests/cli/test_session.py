@@ -98,11 +98,20 @@ def test_a_session_from_create_to_rm(machine: Machine) -> None:
 
 def test_what_makes_no_sense_is_said(machine: Machine) -> None:
     with machine.hub():
-        machine.must("create", "--name", "same")
-        machine.must("create", "--name", "same")
+        same = machine.must("create", "--name", "same")
         for arguments, words in (
             (("show", "nobody"), "no session 'nobody'"),
-            (("stop", "same"), "fits 2 sessions"),
+            (("create", "--name", "same"), f"a session of that name already ({same}, ready)"),
+            (("create", "--memory", "1"), "--memory 1: it should be greater than or equal to 64M"),
+            (("create", "--cpus", "0"), "--cpus 0: it should be greater than or equal to 0.01"),
+            (("create", "--processes", "1"), "--processes 1: it should be greater than"),
+            (("create", "--shells", "zsh"), "--shells zsh: it should be 'pty' or 'tmux'"),
+            (("create", "--runtime", "x"), "--runtime x: it should be 'sandbox' or 'vscode'"),
+            (("create", "--env", "A B=1"), "'A B' cannot be the name of a variable"),
+            (("create", "--egress", "x"), "--egress x: it should be "),
+            (("create", "--name", "a" * 300), "--name aaa"),
+            (("create", "--git", "ftp://x/y"), "over https or ssh, not from 'ftp://x'"),
+            (("create", "--spawner", "moon"), "moon"),
             (("rm",), "--all"),
             (("rm", "same", "--all"), "--all"),
             (("create", "--env", "A"), "NAME=VALUE"),

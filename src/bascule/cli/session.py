@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from bascule.core.errors import UsageError
+from bascule.core.errors import InvalidRequest, UsageError
 
 from . import session_wish as wish
 from .export import AsList, Output
@@ -21,7 +21,8 @@ from .export import export as write_export
 from .help import Commands
 from .hub_place import HubPlace, HubUrl, use_hub
 from .known_names import one_of, session_names
-from .session_choice import chosen
+from .session_choice import chosen, ensure_free
+from .session_refusal import in_options
 from .session_view import lines_of, show_list
 from .starting import stages_shown
 
@@ -53,75 +54,97 @@ _PIECE = 1 << 20
 @session.command()
 def create(
     hub: HubUrl = None,
-    name: Annotated[str, typer.Option(help="What people call it.")] = "",
-    git: Annotated[str, typer.Option(metavar="URL", help="Clone this into its workspace.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the session; must not be taken.")] = "",
+    git: Annotated[
+        str, typer.Option(metavar="URL", help="Git repository to clone into the workspace.")
+    ] = "",
     ref: Annotated[str, typer.Option(help="Branch, tag or commit to clone.")] = "",
     git_token: Annotated[
-        str, typer.Option(metavar="NAME", help="A variable of ours that opens --git over https.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Environment variable holding the HTTPS token for --git."
+        ),
     ] = "",
     git_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A private key that opens --git over ssh.")
+        Path | None, typer.Option(metavar="FILE", help="Private key file for --git over SSH.")
     ] = None,
     folder: Annotated[
-        str, typer.Option(help="A folder of the hub's machine as its workspace (admin).")
+        str, typer.Option(help="Folder on the hub's machine to use as the workspace (admin only).")
     ] = "",
     archive: Annotated[
-        Path | None, typer.Option(help="Unpack this zip or tar into its workspace.")
+        Path | None, typer.Option(help="Zip or tar file to unpack into the workspace.")
     ] = None,
     spawner: Annotated[
         str,
         typer.Option(
-            help="Where it runs; by default the hub's first.",
+            help="Spawner to run on: local, docker or plain; by default the hub's first.",
             autocompletion=one_of("local", "docker", "plain"),
         ),
     ] = "",
     shells: Annotated[
         str,
-        typer.Option(
-            help="Kind of its shells: pty, or tmux.", autocompletion=one_of("pty", "tmux")
-        ),
+        typer.Option(help="Kind of shells: pty or tmux.", autocompletion=one_of("pty", "tmux")),
     ] = "pty",
     env: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable of its shells.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="Environment variable of the session's shells; repeatable."
+        ),
     ] = None,
     secret: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A variable of ours to pass on; masked in records."),
+        typer.Option(
+            metavar="NAME",
+            help="Environment variable to pass on; its value is masked in records; repeatable.",
+        ),
     ] = None,
     runtime: Annotated[
         str,
         typer.Option(
-            help="Where its actions are done: sandbox, or vscode for its window.",
+            help="Where actions run: sandbox, or vscode for the session's VS Code window.",
             autocompletion=one_of("sandbox", "vscode"),
         ),
     ] = "sandbox",
     memory: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Memory it may have: as 4G, or none for no limit."),
+        typer.Option(
+            metavar="SIZE", help="Memory limit such as 4G or 512M, at least 64M; none for no limit."
+        ),
     ] = None,
     cpus: Annotated[
-        str | None, typer.Option(metavar="N", help="CPUs it may use: as 1.5, or none.")
+        str | None, typer.Option(metavar="N", help="CPU limit such as 1.5; none for no limit.")
     ] = None,
     processes: Annotated[
-        str | None, typer.Option(metavar="N", help="Processes it may have, or none.")
+        str | None,
+        typer.Option(
+            metavar="N", help="Limit on the number of processes, at least 16; none for no limit."
+        ),
     ] = None,
     egress: Annotated[
         str | None,
         typer.Option(
-            help="What it reaches: off, proxy or open; by default what --git needs.",
+            help="Network access: off, proxy or open; by default only what --git needs.",
             autocompletion=one_of("off", "proxy", "open"),
         ),
     ] = None,
     domain: Annotated[
-        list[str] | None, typer.Option(help="One that it reaches by the proxy; `*.` for all below.")
+        list[str] | None,
+        typer.Option(
+            help="Domain the session may reach through the egress proxy; `*.example.org` matches "
+            "subdomains; repeatable."
+        ),
     ] = None,
-    image: Annotated[str, typer.Option(help="Image to start from (docker, admin).")] = "",
-    wait: Annotated[bool, typer.Option(help="Return once it is ready.")] = True,
+    image: Annotated[
+        str, typer.Option(help="Container image to start from (spawner docker, admin only).")
+    ] = "",
+    wait: Annotated[
+        bool, typer.Option(help="Return when the session is ready, or at once.")
+    ] = True,
     as_json: AsJson = False,
 ) -> int:
-    """Make a session and print its id.
+    """Create a session and print its id.
 
-    How it comes up is shown on stderr. With --json all that is known of it is printed.
+    Progress is shown on stderr. With --json everything known about the session is printed.
     """
     source = wish.source(git=git, ref=ref, folder=folder, archive=archive)
     if opens := wish.credential(git=git, token=git_token, key=git_key):
@@ -139,6 +162,8 @@ def create(
     }
 
     async def work(calls: SessionCalls) -> HubSession:
+        if name:
+            ensure_free(await calls.sessions(), name)
         if archive is not None:
             source["archive"] = await calls.upload_archive(_pieces(archive))
         with stages_shown() as show:
@@ -146,7 +171,24 @@ def create(
             made = await calls.create({**body, "workspace": source})
             return await _started(calls, made.id, show) if wait else made
 
-    made = _ask(use_hub(hub), work)
+    typed = {
+        "--name": name,
+        "--spawner": spawner,
+        "--runtime": runtime,
+        "--shells": shells,
+        "--image": image,
+        "--ref": ref,
+        "--folder": folder,
+        "--memory": memory or "",
+        "--cpus": cpus or "",
+        "--processes": processes or "",
+        "--egress": egress or "",
+        "--domain": " ".join(domain or ()),
+    }
+    try:
+        made = _ask(use_hub(hub), work)
+    except InvalidRequest as error:
+        raise in_options(error, typed) from error
     typer.echo(json.dumps(made.metadata, indent=2) if as_json else made.id)
     if sys.stdout.isatty() and not as_json:
         typer.echo(f"VS Code: {made.vscode_url}", err=True)

@@ -25,6 +25,16 @@ def chosen(found: Sequence[HubSession], which: str) -> HubSession:
     raise UsageError(f"{which!r} fits {len(fitting)} sessions: {named}. Name one by its id")
 
 
+def ensure_free(found: Sequence[HubSession], name: str) -> None:
+    """Raises `UsageError` if a session has that name: commands could no longer tell them apart."""
+    taken = [each for each in found if each.name == name]
+    if taken:
+        raise UsageError(
+            f"--name {name}: there is a session of that name already ({taken[0].id}, "
+            f"{taken[0].state}); choose another name, or remove it with `bascule session rm`"
+        )
+
+
 def _hint(found: Sequence[HubSession], which: str) -> str:
     names = {each.name for each in found if each.name}
     if near := get_close_matches(which, names):

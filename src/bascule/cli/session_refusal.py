@@ -1,0 +1,64 @@
+"""What a hub refuses of a new session, in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from bascule.core.errors import InvalidRequest, UsageError
+
+_OPTIONS: Final[Mapping[str, str]] = {
+    "name": "--name",
+    "spawner": "--spawner",
+    "runtime": "--runtime",
+    "shells": "--shells",
+    "image": "--image",
+    "environment": "--env",
+    "secrets": "--secret",
+    "egress.mode": "--egress",
+    "egress.domains": "--domain",
+    "limits.memory": "--memory",
+    "limits.cpus": "--cpus",
+    "limits.processes": "--processes",
+    "workspace.url": "--git",
+    "workspace.ref": "--ref",
+    "workspace.folder": "--folder",
+    "workspace.credential.password": "--git-token",
+    "workspace.credential.private_key": "--git-key",
+}
+"""By field of the request's body."""
+_SIZE: Final = re.compile(r"\b\d{7,}\b")
+
+
+def in_options(error: InvalidRequest, given: Mapping[str, str]) -> UsageError:
+    """The same refusal with the option in place of the field, and what was given for it.
+
+    `given`: values by option, as they were typed. Secrets are left out of it by the caller.
+    """
+    field = str(error.detail.get("field", "")).removeprefix("body.")
+    option = _option_of(field)
+    if not option:
+        return error
+    said = error.message.partition(": ")[2] or error.message
+    said = said.removeprefix("Value error, ").replace("Input should", "it should")
+    if option == "--memory":
+        said = _SIZE.sub(lambda match: _as_size(int(match[0])), said)
+    value = f" {given[option]}" if given.get(option) else ""
+    return UsageError(f"{option}{value}: {said}")
+
+
+def _option_of(field: str) -> str:
+    parts = field.split(".")
+    for end in range(len(parts), 0, -1):
+        if option := _OPTIONS.get(".".join(parts[:end])):
+            return option
+    return ""
+
+
+def _as_size(count: int) -> str:
+    """As --memory takes it."""
+    for unit, shift in (("T", 40), ("G", 30), ("M", 20)):
+        if count >= 1 << shift and not count % (1 << shift):
+            return f"{count >> shift}{unit}"
+    return str(count)
