@@ -9,7 +9,8 @@ help: ## list these verbs
 
 setup: ## make .venv, install what is needed and build the page; quick when nothing changed
 	@scripts/setup
-	@scripts/web || echo "setup: going on without the hub's page; the reason is above, and \`make web\` tries again" >&2
+	@scripts/web || { status=$$?; [ $$status -lt 128 ] || exit $$status; \
+	    echo "setup: the hub's page was not built; the reason is above, and \`make web\` tries again" >&2; }
 
 editor: ## install the VS Code for the browser that `make run` opens (800 MB, once)
 	@scripts/editor

@@ -8,8 +8,8 @@ mentioned. What cannot be had is told with the reason, and everything else goes 
 
 from __future__ import annotations
 
+import os
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -93,7 +93,8 @@ def prepare(wanted: Sequence[Part], console: Console) -> list[Part]:
     """Those that are not to be had, each told with its reason."""
     began = time.monotonic()
     board = _Board(console)
-    with ThreadPoolExecutor(len(wanted)) as pool:
+    pool = ThreadPoolExecutor(len(wanted))
+    try:
         works = {pool.submit(part.make, board.teller(part)): part for part in wanted}
         wait(works, timeout=_MENTIONED)
         slow = [part for work, part in works.items() if not work.done()]
@@ -104,6 +105,8 @@ def prepare(wanted: Sequence[Part], console: Console) -> list[Part]:
                     board.give_up(part)
                 elif part in slow:
                     board.finish(part, time.monotonic() - began)
+    finally:
+        pool.shutdown(wait=False)
     return [part for work, part in works.items() if _has_failed(part, work, console)]
 
 
@@ -166,8 +169,16 @@ class _Board:
         self._bars.update(self._tasks[part], visible=False)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        prepare(parts(), Console(stderr=True, highlight=False, soft_wrap=True))
+        prepare(parts(), console)
     except KeyboardInterrupt:
-        sys.exit(130)
+        console.print("run: interrupted; `make run` goes on with what is missing")
+        # Programs were interrupted as we were; a thread that installs cannot be, and leaving it
+        # half done does no harm: an installation is taken into use when it is whole.
+        os._exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,8 @@ import pytest
 from bascule.cli import doctor, main
 from bascule.cli.machine import Finding
 
+from .processes import bascule, environment
+
 FINE = Finding("bash", "ok", "5.2.15")
 WEAK = Finding("ripgrep", "limited", "not found", "apt-get install ripgrep")
 BAD = Finding("terminals", "missing", "/dev/ptmx: [none]", "mount devpts")
@@ -35,6 +37,15 @@ def test_only_what_is_required_makes_the_doctor_fail(
     for finding in findings:
         assert finding.found in shown
         assert finding.advice in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_has_no_more_than_ascii_is_shown_other_marks(encoding: str) -> None:
+    told = bascule("doctor", env=environment(PYTHONIOENCODING=encoding))
+
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith(" +  Python")
 
 
 def test_a_program_gets_the_same_as_json(

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.async_api import Page
 
@@ -82,6 +83,21 @@ async def test_a_demo_in_a_window_that_is_not_there_names_those_that_are(
 
     assert status == 2
     assert "No window answers to 'nosuch'; there are: mine (" in complaint
+
+
+async def test_a_demo_without_a_window_gives_an_address_and_does_not_wait_for_ever(
+    hub: Place, tmp_path: Path
+) -> None:
+    env = knowing(hub, tmp_path)
+
+    status, told, complaint = await output("demo", "--timeout", "1", env=env)
+
+    assert status == 2
+    assert "No VS Code window connected within 1 seconds" in complaint
+    address = re.search(rf"{hub.url}/sign-in\?code=\S+", told)
+    assert address is not None, told
+    async with httpx.AsyncClient() as browser:
+        assert (await browser.get(address[0])).cookies
 
 
 async def test_an_address_without_a_scheme_is_http(hub: Place, tmp_path: Path) -> None:

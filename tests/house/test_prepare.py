@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 from rich.console import Console
 
-from scripts.prepare import Part, Tell, prepare, script
+from scripts.prepare import PROJECT, Part, Tell, prepare, script
 
 
 def console(*, is_terminal: bool = False) -> Console:
@@ -73,3 +78,58 @@ def test_a_log_has_a_line_for_what_began_and_one_for_what_it_took() -> None:
     first, second = shown(seen).splitlines()
     assert first == "run: making the page; it takes a minute or two, once"
     assert second == "run: the page: 1 s"
+
+
+_INTERRUPTED = """
+import threading
+from scripts import prepare
+
+def wait_long(tell):
+    threading.Event().wait(120)
+
+one = prepare.Part("the page", "", prepare.script("sleep", "120"))
+prepare.parts = lambda: (one, prepare.Part("VS Code", "", wait_long))
+prepare.main()
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_it_at_once_and_says_so() -> None:
+    began = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-c", _INTERRUPTED],
+        cwd=PROJECT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C reaches whatever runs at a terminal
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("run: making the page, VS Code;")
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.stderr.read()
+
+    assert process.returncode == 130
+    assert said == "run: interrupted; `make run` goes on with what is missing\n"
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize(
+    ("python", "why"),
+    [
+        ("/no/such/python", "there is no such program"),
+        ("true", "not a Python 3.11 or newer"),
+    ],
+)
+def test_a_python_that_cannot_be_used_is_said(python: str, why: str) -> None:
+    ran = subprocess.run(
+        ["scripts/setup"],
+        cwd=PROJECT,
+        env={**os.environ, "PYTHON": python},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert ran.returncode == 1
+    assert f"PYTHON={python}: {why}" in ran.stderr

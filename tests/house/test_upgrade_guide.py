@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,7 +73,7 @@ def user() -> Iterator[User]:
 
 
 def test_all_that_is_left_is_where_the_guide_says_and_goes_with_its_commands(user: User) -> None:
-    keep, end_sessions, remove, *_ = BLOCKS
+    keep, _, restore, end_sessions, remove, *_ = BLOCKS
     cells = subprocess.run(
         [sys.executable, "-c", CELLS],
         cwd=user.home,
@@ -98,29 +99,24 @@ def test_all_that_is_left_is_where_the_guide_says_and_goes_with_its_commands(use
         user.paste(keep)
         user.paste(end_sessions)
         assert user.asks("session", "list").startswith("There is no session")
+    user.paste(restore)
     _goes_on_with(user, token)
+    shutil.rmtree(user.home / ".local/state/bascule.old")
 
     user.paste(remove.partition("pip uninstall")[0])
     left = {path.name for path in user.home.rglob("*") if path.is_file()}
-    assert left == {"mine", "hub-copy.sqlite", "sessions-copy.tar"}
+    assert left == {"mine", "bascule-backup.tar"}
     assert list(user.temporary.iterdir()) == []
 
 
 def _goes_on_with(user: User, token: str) -> None:
     """A hub that was given the copy knows the token, and has the session's files."""
-    state = user.home / ".local/state/bascule"
-    for each in state.glob("hub.sqlite*"):
-        each.unlink()
-    (user.home / "hub-copy.sqlite").rename(state / "hub.sqlite")
-    unpack = ["tar", "-xf", "sessions-copy.tar", "-C", str(state)]
-    subprocess.run(unpack, cwd=user.home, check=True)
     with hub(user.env, "--allow-unisolated", cwd=user.home):
         given = bascule("session", "list", env={**user.env, "BASCULE_TOKEN": token})
         assert " kept " in given.stdout
         user.asks("session", "resume", "kept")
         assert user.asks("session", "exec", "kept", "cat file") == "precious\n"
         user.asks("session", "rm", "--all")
-    (state / "hub.sqlite").rename(user.home / "hub-copy.sqlite")
 
 
 def test_every_place_in_the_state_is_told(user: User) -> None:

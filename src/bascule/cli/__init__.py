@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 __all__ = ["main"]
 
@@ -16,6 +17,7 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; `failure.report` has what they mean."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _allow_any_encoding()
     try:
         return _dispatch(arguments)
     except KeyboardInterrupt:
@@ -24,6 +26,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         from .failure import report
 
         return report(error)
+
+
+def _allow_any_encoding() -> None:
+    """A terminal or pipe that has no ✓ shows an escape in its place; it is no reason to fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _dispatch(arguments: list[str]) -> int:

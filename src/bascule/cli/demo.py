@@ -18,6 +18,7 @@ from .known_names import window_names
 if TYPE_CHECKING:
     from bascule.link.hub import HubLink
     from bascule.link.hub_calls import HubCalls
+    from bascule.link.sessions import SessionCalls
     from bascule.runtime.demo import Said
 
 _PAUSE: Final = 2.0
@@ -35,28 +36,32 @@ def demo(
             autocompletion=window_names,
         ),
     ] = "",
-    fast: Annotated[bool, typer.Option("--fast", help="Without pauses to watch.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Do not pause between steps.")] = False,
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds to wait for a window to connect.")
+    ] = 300.0,
 ) -> int:
-    """Play an agent in a connected window: it writes, runs, reads problems, mends, runs again.
+    """Play a scripted agent in a connected window: it writes, runs, reads problems, fixes, reruns.
 
-    Waits for a window if there is none. The window asks its user whether the agent may act: once,
-    if the answer is "Allow in This Workspace". What it makes is in a folder of its own,
-    `bascule-demo`.
+    If no window is connected, prints a fresh address that opens one, and waits for it. Exits 2 if
+    none connects within --timeout. The window asks its user whether the agent may act: once, if the
+    answer is "Allow in This Workspace". The agent's files are in the folder `bascule-demo`.
     """
-    return asyncio.run(_demo(use_hub(hub), window, pause=0.0 if fast else _PAUSE))
+    pause = 0.0 if fast else _PAUSE
+    return asyncio.run(_demo(use_hub(hub), window, pause=pause, timeout=timeout))
 
 
-async def _demo(place: HubPlace, selector: str, *, pause: float) -> int:
+async def _demo(place: HubPlace, selector: str, *, pause: float, timeout: float) -> int:
     from bascule.link.hub import HubLink
-    from bascule.link.hub_calls import HubCalls
+    from bascule.link.sessions import SessionCalls
     from bascule.runtime.demo import AGENT, play
     from bascule.runtime.vscode import VSCodeRuntime
 
     with place.told_how_to_start():
-        async with HubCalls(place.url, place.token) as calls:
+        async with SessionCalls(place.url, place.token) as calls:
             async with HubLink(place.url, place.token) as link:
                 await link.connect()
-                window = await _window(link, selector)
+                window = await _window_in_time(link, calls, selector, timeout)
             _say(f"[bold]{AGENT}[/] in {window.name} ({window.id})")
             _say("[dim]When the window asks whether it may act, answer there.[/]")
             async with (
@@ -71,7 +76,23 @@ async def _demo(place: HubPlace, selector: str, *, pause: float) -> int:
     return 0
 
 
-async def _window(link: HubLink, selector: str) -> Window:
+async def _window_in_time(
+    link: HubLink, calls: SessionCalls, selector: str, timeout: float
+) -> Window:
+    from bascule.core.errors import NoWindow
+
+    try:
+        async with asyncio.timeout(timeout):
+            return await _window(link, calls, selector)
+    except TimeoutError:
+        raise NoWindow(
+            f"No VS Code window connected within {timeout:g} seconds; open the address above in a "
+            "browser, or connect your own VS Code with `bascule pair`, then run `bascule demo` "
+            "again (--timeout waits longer)"
+        ) from None
+
+
+async def _window(link: HubLink, calls: SessionCalls, selector: str) -> Window:
     """The one that is meant, as soon as there is any.
 
     Raises `AmbiguousWindow`, or `NoWindow` if there are others and it is none of them.
@@ -88,10 +109,18 @@ async def _window(link: HubLink, selector: str) -> Window:
             if healthy:
                 choose(windows, selector)  # else it is there, and may get well
             if not waiting:
-                _say("[dim]Waiting for a window: open the address of VS Code that `bascule up`[/]")
-                _say("[dim]printed, or connect your own VS Code with `bascule pair`.[/]")
+                _say("No VS Code window is connected. Open this address in a browser (it works")
+                _say("once), or connect your own VS Code with `bascule pair`:")
+                _say(f"    {await _address(calls)}")
+                _say("[dim]Waiting…[/]")
             waiting = True
     raise AssertionError("a watch does not end")
+
+
+async def _address(calls: SessionCalls) -> str:
+    """Signs a browser in and shows a session's VS Code; the hub's page if no session runs."""
+    ready = [each for each in await calls.sessions() if each.state == "ready"]
+    return await calls.sign_in_address(f"/watch/{ready[0].id}" if ready else "/")
 
 
 @asynccontextmanager

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _MARKS = {"ok": "[green]✓[/]", "missing": "[red]✗[/]", "limited": "[yellow]○[/]"}
 _CHECK_MARKS = {**_MARKS, "failed": _MARKS["missing"], "skipped": "[dim]·[/]"}
+_PLAIN: Final = str.maketrans("✓✗○·", "+x--")
+"""For a terminal or pipe that has no more than ASCII."""
 
 
 def doctor(
@@ -117,7 +120,7 @@ def _row(check: Check, width: int) -> RenderableType:
     text = escape(check.found)
     if check.advice:
         text += f"\n[dim]{escape(check.advice)}[/]"
-    row.add_row(_CHECK_MARKS[check.state], check.name, text)
+    row.add_row(_mark(_CHECK_MARKS[check.state]), check.name, text)
     return row
 
 
@@ -146,7 +149,7 @@ def _show(findings: Sequence[Finding]) -> None:
         text = escape(finding.found)
         if finding.advice:
             text += f"\n[dim]{escape(finding.advice)}[/]"
-        table.add_row(_MARKS[finding.state], escape(finding.name), text)
+        table.add_row(_mark(_MARKS[finding.state]), escape(finding.name), text)
     console = Console(highlight=False)
     console.print(table)
     console.print(_verdict(findings))
@@ -160,3 +163,11 @@ def _verdict(findings: Sequence[Finding]) -> str:
     if limited:
         return f"Ready. What would make it better: {', '.join(limited)}."
     return "Ready."
+
+
+def _mark(mark: str) -> str:
+    try:
+        mark.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return mark.translate(_PLAIN)
+    return mark

@@ -92,6 +92,12 @@ def show_in_browser(address: str) -> bool:
     """Open the person's browser, if there is a screen for it or BROWSER names one."""
     if not any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")):
         return False
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:  # a screen, and no browser
+        return False
+    if shutil.which(getattr(browser, "name", "")) is None:  # BROWSER is taken at its word
+        return False
     # Some browsers return when they are closed; nobody waits for that.
-    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    threading.Thread(target=browser.open, args=(address,), daemon=True).start()
     return True
