@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bascule.cli.app import tree
 from bascule.cli.hub_settings import load
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/python.md"
@@ -79,6 +80,33 @@ def test_commands_and_settings_of_vs_code_that_guides_name_are_the_extension_s()
         assert {
             name for name in named if not name.endswith((".toml", ".conf", ".service"))
         } <= settings
+
+
+PAGES = [GUIDE.parents[2] / "README.md", *sorted(GUIDE.parents[1].rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_programs_in_pages_import_what_they_use(page: Path) -> None:
+    for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+        command = ("ruff", "check", "--isolated", "--select=F821", "--quiet", "-")
+        ran = subprocess.run(
+            [sys.executable, "-m", *command],
+            input=block,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout
+
+
+def test_the_settings_of_an_mcp_client_start_our_command_with_its_token() -> None:
+    text = (GUIDE.parent / "mcp.md").read_text()
+    (block,) = re.findall(r"^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    mcp = tree("mcp").commands["mcp"]
+    for server in json.loads(block)["mcpServers"].values():
+        name, *arguments = server["args"]
+        given = mcp.make_context(name, arguments).params
+        assert bool(given["hub"]) == ("BASCULE_TOKEN" in server.get("env", {}))
 
 
 def blocks_of(guide: str) -> list[str]:

@@ -56,7 +56,7 @@ def _read(file: Path) -> dict[str, Any]:
 def _why(told: dict[str, Any]) -> str:
     if "missing" in told:
         return (
-            "the package pypdfium2 is missing, which comes with the extra bascule[browser]. A "
+            "the package pypdfium2 is missing (pip install pypdfium2, where the sandbox runs). A "
             "shell can turn it into text or pictures (pdftotext, pdftoppm)."
         )
     return html.escape(f"{told['error'].rstrip('.')}.")

@@ -45,7 +45,7 @@ def why_no_browser(settings: BrowserSettings) -> str:
     if not settings.enabled:
         return "it is switched off: --no-enable-browser, or the setting `enabled`"
     if importlib.util.find_spec("playwright") is None:
-        return "the package playwright is missing: pip install 'bascule[browser]'"
+        return "the package playwright is missing: pip install playwright pypdfium2"
     if settings.chromium:
         return f"there is no Chromium at {settings.chromium}"
     return "there is no Chromium on the PATH: apt-get install chromium"

@@ -6,7 +6,7 @@ try:
     import aiodocker as aiodocker
 except ModuleNotFoundError as error:
     raise MissingTool(
-        "Sandboxes in containers need aiodocker: pip install 'bascule[docker]'"
+        "Sandboxes in containers need aiodocker: pip install aiodocker"
     ) from error
 
 from .settings import IMAGE, DockerSettings
