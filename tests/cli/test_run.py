@@ -145,3 +145,71 @@ def test_ctrl_c_ends_code_that_blocks(tmp_path: Path) -> None:
 
     assert process.returncode == 130
     assert said == "demo: cancelled after 0 firings\n  before  1\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True: pass",
+        "import time; time.sleep(1000)",
+        "import subprocess; subprocess.run(['sleep', '1000'])",
+    ],
+    ids=["loop", "sleep", "program"],
+)
+def test_a_timeout_ends_code_that_never_awaits(tmp_path: Path, code: str, mode: str) -> None:
+    file = tmp_path / "demo.evolve.yaml"
+    text = NET.format(code=code).replace("- id: work", f"- id: work\n            execMode: {mode}")
+    file.write_text(text)
+
+    done = bascule("run", "--timeout", "1", str(file))
+
+    assert done.returncode == 5
+    assert done.stderr == "demo: limit after 0 firings\n  before  1\n"
+
+
+@pytest.mark.slow
+def test_a_timeout_ends_a_search_for_tokens(tmp_path: Path) -> None:
+    """A guard that refuses all of the 10^14 ways to choose 25 tokens of 50."""
+    file = tmp_path / "search.evolve.yaml"
+    file.write_text(
+        NET.format(code="False")
+        .replace("marking: [1]", f"marking: {list(range(50))}")
+        .replace("source: before", "source: before, weight: 25")
+        .replace("- id: work", "- id: work\n            kind: guard")
+    )
+
+    done = bascule("run", "--timeout", "1", str(file))
+
+    assert done.returncode == 5
+    assert "demo: limit after 0 firings" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_timeout_ends_code_that_never_comes_back_to_python(tmp_path: Path) -> None:
+    """With the process, and with where it was."""
+    file = write(tmp_path, "import itertools; sum(itertools.repeat(0))")
+
+    done = bascule("run", "--timeout", "1", file)
+
+    assert done.returncode == 1
+    assert "Timeout" in done.stderr
+    assert f'"{file}", line 12' in done.stderr
+
+
+@pytest.mark.slow
+def test_a_net_that_makes_tokens_without_end_is_stopped_before_memory_is_full(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "flood.pnml"
+    file.write_text(
+        """<pnml><net id="flood" type="ptnet"><place id="p"/><transition id="t"/>
+        <arc id="a" source="t" target="p"><inscription><text>400000</text></inscription></arc>
+        </net></pnml>"""
+    )
+
+    done = bascule("run", str(file))
+
+    assert done.returncode == 5
+    assert "flood: limit after 3 firings" in done.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bascule.net import Loaded, explore, load_bytes
-from bascule.net.model import PlaceId, TransitionId
+from bascule.net.model import ArcKind, PlaceId, TransitionId
 
 TYPE = "http://www.pnml.org/version-2009/grammar/ptnet"
 
@@ -79,3 +79,43 @@ def test_entities_are_not_expanded() -> None:
     loaded = load_bytes(bomb, "a.pnml")
 
     assert [each.code for each in loaded.diagnostics] == ["xml.refused"]
+
+
+def test_arcs_of_tapaal_are_read() -> None:
+    loaded = read(
+        """<place id="p" initialMarking="2"/><place id="q"/><transition id="t"/>
+        <inputArc source="p" target="t" inscription="[0,inf)"/>
+        <inhibitorArc source="q" target="t">
+          <inscription><value>3</value></inscription>
+        </inhibitorArc>
+        <outputArc source="t" target="q"><inscription><value>2</value></inscription></outputArc>""",
+        type="P/T net",
+    )
+
+    net = loaded.unwrap()
+    assert net.places[PlaceId("p")].initial == (None, None)
+    assert [(arc.weight, arc.kind) for arc in net.arcs] == [
+        (1, ArcKind.NORMAL),
+        (3, ArcKind.INHIBITOR),
+        (2, ArcKind.NORMAL),
+    ]
+
+
+def test_arcs_that_share_an_id_are_all_read_and_warned_of() -> None:
+    """WoPeD writes such files."""
+    arc = '<arc id="a" source="p" target="t"/>'
+    loaded = read(f'<place id="p"/><transition id="t"/>\n{arc}\n{arc}\n{arc}')
+
+    assert len(loaded.unwrap().arcs) == 3
+    assert [(each.code, each.span.line) for each in loaded.diagnostics] == [
+        ("id.duplicate", 6),
+        ("id.duplicate", 7),
+    ]
+
+
+def test_a_refused_entity_is_told_at_its_line() -> None:
+    bomb = b'<?xml version="1.0"?>\n<!DOCTYPE pnml [\n<!ENTITY lol "lol">]><pnml/>'
+    (found,) = load_bytes(bomb, "a.pnml").diagnostics
+
+    assert found.span.line == 3
+    assert found.message == "The file declares the entity 'lol'; write its text out instead"

@@ -10,7 +10,7 @@ from bascule.core.errors import TraceMismatch
 from bascule.net import Net, replay
 from bascule.net.trace import line, shown
 from tests.net.test_runner import CHOICE, PAIR
-from tests.net.writing import Window, net, play, step
+from tests.net.writing import net, play, step
 
 
 async def traced(found: Net, window: object = None) -> tuple[list[str], dict[str, list[object]]]:
@@ -34,12 +34,6 @@ async def test_a_failed_firing_is_in_the_trace_and_changes_nothing() -> None:
     kinds = [json.loads(each)["event"] for each in lines]
     assert kinds == ["started", "begun", "undone", "ended"]
     assert shown(list(replay(found, lines))[-1].marking) == {"before": [1]}
-
-
-async def test_tokens_that_are_no_json_are_told_as_python_shows_them() -> None:
-    lines, _ = await traced(step("return {1, 2}"), Window())
-
-    assert json.loads(lines[1])["produced"] == {"after": ["{1, 2}"]}
 
 
 @pytest.mark.parametrize(

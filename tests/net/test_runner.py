@@ -186,6 +186,29 @@ async def test_a_guard_that_fails_ends_the_run_and_fires_nothing() -> None:
     assert "g raised AttributeError" in str(result.error)
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("return {1, 2}", "a set cannot be a token"),
+        ("return object()", "a object cannot be a token"),
+        ("return [float('nan')]", "nan cannot be a token"),
+        ("return {'a': float('inf')}", "inf cannot be a token"),
+        ("return {1: 2}", "a int cannot be a token (a key)"),
+        ("x = []; x.append(x); return x", "more than 100 values inside each other"),
+        ("return {'tokensByPlace': {'after': [b'']}}", "a bytes cannot be a token"),
+    ],
+)
+async def test_what_json_has_no_words_for_is_no_token(code: str, told: str) -> None:
+    """A trace would hold something else, and its replay differ from the run."""
+    result, _ = await play(step(code))
+
+    assert result.outcome is Outcome.ERROR
+    assert result.error is not None
+    assert told in result.error.message
+    assert result.error.message.startswith(f"{FILE}:")
+    assert shown(result.marking) == {"before": [1]}
+
+
 async def test_a_token_sent_where_no_arc_leads_is_an_error() -> None:
     result, _ = await play(step("return {'tokensByPlace': {'before': [1]}}"))
 

@@ -71,7 +71,7 @@ def run(
     with ExitStack() as stack:
         listeners = [stack.enter_context(_trace(trace))] if trace else []
         runner = _runner(found, chosen, seed, max_firings, timeout, listeners)
-        result = _run(runner)
+        result = _run(runner, timeout)
     if not quiet:
         _report(found, result)
     return result.outcome.exit_status
@@ -98,18 +98,21 @@ def _runner(
     )
 
 
-def _run(runner: Runner) -> Result:
+def _run(runner: Runner, timeout: float | None) -> Result:
+    from bascule.net.watchdog import watched
+
     # Ours, not asyncio's: that one waits until code that blocks is done.
     before = signal.signal(signal.SIGINT, lambda *_: _interrupt(runner, *_))
     try:
-        return asyncio.run(runner.run())
+        with watched(runner, timeout):
+            return asyncio.run(runner.run())
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 def _interrupt(runner: Runner, signum: int, frame: FrameType | None) -> None:
-    del signum, frame
-    runner.interrupt()
+    del signum
+    runner.interrupt(frame)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 from bascule.core.errors import InvalidNet
 
 from .model import Net, Span
+from .sizes import MAX_FINDINGS
 
 
 class Severity(StrEnum):
@@ -62,29 +63,42 @@ class Loaded:
 
 
 class Findings:
-    """Collects diagnostics while a file is read."""
+    """Collects diagnostics while a file is read: the first `MAX_FINDINGS` errors, as many warnings.
+
+    Those after them are counted only.
+    """
 
     def __init__(self) -> None:
-        self._found: list[Diagnostic] = []
+        self._errors: dict[Diagnostic, None] = {}
+        self._warnings: dict[Diagnostic, None] = {}
+        self._untold = 0
 
     def error(self, code: str, message: str, span: Span) -> None:
-        self._found.append(Diagnostic(Severity.ERROR, code, message, span))
+        self.add([Diagnostic(Severity.ERROR, code, message, span)])
 
     def warn(self, code: str, message: str, span: Span) -> None:
-        self._found.append(Diagnostic(Severity.WARNING, code, message, span))
+        self.add([Diagnostic(Severity.WARNING, code, message, span)])
 
     def add(self, diagnostics: Iterable[Diagnostic]) -> None:
-        self._found.extend(diagnostics)
+        for each in diagnostics:
+            found = self._errors if each.severity is Severity.ERROR else self._warnings
+            if len(found) < MAX_FINDINGS or each in found:
+                found[each] = None
+            else:
+                self._untold += 1
 
     @property
     def has_errors(self) -> bool:
-        return any(each.severity is Severity.ERROR for each in self._found)
+        return bool(self._errors)
 
     def sorted(self) -> tuple[Diagnostic, ...]:
         """In the order of the file, each said once."""
-        return tuple(
-            sorted(
-                dict.fromkeys(self._found),
-                key=lambda each: (each.span, each.code, each.message),
-            )
+        found = sorted(
+            (*self._errors, *self._warnings),
+            key=lambda each: (each.span, each.code, each.message),
         )
+        if self._untold:
+            last = found[-1]
+            message = f"There are {self._untold:,} more problems, which are not listed"
+            found.append(Diagnostic(last.severity, "file.more", message, last.span))
+        return tuple(found)

@@ -9,6 +9,16 @@ from dataclasses import dataclass, field, replace
 from . import inscriptions
 from .diagnostics import Findings, Loaded
 from .model import Arc, ArcKind, Inscription, Net, Place, PlaceId, Span, Transition, TransitionId
+from .sizes import MAX_CODE, MAX_ELEMENTS, MAX_TOKENS
+
+_GUESSES = 20
+"""Ids that are guessed at: each is compared with all others."""
+_GUESSED_AMONG = 2_000
+_GUESSED_LENGTH = 60
+
+
+class TooLarge(Exception):
+    """The net has more elements than are read; why is in the findings."""
 
 
 @dataclass(slots=True)
@@ -26,10 +36,20 @@ class Draft:
     references: dict[str, tuple[str, Span]] = field(default_factory=dict)
     """Ids that stand for another element."""
     _seen: dict[str, Span] = field(default_factory=dict)
+    _arc_ids: set[str] = field(default_factory=set)
+    _tokens: int = 0
+    _guesses: int = 0
+    _code: int = 0
+    _ends: dict[str, str | None] = field(default_factory=dict)
+    """What the references seen so far stand for in the end."""
 
     def add_place(self, place: Place) -> None:
-        if self._is_new(place.id, place.span):
-            self.places[place.id] = place
+        if not self._is_new(place.id, place.span):
+            return
+        self.places[place.id] = place
+        before, self._tokens = self._tokens, self._tokens + len(place.initial)
+        if before <= MAX_TOKENS < self._tokens:
+            self.refuse_tokens(self._tokens, place.span)
 
     def add_transition(self, transition: Transition) -> None:
         if self._is_new(transition.id, transition.span):
@@ -40,8 +60,22 @@ class Draft:
             self.references[id] = (target, span)
 
     def add_arc(self, arc: Arc) -> None:
+        if arc.id in self._arc_ids:
+            # Nothing refers to an arc, and WoPeD writes such files.
+            message = f"The id '{arc.id}' is taken: line {self._seen[arc.id].line} has it"
+            self.findings.warn("id.duplicate", message, arc.span)
+            arc = replace(arc, id=f"{arc.id} ({arc.span.line}:{arc.span.column})")
         if self._is_new(arc.id, arc.span):
+            self._arc_ids.add(arc.id)
             self.arcs.append(arc)
+
+    def refuse_tokens(self, count: int, span: Span) -> None:
+        message = f"{_number(count)} tokens; a marking has at most {MAX_TOKENS:,}"
+        self.findings.error("place.marking", message, span)
+
+    def refuse_weight(self, weight: int, span: Span) -> None:
+        message = f"{_number(weight)} tokens at once; arcs take or put at most {MAX_TOKENS:,}"
+        self.findings.error("arc.weight", message, span)
 
     def finish(self) -> Loaded:
         """The net, if nothing is wrong with it."""
@@ -49,8 +83,9 @@ class Draft:
         self.arcs = [self._resolved(arc) for arc in self.arcs]
         for arc in self.arcs:
             self._check_arc(arc)
+        self._check_weights()
         for inscription in self._inscriptions():
-            self.findings.add(inscriptions.check(inscription))
+            self._check_code(inscription)
         if self.findings.has_errors:
             return Loaded(None, self.findings.sorted())
         self._look_for_oddities()
@@ -65,7 +100,19 @@ class Draft:
         )
         return Loaded(net, self.findings.sorted())
 
+    def _check_code(self, inscription: Inscription) -> None:
+        before, self._code = self._code, self._code + len(inscription.code)
+        if self._code <= MAX_CODE:
+            self.findings.add(inscriptions.check(inscription))
+        elif before <= MAX_CODE:
+            message = f"The net has more than {MAX_CODE:,} characters of code; import a module"
+            self.findings.error("inscription.code", message, inscription.span)
+
     def _is_new(self, id: str, span: Span) -> bool:
+        if len(self._seen) >= MAX_ELEMENTS:
+            message = f"More than {MAX_ELEMENTS:,} places, transitions and arcs; split the net"
+            self.findings.error("net.size", message, span)
+            raise TooLarge
         before = self._seen.setdefault(id, span)
         if before is span:
             return True
@@ -87,13 +134,20 @@ class Draft:
                 self.findings.error("reference.unknown", self._unknown(target), span)
 
     def _target(self, end: str) -> str | None:
-        passed: set[str] = set()
-        while end in self.references:
-            if end in passed:
-                return None
-            passed.add(end)
-            end = self.references[end][0]
-        return end
+        """What a chain of references leads to; None for a circle. Each is walked once."""
+        passed: dict[str, None] = {}
+        found: str | None = end
+        while found in self.references:
+            if found in self._ends:
+                found = self._ends[found]
+                break
+            if found in passed:
+                found = None
+                break
+            passed[found] = None
+            found = self.references[found][0]
+        self._ends.update(dict.fromkeys(passed, found))
+        return found
 
     def _resolved(self, arc: Arc) -> Arc:
         source, target = self._target(arc.source), self._target(arc.target)
@@ -117,11 +171,24 @@ class Draft:
             message = "An arc into a transition has no code; give the transition a guard instead"
             self.findings.error("arc.inscription", message, arc.expression.span)
 
+    def _check_weights(self) -> None:
+        """Each is checked by itself; many heavy arcs together would be too much as well."""
+        made: dict[str, int] = {}
+        for arc in self.arcs:
+            before = made.get(arc.source, 0)
+            made[arc.source] = before + arc.weight
+            if before <= MAX_TOKENS < before + arc.weight and arc.weight <= MAX_TOKENS:
+                self.refuse_weight(before + arc.weight, arc.span)
+
     def _is_node(self, id: str) -> bool:
         return id in self.places or id in self.transitions
 
     def _unknown(self, id: str) -> str:
-        near = difflib.get_close_matches(id, [*self.places, *self.transitions], 1)
+        near: list[str] = []
+        if self._guesses < _GUESSES and len(id) <= _GUESSED_LENGTH:
+            self._guesses += 1
+            names = [*self.places, *self.transitions][:_GUESSED_AMONG]
+            near = difflib.get_close_matches(id, names, 1)
         return f"There is no place or transition '{id}'" + (f"; is it '{near[0]}'?" if near else "")
 
     def _look_for_oddities(self) -> None:
@@ -130,3 +197,7 @@ class Draft:
             if transition.id not in joined:
                 message = f"No arc leads to or from '{transition.id}': it can fire without end"
                 self.findings.warn("transition.alone", message, transition.span)
+
+
+def _number(value: int) -> str:
+    return f"{value:,}" if value < 10**15 else f"More than 10^{len(str(value)) - 1}"

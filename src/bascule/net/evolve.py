@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from .diagnostics import Findings, Loaded
-from .draft import Draft
+from .draft import Draft, TooLarge
 from .model import (
     Arc,
     ArcKind,
@@ -26,6 +27,7 @@ from .model import (
     Transition,
     TransitionId,
 )
+from .sizes import MAX_TOKENS
 from .yamltree import Fields, Items, Node, Scalar, plain, read
 
 T = TypeVar("T")
@@ -76,7 +78,8 @@ def load_evolve(text: str, file: str) -> Loaded:
     root = read(text, file, findings)
     draft = Draft(file, text, findings)
     if root is not None:
-        _Reader(draft).file(root)
+        with suppress(TooLarge):
+            _Reader(draft).file(root)
     return draft.finish()
 
 
@@ -138,7 +141,10 @@ class _Reader:
     def _tokens(self, place: Fields) -> Iterator[Token]:
         marking = place.get("marking")
         if isinstance(marking, Scalar) and type(marking.value) is int and marking.value >= 0:
-            yield from [None] * marking.value
+            if marking.value > MAX_TOKENS:
+                self._draft.refuse_tokens(marking.value, marking.span)
+            else:
+                yield from [None] * marking.value
         elif isinstance(marking, Items):
             yield from (plain(token) for token in marking.items)
         elif marking is not None:
@@ -212,6 +218,8 @@ class _Reader:
         weight = self._number(arc, "weight")
         if weight is not None and weight < 1:
             self._findings.error("arc.weight", "A weight is 1 or more", self._at(arc, "weight"))
+        elif weight is not None and weight > MAX_TOKENS:
+            self._draft.refuse_weight(weight, self._at(arc, "weight"))
         return weight
 
     def _arc_kind(self, arc: Fields) -> ArcKind | None:
@@ -300,7 +308,8 @@ class _Reader:
         if isinstance(node, Fields):
             self._check_keys(node, known)
             return node
-        self._wrong(node, f"{what} is a mapping with the keys {', '.join(_KNOWN[known][:6])}")
+        keys = ", ".join(_KNOWN[known][:6])
+        self._wrong(node, f"{what} has to be a mapping with keys such as {keys}")
         return None
 
     def _check_keys(self, node: Fields, known: str) -> None:

@@ -23,6 +23,7 @@ PARAMETERS: Final = ("token", "tokens", "binding")
 """What inscriptions are called with: the first token, all of them, and all by their place."""
 
 Function: TypeAlias = Callable[..., Any]
+_SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -31,13 +32,17 @@ def check(inscription: Inscription) -> list[Diagnostic]:
     try:
         tree = _parsed(inscription)
         _compiled(tree, inscription)
+        has_value = _says_something(tree)
     except SyntaxError as error:
         # The parser of Python counts in the code, the compiler already in the file.
         is_placed = error.filename == inscription.span.file
         return [_refusal(error, inscription, is_placed=is_placed)]
+    except (RecursionError, MemoryError):
+        message = "Python cannot read this: too many parts inside each other"
+        return [_diagnostic(Severity.ERROR, "python.depth", message, inscription.span)]
     except ValueError as error:
         return [_diagnostic(Severity.ERROR, "python.syntax", str(error), inscription.span)]
-    if inscription.kind is InscriptionKind.GUARD and not _says_something(tree):
+    if inscription.kind is InscriptionKind.GUARD and not has_value:
         message = "This guard has no value, which counts as true; end it with `return …`"
         return [_diagnostic(Severity.WARNING, "guard.no_value", message, inscription.span)]
     return []
@@ -136,13 +141,13 @@ def _moved(tree: ast.Module, inscription: Inscription) -> ast.Module:
 
 def _returns(body: Sequence[ast.AST]) -> bool:
     """Whether a `return` or `yield` of this very scope is in it."""
-    for node in body:
+    left = list(body)
+    while left:
+        node = left.pop()
         if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom):
             return True
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            continue
-        if _returns(list(ast.iter_child_nodes(node))):
-            return True
+        if not isinstance(node, _SCOPES):
+            left.extend(ast.iter_child_nodes(node))
     return False
 
 

@@ -13,7 +13,7 @@ PlaceId = NewType("PlaceId", str)
 TransitionId = NewType("TransitionId", str)
 
 Token: TypeAlias = Any
-"""What a place holds: a JSON value while a net is loaded, any Python value while it runs.
+"""What a place holds: a JSON value, in a file and in a run.
 
 The plain token of a place/transition net, which says nothing but that it is there, is None.
 """

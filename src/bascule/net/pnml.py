@@ -6,6 +6,7 @@ use. High-level and symmetric nets are refused: they mean something else.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 from xml.sax import SAXException, SAXParseException
@@ -13,13 +14,16 @@ from xml.sax.handler import ContentHandler
 from xml.sax.xmlreader import AttributesImpl, Locator
 
 import defusedxml.sax
-from defusedxml.common import DefusedXmlException
+from defusedxml.common import DefusedXmlException, EntitiesForbidden, ExternalReferenceForbidden
 
 from .diagnostics import Findings, Loaded
-from .draft import Draft
+from .draft import Draft, TooLarge
 from .model import Arc, ArcKind, Place, PlaceId, Span, Transition, TransitionId
+from .sizes import MAX_DEPTH, MAX_DIGITS, MAX_PNML_BYTES, MAX_TOKENS
 
-_PLAIN_TYPES: Final = ("ptnet", "pnmlcoremodel", "ptNetb", "ptnetb", "")
+_PLAIN_TYPES: Final = ("ptnet", "pnmlcoremodel", "ptnetb", "")
+_PLAIN_NAMES: Final = ("p/t net", "p/t", "pt net")
+"""How TAPAAL, PIPE and old versions of WoPeD call them."""
 _ARC_KINDS: Final = {
     "normal": ArcKind.NORMAL,
     "inhibitor": ArcKind.INHIBITOR,
@@ -29,14 +33,39 @@ _ARC_KINDS: Final = {
 }
 
 
+_ARCS: Final = {
+    "arc": ArcKind.NORMAL,
+    "inputArc": ArcKind.NORMAL,
+    "outputArc": ArcKind.NORMAL,
+    "inhibitorArc": ArcKind.INHIBITOR,
+}
+"""Elements that are arcs; all but the first are TAPAAL's."""
+_NODES: Final = ("place", "transition", *_ARCS, "referencePlace", "referenceTransition")
+_ALWAYS: Final = "[0,inf)"
+_FOR_EVER: Final = "<inf"
+"""Times that say nothing, in files of TAPAAL."""
+_LABELS: Final = ("name", "initialMarking", "inscription", "type", "arctype", "text", "value")
+_COLOURED: Final = ("hlinitialMarking", "hlinscription", "structure")
+"""What only coloured nets have; `structure` is a term or a sort."""
+_DRAWINGS: Final = ("graphics", "toolspecific")
+_LARGEST_NODE: Final = 1_000
+"""Labels of one place, transition or arc."""
+
+
 def load_pnml(data: bytes, file: str) -> Loaded:
     """Read a place/transition net from PNML."""
-    findings = Findings()
-    draft = Draft(file, data.decode(errors="replace"), findings)
-    root = _read(data, file, findings)
-    if root is not None:
-        _Reader(draft).document(root)
+    draft = Draft(file, data.decode(errors="replace"), Findings())
+    if len(data) > MAX_PNML_BYTES:
+        message = f"The file has {len(data):,} bytes; at most {MAX_PNML_BYTES:,} are read"
+        draft.findings.error("xml.size", message, Span(file, 1, 1, 1, 1))
+    else:
+        with suppress(_Enough, TooLarge):
+            _read(data, draft)
     return draft.finish()
+
+
+class _Enough(Exception):
+    """The rest of the file is of no use; why is in the findings."""
 
 
 @dataclass(slots=True)
@@ -60,96 +89,206 @@ class _Element:
         return None
 
 
-def _read(data: bytes, file: str, findings: Findings) -> _Element | None:
-    builder = _Builder(file)
+def _read(data: bytes, draft: Draft) -> None:
+    builder = _Builder(draft)
     try:
         defusedxml.sax.parseString(data, builder, forbid_dtd=False)
     except SAXParseException as error:
         line, column = error.getLineNumber() or 1, (error.getColumnNumber() or 0) + 1
-        span = Span(file, line, column, line, column + 1)
-        findings.error("xml.syntax", f"This is no XML: {error.getMessage()}", span)
-        return None
+        span = Span(draft.file, line, column, line, column + 1)
+        draft.findings.error("xml.syntax", f"This is no XML: {error.getMessage()}", span)
     except (SAXException, DefusedXmlException) as error:
-        findings.error("xml.refused", f"XML that is refused: {error}", Span(file, 1, 1, 1, 1))
-        return None
-    return builder.root
+        draft.findings.error("xml.refused", _refused(error), builder.here())
+    except (LookupError, ValueError) as error:  # an encoding that Python does not have, say
+        draft.findings.error("xml.syntax", f"This is no XML: {error}", builder.here())
+
+
+def _refused(error: Exception) -> str:
+    match error:
+        case EntitiesForbidden():
+            return f"The file declares the entity '{error.name}'; write its text out instead"
+        case ExternalReferenceForbidden():
+            return "The file refers to another one, which is not read; copy its text instead"
+        case _:
+            return f"XML that is refused: {error}"
 
 
 class _Builder(ContentHandler):
-    def __init__(self, file: str) -> None:
+    """Hands each place, transition and arc to a reader once it is complete, and forgets it.
+
+    Whatever has no meaning for a run, drawings above all, is passed over.
+    """
+
+    def __init__(self, draft: Draft) -> None:
         super().__init__()
-        self.root: _Element | None = None
-        self._file = file
+        self._file = draft.file
+        self._findings = draft.findings
+        self._reader = _Reader(draft)
         self._open: list[_Element] = []
+        self._depth = 0
+        self._skipped_from: int | None = None
+        """The depth of the element below which nothing is kept."""
+        self._kept = 0
+        """Elements of the node that is being read."""
+        self._text: list[str] = []
         self._locator: Locator | None = None
 
     def setDocumentLocator(self, locator: Locator) -> None:  # noqa: N802 - the library's name
         self._locator = locator
 
+    def here(self) -> Span:
+        return self._span(0)
+
     def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            message = f"More than {MAX_DEPTH} elements inside each other"
+            self._findings.error("xml.depth", message, self.here())
+            raise _Enough
+        if self._skipped_from is not None:
+            return
+        if name in _DRAWINGS:
+            self._skipped_from = self._depth
+            return
+        short = name.rpartition(":")[2]
+        element = _Element(short, dict(attrs.items()), self._span(len(name)))
+        if self._is_kept(element):
+            self._keep(element)
+        else:
+            self._skipped_from = self._depth
+
+    def endElement(self, name: str) -> None:  # noqa: N802, ARG002
+        if self._skipped_from is None:
+            self._end()
+        elif self._skipped_from == self._depth:
+            self._skipped_from = None
+        self._depth -= 1
+
+    def characters(self, content: str) -> None:
+        if self._skipped_from is None:
+            self._text.append(content)
+
+    def endDocument(self) -> None:  # noqa: N802 - the library's name
+        self._reader.ended(self.here())
+
+    def _is_kept(self, element: _Element) -> bool:
+        if not self._open:
+            self._reader.root(element)
+            return True
+        around = self._open[-1].name
+        match element.name:
+            case "net":
+                if around == "pnml":
+                    self._reader.net(element)
+                return around == "pnml"
+            case name if name == "page" or name in _NODES:
+                return around in ("net", "page")
+            case name if name in _COLOURED:
+                self._reader.refuse_colours(element)
+                return False
+            case "declaration" | "condition":
+                return around != "pnml"
+            case name:
+                if "source" in element.attributes and around in ("net", "page"):
+                    self._reader.refuse_arc(element)
+                return name in _LABELS
+
+    def _keep(self, element: _Element) -> None:
+        self._kept = 0 if element.name in _NODES else self._kept + 1
+        if self._kept > _LARGEST_NODE:
+            message = f"More than {_LARGEST_NODE:,} labels in one element"
+            self._findings.error("xml.size", message, element.span)
+            raise _Enough
+        self._flush()
+        self._open.append(element)
+
+    def _end(self) -> None:
+        self._flush()
+        element = self._open.pop()
+        if element.name in _NODES:
+            self._reader.node(element)
+            self._kept = 0
+        elif self._open and element.name != "page":
+            self._open[-1].children.append(element)
+            if self._open[-1].name == "net" and element.name == "name":
+                self._reader.named(self._open[-1])
+
+    def _flush(self) -> None:
+        if self._open:
+            self._open[-1].text += "".join(self._text)
+        self._text.clear()
+
+    def _span(self, width: int) -> Span:
         assert self._locator is not None
         line = self._locator.getLineNumber() or 1
         column = (self._locator.getColumnNumber() or 0) + 1
-        span = Span(self._file, line, column, line, column + len(name) + 1)
-        element = _Element(name.rpartition(":")[2], dict(attrs.items()), span)
-        if self._open:
-            self._open[-1].children.append(element)
-        else:
-            self.root = element
-        self._open.append(element)
-
-    def endElement(self, name: str) -> None:  # noqa: N802, ARG002
-        self._open.pop()
-
-    def characters(self, content: str) -> None:
-        if self._open:
-            self._open[-1].text += content
+        return Span(self._file, line, column, line, column + width + 1)
 
 
 class _Reader:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._findings = draft.findings
+        self._nets = 0
 
-    def document(self, root: _Element) -> None:
+    def root(self, root: _Element) -> None:
         if root.name != "pnml":
             message = f"PNML begins with <pnml>, this with <{root.name}>"
             self._findings.error("pnml.root", message, root.span)
-            return
-        nets = root.all("net")
-        if len(nets) != 1:
-            message = f"The file holds {len(nets)} nets; a file of ours holds one"
-            self._findings.error("net.several", message, (nets[1:] or [root])[0].span)
-            return
-        self._net(nets[0])
+            raise _Enough
 
-    def _net(self, net: _Element) -> None:
-        kind = net.attributes.get("type", "").rstrip("/").rpartition("/")[2]
-        if kind not in _PLAIN_TYPES:
-            message = f"Only place/transition nets are read from PNML, and this is a '{kind}'"
+    def net(self, net: _Element) -> None:
+        self._nets += 1
+        if self._nets > 1:
+            message = "The file holds several nets; put each into a file of its own"
+            self._findings.error("net.several", message, net.span)
+            raise _Enough
+        kind = net.attributes.get("type", "").strip()
+        short = kind if kind.lower() in _PLAIN_NAMES else kind.rstrip("/").rpartition("/")[2]
+        if short.lower() not in (*_PLAIN_TYPES, *_PLAIN_NAMES):
+            message = f"Only place/transition nets are read from PNML, and this is a '{short}'"
             self._findings.error("net.type", message, net.span)
-            return
+            raise _Enough
         self._draft.id = net.attributes.get("id", "net")
-        self._draft.name = net.label("name") or ""
-        self._contents(net)
 
-    def _contents(self, page: _Element) -> None:
-        for child in page.children:
-            match child.name:
-                case "page":
-                    self._contents(child)
-                case "place":
-                    self._place(child)
-                case "transition":
-                    self._transition(child)
-                case "arc":
-                    self._arc(child)
-                case "referencePlace" | "referenceTransition":
-                    self._reference(child)
+    def named(self, net: _Element) -> None:
+        self._draft.name = net.label("name") or ""
+
+    def ended(self, span: Span) -> None:
+        if not self._nets:
+            self._findings.error("net.several", "The file holds no net", span)
+
+    def refuse_colours(self, element: _Element) -> None:
+        """Without this a coloured net would be read as a plain one with an empty marking."""
+        message = f"Only place/transition nets are read, and <{element.name}> is of a coloured net"
+        self._findings.error("net.type", message, element.span)
+        raise _Enough
+
+    def refuse_arc(self, arc: _Element) -> None:
+        """Without this a net would be read without some of its arcs."""
+        message = f"There is no kind of arc '{arc.name}' in place/transition nets"
+        self._findings.error("arc.kind", message, arc.span)
+
+    def node(self, node: _Element) -> None:
+        match node.name:
+            case "place":
+                self._place(node)
+            case "transition":
+                self._transition(node)
+            case "referencePlace" | "referenceTransition":
+                self._reference(node)
+            case _:
+                self._arc(node)
 
     def _place(self, place: _Element) -> None:
         named = self._id(place)
+        if _without_spaces(place.attributes.get("invariant", _FOR_EVER)) != _FOR_EVER:
+            message = "Only nets without time are read, and this place has an invariant"
+            self._findings.error("net.type", message, place.span)
         tokens = self._count(place, "initialMarking", least=0)
+        if tokens is not None and tokens > MAX_TOKENS:
+            self._draft.refuse_tokens(tokens, place.span)
+            tokens = None
         if named is not None:
             name = place.label("name") or ""
             self._draft.add_place(Place(PlaceId(named), place.span, name, (None,) * (tokens or 0)))
@@ -166,6 +305,8 @@ class _Reader:
             self._findings.error("arc.endpoint", "An arc needs a source and a target", arc.span)
             return
         weight = self._count(arc, "inscription", least=1)
+        if weight is not None and weight > MAX_TOKENS:
+            self._draft.refuse_weight(weight, arc.span)
         self._draft.add_arc(
             Arc(
                 id=arc.attributes.get("id")
@@ -184,7 +325,7 @@ class _Reader:
         for child in arc.all("type", "arctype"):
             named = child.attributes.get("value") or child.text.strip() or named
             named = arc.label(child.name) or named
-        kind = _ARC_KINDS.get(named or "normal")
+        kind = _ARCS[arc.name] if not named or arc.name != "arc" else _ARC_KINDS.get(named)
         if kind is None:
             self._findings.error("arc.kind", f"There is no kind of arc '{named}'", arc.span)
         return kind or ArcKind.NORMAL
@@ -204,12 +345,19 @@ class _Reader:
 
     def _count(self, element: _Element, name: str, *, least: int) -> int | None:
         text = element.label(name)
-        if not text:
+        if text is None:
+            text = element.attributes.get(name)  # so TAPAAL writes them
+        if not text or _without_spaces(text) == _ALWAYS:
             return None
         # Some tools write a colour before the number: `Default,1`.
         digits = text.rpartition(",")[2].strip()
-        if digits.isdecimal() and int(digits) >= least:
+        if digits.isdecimal() and len(digits) <= MAX_DIGITS and int(digits) >= least:
             return int(digits)
-        message = f"'{name}' is a number of {least} or more, not '{text}'"
-        self._findings.error("value.type", message, element.all(name)[0].span)
+        shown = text if len(text) <= 40 else f"{text[:40]}… ({len(text):,} characters)"
+        message = f"'{name}' is a number of {least} or more, not '{shown}'"
+        self._findings.error("value.type", message, (element.all(name) or [element])[0].span)
         return None
+
+
+def _without_spaces(text: str) -> str:
+    return text.replace(" ", "")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
+from types import FrameType
 from typing import Any, Protocol
 
 from bascule.core.errors import InscriptionFailed
@@ -34,6 +35,8 @@ from .rule import (
     put_back,
     take,
 )
+from .sizes import MAX_TOKENS
+from .tokens import ensure_tokens
 from .trace import Begun, Changed, Ended, Event, Fired, Listener, Outcome, Started, Undone, shown
 from .window import BRIDGE, WindowModule, importable
 
@@ -83,6 +86,17 @@ class View:
         return shown(self._runner.marking)
 
 
+class Stopped(BaseException):
+    """Raised inside the code of a net, from a signal handler, to end the run with `outcome`.
+
+    No `Exception`, so that the code does not catch it by accident.
+    """
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+
+
 class Runner:
     """One run of a net. `bridge` is what its code sees as `vscode_bridge`."""
 
@@ -108,6 +122,7 @@ class Runner:
         self._numbers = count(1)
         self._pending: dict[asyncio.Task[Produced], _Firing] = {}
         self._is_in_code = False
+        self._is_choosing = False
         self._stop: Callable[[], object] | None = None
 
     async def run(self) -> Result:
@@ -129,6 +144,8 @@ class Runner:
             outcome = Outcome.PENDING if self._pending else Outcome.LIMIT
         except InscriptionFailed as error:
             outcome, failure = Outcome.ERROR, error
+        except Stopped as stopped:
+            outcome = stopped.outcome
         except (asyncio.CancelledError, KeyboardInterrupt):
             task.uncancel()
         finally:
@@ -137,12 +154,30 @@ class Runner:
         self._tell(Ended(outcome, self.firings, self.marking, failure.message if failure else ""))
         return Result(outcome, self.firings, self.marking, failure)
 
-    def interrupt(self) -> None:
-        """End the run, from a signal handler: also when code is running that does not await."""
-        if self._is_in_code:
-            raise KeyboardInterrupt
+    def interrupt(self, frame: FrameType | None = None) -> None:
+        """End the run as cancelled, from a signal handler that was given `frame`.
+
+        Code that is running, and a choice of tokens that takes long, end at once, async or not.
+        """
+        if self._is_busy(frame):
+            raise Stopped(Outcome.CANCELLED)
         if self._stop is not None:
             self._stop()
+
+    def expire(self, frame: FrameType | None) -> None:
+        """Time is up, says a signal handler. What awaits is ended by the run's own deadline."""
+        if self._is_busy(frame):
+            raise Stopped(Outcome.LIMIT)
+
+    def _is_busy(self, frame: FrameType | None) -> bool:
+        """In the net's code, or choosing, where the event loop cannot end the run."""
+        if self._is_in_code or self._is_choosing:
+            return True
+        while frame is not None:
+            if frame.f_code.co_filename == self.net.file:
+                return True
+            frame = frame.f_back
+        return False
 
     def enabled(self) -> list[Binding]:
         """Every transition that may fire now, with the tokens it would take."""
@@ -182,7 +217,7 @@ class Runner:
             if not self.firings % _BREATH:
                 await asyncio.sleep(0)
             await self._settle(wait=False)
-            if self.firings >= self._limits.firings:
+            if self.firings >= self._limits.firings or self._has_too_many_tokens():
                 return Outcome.LIMIT
             binding = self._choose()
             if binding is not None:
@@ -192,6 +227,10 @@ class Runner:
             else:
                 return self._rest()
 
+    def _has_too_many_tokens(self) -> bool:
+        """A net that makes tokens without end would take all memory long before its last firing."""
+        return sum(map(len, self.marking.values())) > MAX_TOKENS
+
     def _rest(self) -> Outcome:
         held = {place for place, tokens in self.marking.items() if tokens}
         return Outcome.COMPLETED if self.net.is_completed(held) else Outcome.DEADLOCK
@@ -199,8 +238,12 @@ class Runner:
     def _choose(self) -> Binding | None:
         """The next firing. The gate may change the marking; then the choice is made again."""
         while True:
-            candidates = map(self._binding, self._policy.order(self.net))
-            binding = next((each for each in candidates if each is not None), None)
+            self._is_choosing = True
+            try:
+                candidates = map(self._binding, self._policy.order(self.net))
+                binding = next((each for each in candidates if each is not None), None)
+            finally:
+                self._is_choosing = False
             if binding is None or self._gate is None:
                 return binding
             before = self.marking
@@ -256,10 +299,16 @@ class Runner:
             at = self.net.transitions[binding.transition].span
             raise InscriptionFailed(f"{at}: {error}") from error
 
+    def _checked(self, inscription: Inscription, value: Any) -> Any:
+        """Tokens are JSON values, in a run as in a file, or a trace could not be replayed."""
+        with self._blame(inscription):
+            ensure_tokens(value)
+        return value
+
     async def _result(self, expression: Inscription, given: tuple[Any, ...]) -> Any:
         result = self._call(expression, given)
         if not is_awaitable(result):
-            return result
+            return self._checked(expression, result)
         with self._blame(expression):
             try:
                 async with asyncio.timeout(expression.timeout) as deadline:
@@ -269,13 +318,13 @@ class Runner:
                 if deadline.expired():
                     raise TimeoutError(f"it took longer than {expression.timeout:g} s") from error
                 raise
-        return result
+        return self._checked(expression, result)
 
     def _along(self, arc: Arc, token: Token) -> Token:
         if arc.expression is None:
             return token
         result = self._call(arc.expression, (token, [token], {}))
-        return token if result is None else result
+        return token if result is None else self._checked(arc.expression, result)
 
     async def _settle(self, *, wait: bool) -> None:
         """Take in what async firings have made; `wait` for one of them at least."""

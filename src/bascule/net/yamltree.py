@@ -5,20 +5,30 @@ YAML 1.2 with the values of JSON: `yes` is a text, `2024-01-01` is a text, `1e3`
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.composer import Composer, ComposerError, MaxDepthExceededError
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.nodes import Node as YamlNode
 
 from .diagnostics import Findings
 from .model import Span
+from .sizes import MAX_ALIASED, MAX_DEPTH, MAX_DIGITS, MAX_YAML_BYTES, MAX_YAML_VALUES
 
 _MERGE = "tag:yaml.org,2002:merge"
-_TEXTS = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:str")
+_DEEP = f"More than {MAX_DEPTH} lists and mappings inside each other"
+_SURROGATE = "Half of a surrogate pair is no text; write the character itself"
+_TEXTS = tuple(f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp", "value", "merge"))
+_KNOWN = (
+    *_TEXTS,
+    *(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "seq", "map")),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +64,39 @@ Node: TypeAlias = Scalar | Items | Fields
 def read(text: str, file: str, findings: Findings) -> Node | None:
     """The one document in `text`, or None when there is none; why is then in `findings`."""
     start = Span(file, 1, 1, 1, 1)
+    if len(text) > MAX_YAML_BYTES:
+        message = f"The file has {len(text):,} characters; a net in YAML has at most"
+        findings.error("yaml.size", f"{message} {MAX_YAML_BYTES:,}. Use PNML (.pnml)", start)
+        return None
     try:
-        documents = list(_Yaml(typ="rt", pure=True).compose_all(text))
+        documents = list(_composed(text))
+    except MaxDepthExceededError as error:
+        findings.error("yaml.depth", _DEEP, _place(error, file) or start)
+        return None
+    except _TooManyValues as error:
+        message = f"More than {MAX_YAML_VALUES:,} keys and values. Use PNML (.pnml) for such a net"
+        findings.error("yaml.size", message, _place(error, file) or start)
+        return None
     except MarkedYAMLError as error:
         findings.error("yaml.syntax", _complaint(error), _place(error, file) or start)
         return None
-    except (YAMLError, ValueError) as error:
-        findings.error("yaml.syntax", str(error).strip().splitlines()[0], start)
+    except (YAMLError, ValueError, OverflowError) as error:
+        said = f"{error}".strip().partition("\n")[0]
+        findings.error("yaml.syntax", f"This is no YAML: {said}", start)
         return None
     if len(documents) != 1 or documents[0] is None:
         what = "is empty" if not any(documents) else f"holds {len(documents)} YAML documents"
         findings.error("yaml.documents", f"The file {what}; a net is one document", start)
         return None
-    return _Reader(text, file, findings).node(documents[0])
+    try:
+        return _Reader(text, file, findings).node(documents[0])
+    except _TooManyAliased as error:
+        message = f"Aliases (*name) repeat more than {MAX_ALIASED:,} values; write fewer of them"
+        findings.error("yaml.aliases", message, error.span)
+        return None
+    except _TooDeep as error:
+        findings.error("yaml.depth", _DEEP, error.span)
+        return None
 
 
 def plain(node: Node) -> Any:
@@ -80,13 +110,58 @@ def plain(node: Node) -> Any:
             return {name: plain(value) for name, value in fields.items()}
 
 
+class _TooManyValues(ComposerError):
+    """The text has more than `MAX_YAML_VALUES`."""
+
+
+class _Unreadable(Exception):
+    """Raised in the middle of a tree, to leave it at once."""
+
+    def __init__(self, span: Span) -> None:
+        super().__init__(str(span))
+        self.span = span
+
+
+class _TooManyAliased(_Unreadable):
+    pass
+
+
+class _TooDeep(_Unreadable):
+    pass
+
+
 class _Yaml(YAML):
     def official_plug_ins(self) -> list[str]:
         return []  # it would look for some on the disk, each time
 
 
+class _CountingComposer(Composer):
+    """Stops in the middle of a text that has too many values."""
+
+    _count = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._count += 1
+        if self._count > MAX_YAML_VALUES:
+            mark = self.parser.peek_event().start_mark
+            raise _TooManyValues(None, None, "too many values", mark)
+        return super().compose_node(parent, index)
+
+
+def _composed(text: str) -> Iterator[YamlNode | None]:
+    # "safe" differs from "rt" in that it keeps no comments, which nobody asks for here.
+    yaml = _Yaml(typ="safe", pure=True)
+    yaml.Composer = _CountingComposer
+    yaml.max_depth = MAX_DEPTH
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML allows it: the last one counts
+        yield from yaml.compose_all(text)
+
+
 class _Reader:
     def __init__(self, text: str, file: str, findings: Findings) -> None:
+        self._seen: set[int] = set()
+        self._aliased = 0
         self._lines = text.splitlines()
         self._file = file
         self._findings = findings
@@ -97,6 +172,10 @@ class _Reader:
         if id(node) in self._open:
             self._findings.error("yaml.circle", "An alias that contains itself", span)
             return Scalar(None, span)
+        if len(self._open) > MAX_DEPTH:  # the text is not that deep, but its aliases are
+            raise _TooDeep(span)
+        self._count(node, span)
+        self._check_tag(node, span)
         self._open.add(id(node))
         try:
             match node:
@@ -111,6 +190,21 @@ class _Reader:
         finally:
             self._open.discard(id(node))
 
+    def _count(self, node: YamlNode, span: Span) -> None:
+        """Every value read a second time came by an alias; a few of those can mean billions."""
+        if id(node) not in self._seen:
+            self._seen.add(id(node))
+            return
+        self._aliased += 1 + (len(node.value) // 16 if isinstance(node, ScalarNode) else 0)
+        if self._aliased > MAX_ALIASED:
+            raise _TooManyAliased(span)
+
+    def _check_tag(self, node: YamlNode, span: Span) -> None:
+        tag = str(node.tag)
+        if tag not in _KNOWN:
+            message = f"The tag {_short(tag)} means nothing here; tokens are JSON values"
+            self._findings.error("yaml.tag", message, span)
+
     def _fields(self, node: MappingNode, span: Span) -> Fields:
         fields: dict[str, Node] = {}
         keys: dict[str, Span] = {}
@@ -124,8 +218,13 @@ class _Reader:
 
     def _pairs(self, node: MappingNode) -> Iterator[tuple[ScalarNode, YamlNode]]:
         for key, value in node.value:
-            if not isinstance(key, ScalarNode) or str(key.tag) == _MERGE:
-                self._findings.error("yaml.key", "A key is a plain text", self._span(key))
+            if isinstance(key, ScalarNode) and str(key.tag) == _MERGE:
+                message = "YAML 1.2 has no merge keys (<<); write the keys out"
+                self._findings.error("yaml.key", message, self._span(key))
+            elif not isinstance(key, ScalarNode):
+                self._findings.error("yaml.key", "A key has to be a plain text", self._span(key))
+            elif not _is_unicode(str(key.value)):
+                self._findings.error("yaml.text", _SURROGATE, self._span(key))
             else:
                 yield key, value
 
@@ -136,20 +235,49 @@ class _Reader:
 
     def _value(self, node: ScalarNode, span: Span, style: str) -> str | int | float | bool | None:
         text, tag = str(node.value), str(node.tag)
+        if not _is_unicode(text):
+            self._findings.error("yaml.text", _SURROGATE, span)
+            return None
         if style or tag in _TEXTS:
             return text
         match tag.rpartition(":")[2]:
             case "null":
                 return None
             case "bool":
-                return text.lower() == "true"
+                return text.lower() in ("true", "yes", "on", "y")  # those after %YAML 1.1 only
             case "int":
-                return _integer(text)
+                return self._integer(text, span)
             case "float":
-                return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
+                return self._float(text, span)
             case _:
-                self._findings.error("yaml.tag", f"The tag {tag} means nothing here", span)
-                return None
+                return None  # a tag that `_check_tag` has told about
+
+    def _integer(self, text: str, span: Span) -> int | None:
+        if len(text) > MAX_DIGITS:
+            message = f"A number of {len(text):,} digits; at most {MAX_DIGITS:,} are read"
+            self._findings.error("value.number", message, span)
+            return None
+        digits = text.replace("_", "")
+        is_plain = digits.lstrip("+-")[:2].lower() not in ("0x", "0o")
+        try:
+            return int(digits) if is_plain else int(digits, 0)
+        except ValueError:
+            self._no_number(text, span)
+            return None
+
+    def _float(self, text: str, span: Span) -> float | None:
+        try:
+            number = float(text.replace("_", ""))
+        except ValueError:  # also for .inf and .nan
+            number = math.nan
+        if math.isfinite(number):
+            return number
+        self._no_number(text, span)
+        return None
+
+    def _no_number(self, text: str, span: Span) -> None:
+        message = f"{_short(text)} is no number of JSON"
+        self._findings.error("value.number", message, span)
 
     def _indent(self, span: Span) -> int:
         """Of the first line of a block that has text."""
@@ -163,9 +291,17 @@ class _Reader:
         return Span(self._file, start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
 
-def _integer(text: str) -> int:
-    digits = text.replace("_", "")
-    return int(digits, 0) if digits.lstrip("+-")[:2].lower() in ("0x", "0o") else int(digits)
+def _is_unicode(text: str) -> bool:
+    """Not so for half of a surrogate pair (`"\\ud800"`), which no file or terminal can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def _complaint(error: MarkedYAMLError) -> str:

@@ -1,0 +1,29 @@
+"""Limits on the size of a net, so that a small or hostile file cannot use up time or memory.
+
+`bascule net check` runs on every change of the text in an editor: whatever is in the file, reading
+it has to end within seconds and within a few hundred megabytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_YAML_BYTES: Final = 2_000_000
+MAX_YAML_VALUES: Final = 60_000
+"""Keys and values in the text of a YAML file. Reading takes about 40 µs each."""
+MAX_ALIASED: Final = 100_000
+"""Values that YAML aliases (`*name`) may repeat; 16 characters of a long text count as one."""
+MAX_DEPTH: Final = 100
+"""Mappings and lists inside each other, or XML elements."""
+MAX_PNML_BYTES: Final = 64_000_000
+MAX_ELEMENTS: Final = 300_000
+"""Places, transitions, arcs and references together."""
+MAX_TOKENS: Final = 1_000_000
+"""Tokens of a whole marking, and the weight of an arc."""
+MAX_DIGITS: Final = 1_000
+MAX_CODE: Final = 200_000
+"""Characters of all code in a net: Python takes up to 1 KB and 20 µs to parse each."""
+MAX_FINDINGS: Final = 200
+"""Problems told about one file."""
+MAX_DRAWN: Final = 2_000
+"""Nodes and bends of a drawing."""

@@ -1,0 +1,37 @@
+"""What may be a token: the values of JSON.
+
+Python code could make anything a token. A trace could then not be written, or would be read back as
+something else, and a replay would differ from its run.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .sizes import MAX_DEPTH
+
+
+def ensure_tokens(value: Any) -> None:
+    """Raises `TypeError` or `ValueError` for what JSON has no words for, however deep inside."""
+    left: list[tuple[Any, int]] = [(value, 0)]
+    while left:
+        each, depth = left.pop()
+        if depth > MAX_DEPTH:
+            raise ValueError(f"a token has more than {MAX_DEPTH} values inside each other")
+        if isinstance(each, dict):
+            for key in each:
+                if not isinstance(key, str):
+                    raise TypeError(f"{_no_token(key)} (a key); write it as a text")
+            left.extend((inner, depth + 1) for inner in each.values())
+        elif isinstance(each, list | tuple):
+            left.extend((inner, depth + 1) for inner in each)
+        elif isinstance(each, float):
+            if not math.isfinite(each):
+                raise ValueError(f"{each} cannot be a token; tokens are JSON values")
+        elif each is not None and not isinstance(each, str | int):
+            raise TypeError(f"{_no_token(each)}; tokens are JSON values: texts, numbers, lists, …")
+
+
+def _no_token(value: Any) -> str:
+    return f"a {type(value).__name__} cannot be a token"

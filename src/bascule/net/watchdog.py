@@ -1,0 +1,47 @@
+"""Ends a run at its deadline when the code in it does not let the event loop do so.
+
+Code that awaits is cancelled by the run itself. For a loop that never awaits there is a timer of
+the kernel: its signal handler raises inside that code. Code in C that never comes back to Python,
+and code that catches everything, is ended a few seconds later together with the process.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+from .runner import Runner
+
+_AGAIN: Final = 1.0
+"""Seconds until the handler raises once more, in code that caught it."""
+_GRACE: Final = 5.0
+"""Seconds after the deadline until the process is ended."""
+
+
+@contextmanager
+def watched(runner: Runner, timeout: float | None) -> Iterator[None]:
+    """End `runner` after `timeout` seconds. Only in the main thread, around the whole run."""
+    if timeout is None:
+        yield
+        return
+
+    def expire(signum: int, frame: FrameType | None) -> None:
+        del signum
+        runner.expire(frame)
+
+    before = signal.signal(signal.SIGALRM, expire)
+    # A thread in C, which needs nothing of the interpreter. It says where the code was.
+    told = sys.__stderr__.fileno() if sys.__stderr__ is not None else 2
+    faulthandler.dump_traceback_later(timeout + _GRACE, exit=True, file=told)
+    signal.setitimer(signal.ITIMER_REAL, timeout, _AGAIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGALRM, before)
