@@ -195,7 +195,7 @@ def test_a_timeout_ends_code_that_never_comes_back_to_python(tmp_path: Path) -> 
 
     assert done.returncode == 1
     assert "Timeout" in done.stderr
-    assert f'"{file}", line 12' in done.stderr
+    assert f'"{file}", line 13' in done.stderr
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import jsonschema
 
 from bascule.wire.dap import Decoder, encode
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 ADAPTER = (sys.executable, "-m", "bascule", "debug-adapter")
 OURS = ("customRequest",)
 """Events the protocol does not know."""

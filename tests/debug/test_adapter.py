@@ -172,7 +172,7 @@ async def test_a_condition_that_is_wrong_halts_and_says_so(editor: Editor, net: 
 
     assert (await editor.stopped())[0] == "breakpoint"
     said = [e["body"]["output"] for e in editor.events if e["event"] == "output"]
-    assert said == ["breakpoint at double: name 'nothing' is not defined\n"]
+    assert said == ["breakpoint at double: NameError: name 'nothing' is not defined\n"]
 
 
 async def test_a_step_is_one_firing(editor: Editor, net: Path) -> None:
@@ -195,12 +195,12 @@ async def test_a_step_into_a_transition_halts_in_its_code_with_locals(
     await editor.request("stepIn", threadId=1)
     assert await editor.stopped() == ("step", "twice", TWICE)
     frames = await editor.frames()
-    assert [frame["source"]["path"] for frame in frames] == [str(net)] * 2
+    assert [frame["source"]["path"] for frame in frames] == [str(net)] * 3
     await editor.request("next", threadId=1)
     assert await editor.stopped() == ("step", "twice", TWICE + 1)
     local = await editor.scope("Locals")
     assert (local["token"]["value"], local["number"]["value"]) == ("1", "1")
-    assert (await editor.scope("Marking", 1))["numbers"]["value"] == "[2, 3]"
+    assert (await editor.scope("Marking", 2))["numbers"]["value"] == "[2, 3]"
 
     await editor.request("next", threadId=1)
     assert await editor.stopped() == ("step", "twice", TWICE + 2)

@@ -20,7 +20,15 @@ from bascule.core.errors import BasculeError, InvalidRequest, NotSupported, Sand
 from bascule.net import Net, load
 from bascule.wire.dap import Decoder, Message, encode
 
-from .breakpoints import Bound, Target, bind, described, entry_line, possible_lines
+from .breakpoints import (
+    Bound,
+    Target,
+    bind,
+    described,
+    entry_line,
+    possible_lines,
+    transition_at,
+)
 from .debuggee import OURS
 from .process import DebuggeeProcess
 from .python import PythonDebugger
@@ -78,6 +86,9 @@ class _Stop:
     reason: str
     element: str = ""
     text: str = ""
+    exception: str = ""
+    """The type of what was raised, and its traceback."""
+    trace: str = ""
     thread: int | None = None
     """Debugpy's, when it is inside Python."""
     frames: list[Body] = field(default_factory=list)
@@ -100,6 +111,7 @@ class Adapter:
         self._python_ready = False
         self._ready = asyncio.Event()
         self._configured = asyncio.Event()
+        self._is_launched = False
         self._launch: Mapping[str, Any] = {}
         self._stops_on_errors = True
         self._stop: _Stop | None = None
@@ -153,7 +165,7 @@ class Adapter:
                     task.cancel()
         finally:
             if self._child is not None:
-                self._child.kill()
+                self._child.close()
             if self._python is not None:
                 await self._python.aclose()
 
@@ -195,16 +207,36 @@ class Adapter:
 
     # Beginning ----------------------------------------------------------------------------
 
-    async def _on_initialize(self, _: Mapping[str, Any]) -> Body:
+    async def _on_initialize(self, arguments: Mapping[str, Any]) -> Body:
+        for name in ("linesStartAt1", "columnsStartAt1"):
+            if arguments.get(name) is False:
+                raise NotSupported(f"Lines and columns count from 1 here; '{name}' has to be true")
+        if arguments.get("pathFormat", "path") != "path":
+            raise NotSupported("Files are named by their paths here; 'pathFormat' has to be 'path'")
         return CAPABILITIES
 
     async def _on_launch(self, arguments: Mapping[str, Any]) -> None:
-        program = arguments.get("program")
+        if self._is_launched:
+            raise InvalidRequest("A net is debugged already; a session has one launch")
+        self._is_launched = True
+        try:
+            await self._load(arguments)
+        except BaseException:
+            self._is_launched = False
+            raise
+        await self._start(arguments)
+
+    async def _load(self, arguments: Mapping[str, Any]) -> None:
+        program, cwd = arguments.get("program"), arguments.get("cwd")
         if not isinstance(program, str) or not program:
             raise InvalidRequest("The launch configuration names no 'program', the net to debug")
-        self._program = os.path.join(arguments.get("cwd") or os.getcwd(), program)  # noqa: PTH109, PTH118
+        if cwd is not None and not isinstance(cwd, str):
+            raise InvalidRequest("The 'cwd' of the launch configuration is not a text")
+        self._program = os.path.join(cwd or os.getcwd(), program)  # noqa: PTH109, PTH118
         self._net = await asyncio.to_thread(lambda: load(self._program).unwrap())
         self._launch = arguments
+
+    async def _start(self, arguments: Mapping[str, Any]) -> None:
         debugs = not arguments.get("noDebug")
         options: Body = {
             name: arguments[name] for name in _OPTIONS if arguments.get(name) is not None
@@ -267,12 +299,13 @@ class Adapter:
         if not path:
             raise InvalidRequest("Breakpoints are set in a file; the source has no path")
         asked = list(arguments.get("breakpoints") or [])
+        lines = [_number(each, "line") for each in asked]
         net = await asyncio.to_thread(_net_at, path)
         source = _Source(
             path=path,
             asked=asked,
             ids=[self._new_id() for _ in asked],
-            bound=[bind(net, int(each["line"])) if net else None for each in asked],
+            bound=[bind(net, line) if net else None for line in lines],
             is_net=net is not None,
         )
         self._sources[path] = source
@@ -303,8 +336,9 @@ class Adapter:
         net = await asyncio.to_thread(_net_at, path)
         if net is None:
             return {"breakpoints": []}
-        start = int(arguments["line"])
-        lines = possible_lines(net, start, int(arguments.get("endLine") or start))
+        start = _number(arguments, "line")
+        end = _number(arguments, "endLine", default=start)
+        lines = possible_lines(net, start, min(end, start + net.text.count("\n") + 1))
         return {"breakpoints": [{"line": line} for line in lines]}
 
     async def _on_set_exception_breakpoints(self, arguments: Mapping[str, Any]) -> Body:
@@ -376,10 +410,12 @@ class Adapter:
         return {"threads": [{"id": THREAD, "name": name}]}
 
     async def _on_stack_trace(self, arguments: Mapping[str, Any]) -> Body:
+        if arguments.get("threadId", THREAD) != THREAD:
+            raise InvalidRequest(f"There is no thread {arguments['threadId']}; the net is {THREAD}")
         stop = self._ensure_stopped()
         frames = [*stop.frames, *self._net_frames(stop)]
-        start = int(arguments.get("startFrame") or 0)
-        count = int(arguments.get("levels") or 0) or len(frames)
+        start = _number(arguments, "startFrame", default=0)
+        count = _number(arguments, "levels", default=0) or len(frames)
         return {"stackFrames": frames[start : start + count], "totalFrames": len(frames)}
 
     def _net_frames(self, stop: _Stop) -> list[Body]:
@@ -398,7 +434,7 @@ class Adapter:
         return frames
 
     async def _on_scopes(self, arguments: Mapping[str, Any]) -> Body:
-        frame = int(arguments["frameId"])
+        frame = _number(arguments, "frameId")
         self._ensure_stopped()
         if frame % 2:
             answer = await self._ask_python("scopes", {"frameId": frame // 2})
@@ -407,7 +443,7 @@ class Adapter:
         return {"scopes": [_even(scope) for scope in scopes]}
 
     async def _on_variables(self, arguments: Mapping[str, Any]) -> Body:
-        reference = int(arguments["variablesReference"])
+        reference = _number(arguments, "variablesReference")
         self._ensure_stopped()
         if reference % 2:
             inner = {**arguments, "variablesReference": reference // 2}
@@ -417,32 +453,38 @@ class Adapter:
         return {"variables": [_even(each) for each in found]}
 
     async def _on_set_variable(self, arguments: Mapping[str, Any]) -> Body:
-        reference = int(arguments["variablesReference"])
+        reference = _number(arguments, "variablesReference")
         self._ensure_stopped()
         if reference % 2:
             inner = {**arguments, "variablesReference": reference // 2}
             return _outward(await self._ask_python("setVariable", inner))
-        name, value = str(arguments["name"]), str(arguments["value"])
+        name, value = _text(arguments, "name"), _text(arguments, "value")
         new = await self._ask("set", reference=reference // 2, name=name, value=value)
         return _chosen(_even(new), "value", "type", "variablesReference")
 
     async def _on_evaluate(self, arguments: Mapping[str, Any]) -> Body:
         stop = self._ensure_stopped()
-        frame = int(arguments.get("frameId") or 0)
+        expression = _text(arguments, "expression")
+        frame = _number(arguments, "frameId", default=0)
         if not frame and stop.frames:
             frame = stop.frames[0]["id"]
         if frame % 2:
             answer = await self._ask_python("evaluate", {**arguments, "frameId": frame // 2})
             return _outward(answer)
-        found = _even(await self._ask("evaluate", expression=str(arguments["expression"])))
+        found = _even(await self._ask("evaluate", expression=expression))
         return {"result": found["value"], **_chosen(found, "type", "variablesReference")}
 
     async def _on_exception_info(self, _: Mapping[str, Any]) -> Body:
         stop = self._ensure_stopped()
         return {
-            "exceptionId": "InscriptionFailed",
+            "exceptionId": stop.exception or "InscriptionFailed",
             "description": stop.text or stop.reason,
             "breakMode": "always",
+            "details": {
+                "message": stop.text or stop.reason,
+                "typeName": stop.exception or "InscriptionFailed",
+                "stackTrace": stop.trace,
+            },
         }
 
     # Going on -----------------------------------------------------------------------------
@@ -496,10 +538,14 @@ class Adapter:
             await self._ask("pause")
 
     async def _on_terminate(self, _: Mapping[str, Any]) -> None:
-        self._leave_quietly()
+        stop, self._stop = self._stop, None
         if self._child is None or self._ended is not None:
             return
-        await self._ask("stop")
+        if stop is not None and stop.thread is not None:
+            self._child.kill()  # it stands in the middle of code, which nothing can end gently
+            return
+        # Not waited for: a net that evaluates something without end does not answer.
+        self._spawn(self._ask("stop"))
         asyncio.get_running_loop().call_later(_GRACE, self._child.kill)
 
     async def _on_disconnect(self, _: Mapping[str, Any]) -> None:
@@ -530,12 +576,17 @@ class Adapter:
     def _on_python_event(self, event: str, body: Mapping[str, Any]) -> None:
         if event == "stopped" and self._tasks is not None:
             self._spawn(self._stopped_in_python(body))
+        elif event == "output" and body.get("category") != "telemetry":
+            # Log points, and conditions that raise. What the net prints comes by its own pipes.
+            self._on_output("console", str(body.get("output") or ""))
 
     def _stopped_between_firings(self, body: Mapping[str, Any]) -> None:
         # The code that was stepped through is over; debugpy would go on stepping in the next.
         self._has_stale_step = self._has_stale_step or self._stepping_from is not None
         self._stepping_from = None
-        stop = _Stop(body["reason"], body["element"], body["text"])
+        stop = _Stop(
+            body["reason"], body["element"], body["text"], body["exception"], body["trace"]
+        )
         self._stopped(stop, body["breakpoints"])
 
     async def _stopped_in_python(self, body: Mapping[str, Any]) -> None:
@@ -555,9 +606,14 @@ class Adapter:
             for each in body.get("hitBreakpointIds") or []
             if each in self._python_ids
         ]
-        self._stopped(
-            _Stop(reason, text=str(body.get("text") or ""), thread=thread, frames=frames), hits
-        )
+        text = str(body.get("text") or "")
+        element = self._fired_at(frames)
+        self._stopped(_Stop(reason, element, text, thread=thread, frames=frames), hits)
+
+    def _fired_at(self, frames: Sequence[Body]) -> str:
+        """The transition whose code was called first."""
+        assert self._net is not None
+        return transition_at(self._net, frames[-1]["line"]) if frames else ""
 
     def _is_past(self, reason: str, frames: Sequence[Body]) -> bool:
         came_from, self._stepping_from = self._stepping_from, None
@@ -597,11 +653,13 @@ class Adapter:
         self._gone.set()
         self._stop = None
         self._ready.set()
-        ended = self._ended or {"outcome": "ended", "firings": 0, "marking": {}, "error": ""}
-        self._ended = ended
-        if ended["error"]:
-            self._on_output("stderr", f"{ended['error']}\n")
-        self._on_output("console", _summary(self._net, ended))
+        ended, self._ended = self._ended, self._ended or {}
+        if ended is None:
+            self._on_output("console", f"{self._net.id if self._net else 'net'}: was ended\n")
+        else:
+            if ended["error"]:
+                self._on_output("stderr", f"{ended['error']}\n")
+            self._on_output("console", _summary(self._net, ended))
         self._event("exited", {"exitCode": status})
         self._event("terminated")
 
@@ -617,11 +675,6 @@ class Adapter:
         self._stop = None
         return stop
 
-    def _leave_quietly(self) -> None:
-        stop, self._stop = self._stop, None
-        if stop is not None and stop.thread is not None and self._child is not None:
-            self._child.kill()  # it stands in the middle of code, which nothing can end gently
-
     async def _ask(self, do: str, **more: Any) -> Any:
         if self._child is None:
             raise UsageError("There is no net yet; launch one")
@@ -632,7 +685,7 @@ class Adapter:
             raise UsageError("The net runs without debugging")
         return await self._python.request(command, arguments)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Work that nobody waits for. The debuggee may end in the middle of it, at any time."""
 
         async def guarded() -> None:
@@ -664,6 +717,25 @@ def _net_at(path: str) -> Net | None:
     if not path.endswith((".yaml", ".yml", ".pnml")):
         return None
     return load(path).net
+
+
+_REQUIRED: Final = object()
+
+
+def _number(arguments: Mapping[str, Any], name: str, *, default: Any = _REQUIRED) -> int:
+    value = arguments.get(name)
+    if value is None and default is not _REQUIRED:
+        return int(default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidRequest(f"The request needs '{name}', a whole number, and has {value!r}")
+    return value
+
+
+def _text(arguments: Mapping[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str):
+        raise InvalidRequest(f"The request needs '{name}', a text, and has {value!r}")
+    return value
 
 
 def _same(one: str, other: str) -> bool:

@@ -31,7 +31,7 @@ class Bound:
 def bind(net: Net, line: int) -> Bound | None:
     """The innermost thing at `line`: code, or else a node, or the transition of an arc."""
     for inscription in _inscriptions(net):
-        if inscription.span.line <= line <= _last_line(inscription):
+        if _holds(inscription, line):
             return Bound(Target.CODE, inscription.id, line)
     for node in _nodes(net):
         if node.span.line == line:
@@ -50,6 +50,17 @@ def entry_line(net: Net, transition: str) -> int | None:
         if each.id == transition and each.expressions:
             return first_line(each.expressions[0])
     return None
+
+
+def transition_at(net: Net, line: int) -> str:
+    """The transition whose code, or whose arc's code, is at `line`; nothing where there is none."""
+    for transition in net.transitions.values():
+        if any(_holds(each, line) for each in transition.inscriptions):
+            return transition.id
+    for arc in net.arcs:
+        if arc.expression is not None and _holds(arc.expression, line):
+            return arc.source
+    return ""
 
 
 def possible_lines(net: Net, start: int, end: int) -> list[int]:
@@ -72,6 +83,10 @@ def described(bound: Bound | None) -> dict[str, Any]:
 def _inscriptions(net: Net) -> list[Inscription]:
     found = [each for t in net.transitions.values() for each in t.inscriptions]
     return found + [arc.expression for arc in net.arcs if arc.expression is not None]
+
+
+def _holds(inscription: Inscription, line: int) -> bool:
+    return inscription.span.line <= line <= _last_line(inscription)
 
 
 def _last_line(inscription: Inscription) -> int:

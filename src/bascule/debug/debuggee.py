@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import socket
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 from bascule.core.errors import InvalidRequest, UsageError
 from bascule.net import Limits, Net, Result, Runner, policy_named
-from bascule.net.trace import Listener, shown, writing
+from bascule.net.trace import Listener, Outcome, shown, writing
 
 from .breakpoints import Target
 from .control import ControlLine
@@ -35,6 +36,7 @@ class Debuggee:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._go = threading.Event()
         self._is_ended = False
+        self._is_stopped = False
         self.on_bridge: Callable[[Mapping[str, Any]], None] = _nobody
 
     def options(self) -> dict[str, Any]:
@@ -52,6 +54,9 @@ class Debuggee:
         threading.Thread(target=self._serve, name="debug-control", daemon=True).start()
         self._line.tell("ready", {})
         self._go.wait()
+        if self._is_stopped:  # told to end before it had begun
+            self._is_ended = True
+            return Outcome.CANCELLED.exit_status
         seed = options.get("seed")
         policy = "random" if seed is not None else options.get("policy", "first")
         limits = Limits(options.get("maxFirings", Limits().firings), options.get("timeout"))
@@ -133,6 +138,7 @@ class Debuggee:
 
     def _stop(self) -> None:
         """End the run as an interrupt would; code that does not await is not waited for."""
+        self._is_stopped = True
         if self._loop is not None and self._runner is not None:
             self._loop.call_soon_threadsafe(self._runner.interrupt)
         self._gate.breakpoints = ()
@@ -181,6 +187,10 @@ def _connect_debugpy(python: Mapping[str, Any]) -> None:
 
     debugpy.connect(("127.0.0.1", int(python["port"])), access_token=str(python["token"]))
     debugpy.wait_for_client()
+    # By default it says nothing of a NameError in a condition, and does not halt for it.
+    debugger = importlib.import_module("pydevd").get_global_debugger()
+    debugger.skip_print_breakpoint_exception = ()
+    debugger.skip_suspend_on_breakpoint_exception = ()
 
 
 OURS = (str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "vscode_bridge"))

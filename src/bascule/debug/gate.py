@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from pathlib import Path
 from typing import Any
 
 from bascule.core.errors import UsageError
@@ -21,6 +23,7 @@ from bascule.net.trace import Begun, Event, Fired, Started, Undone
 from .breakpoints import Target
 from .variables import Handles, Variable, text_of
 
+_OURS = str(Path(__file__).parents[1])
 _JSON_WORDS = {"true": True, "false": False, "null": None}
 
 
@@ -53,6 +56,7 @@ class Halt:
     """What a firing just put into the place."""
     text: str = ""
     breakpoints: Sequence[int] = ()
+    raised: BaseException | None = None
 
 
 @dataclass(slots=True)
@@ -110,7 +114,8 @@ class Gate:
                         self._wait(Halt("breakpoint", place, tokens=tokens, breakpoints=hits))
             case Undone():
                 if self.stops_on_errors and event.error != "cancelled":
-                    self._wait(Halt("exception", event.transition, text=event.error))
+                    raised = self.runner.failure
+                    self._wait(Halt("exception", event.transition, text=event.error, raised=raised))
 
     def pause_now(self) -> None:
         """In the thread of the run, while it waits for something that is under way."""
@@ -190,6 +195,8 @@ class Gate:
                 "reason": halt.reason,
                 "element": halt.element,
                 "text": halt.text,
+                "exception": type(halt.raised).__name__ if halt.raised is not None else "",
+                "trace": _trace(halt.raised),
                 "breakpoints": list(halt.breakpoints),
             },
         )
@@ -206,8 +213,11 @@ class Gate:
                 if self._is_hit(point, names):
                     found.append(point.id)
             except Exception as error:  # noqa: BLE001 - somebody's condition; tell them and stop
-                self.tell("output", {"text": f"breakpoint at {element}: {error}\n"})
-                found.append(point.id)
+                what = "log point" if point.log_message else "breakpoint"
+                told = f"{what} at {element}: {type(error).__name__}: {error}\n"
+                self.tell("output", {"text": told})
+                if not point.log_message:
+                    found.append(point.id)
         return found
 
     def _is_hit(self, point: Breakpoint, names: Mapping[str, Any]) -> bool:
@@ -268,6 +278,16 @@ class Gate:
             Variable(binding.transition, {str(k): v for k, v in binding.by_place.items()})
             for binding in self.runner.enabled()
         ]
+
+
+def _trace(raised: BaseException | None) -> str:
+    """Where it was raised, without the frames of ours that called the code."""
+    if raised is None:
+        return ""
+    trace = raised.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(raised), raised, trace, chain=False))
 
 
 def _names(binding: Binding) -> dict[str, Any]:

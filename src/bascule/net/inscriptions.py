@@ -87,6 +87,8 @@ def _compiled(tree: ast.Module, inscription: Inscription) -> CodeType:
             statement = _adapted(function, name)
         case body:
             statement = _wrapped(body, name, inscription)
+    # Not at the line of the code: a breakpoint there would halt already when this is defined.
+    statement.lineno, statement.col_offset = 1, 0
     module = ast.Module([statement], [])
     ast.fix_missing_locations(module)
     return compile(module, inscription.span.file, "exec", dont_inherit=True)

@@ -113,6 +113,8 @@ class Runner:
         self.net = net
         self.marking: Marking = initial_marking(net)
         self.firings = 0
+        self.failure: BaseException | None = None
+        """What code raised, while those who listen are told that its firing was undone."""
         self._policy = policy or First()
         self._limits = limits or Limits()
         self._listeners = listeners
@@ -277,6 +279,7 @@ class Runner:
             produced = await self._work(binding)
         except BaseException as error:
             self.marking = before
+            self.failure = error.__cause__ or error
             self._tell(Undone(firing.number, transition.id, gone, str(error)))
             raise
         self._commit(firing, produced, was_begun=False)
@@ -340,6 +343,7 @@ class Runner:
             if error is None:
                 self._commit(firing, task.result(), was_begun=True)
             else:
+                self.failure = error.__cause__ or error
                 self._undo(firing, str(error))
                 raise error
 
