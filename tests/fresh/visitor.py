@@ -40,7 +40,6 @@ class Visitor:
     def ask_for_demo(self) -> None:
         """Returns when the agent has done the first thing."""
         self.page.get_by_role("link", name="Watch a demo").click()
-        self.page.get_by_role("button", name="Watch a demo").click()
         self.page.get_by_text("The agent writes a program, bill.py").wait_for()
 
     def watch_demo(self) -> None:

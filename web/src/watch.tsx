@@ -5,7 +5,7 @@ import { connection, me, sessions, standing } from "./state";
 import { Timeline, useLog } from "./timeline/timeline";
 import { Icon } from "./ui/icons";
 import { Badge, Empty } from "./ui/parts";
-import { DemoSteps, demoOf } from "./views/demo";
+import { DemoSteps, demoOf, PLAY } from "./views/demo";
 import { nameOf } from "./views/sessions";
 
 /**
@@ -74,7 +74,7 @@ function Bar(props: {
           <span>Start a session</span>
         </a>
         {!props.isDemo && (
-          <a class="button" href="/demo">
+          <a class="button" href={PLAY}>
             <Icon name="play" />
             <span>Watch a demo</span>
           </a>

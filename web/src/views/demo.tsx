@@ -1,14 +1,19 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { messageOf } from "../hub/failure";
 import type { Demo, Session } from "../hub/types";
 import { connection, demo, me, rest } from "../state";
 import { Act, Empty, Trouble } from "../ui/parts";
 
+/** Where a page that may not start a demo itself leads to, to have one started at once. */
+export const PLAY = "/demo#play";
+
 /** Have the demo played and go where it is shown. */
+async function watch(): Promise<void> {
+  const { session_id: id } = await rest.playDemo();
+  location.assign(`/watch/${id}`);
+}
+
 export function WatchDemo(props: { isPrimary?: boolean; onTrouble: (what: string) => void }) {
-  const watch = async (): Promise<void> => {
-    const { session_id: id } = await rest.playDemo();
-    location.assign(`/watch/${id}`);
-  };
   return (
     <Act
       icon="play"
@@ -20,10 +25,23 @@ export function WatchDemo(props: { isPrimary?: boolean; onTrouble: (what: string
   );
 }
 
+/**
+ * Whether somebody pressed "Watch a demo" on another page of this hub. A link on any other site
+ * starts nothing: it has another referrer, or none.
+ */
+function isAsked(): boolean {
+  return location.hash === "#play" && document.referrer.startsWith(`${location.origin}/`);
+}
+
 /** What the demo is, for whoever comes by a link: it begins when they say so. */
 export function DemoView() {
   const [trouble, setTrouble] = useState("");
   const canPlay = (me.value?.spawners.length ?? 0) > 0;
+  useEffect(() => {
+    if (!canPlay || !isAsked()) return;
+    history.replaceState(null, "", "/demo"); // "Back" leads here, and must not start it again
+    watch().catch((error: unknown) => setTrouble(messageOf(error)));
+  }, [canPlay]);
   return (
     <>
       <header class="head">
