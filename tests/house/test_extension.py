@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ import bascule
 @pytest.mark.slow
 @pytest.mark.editor
 def test_its_event_types_are_those_of_the_schema(project: Path) -> None:
-    env = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(project / "src")}
+    env = {**os.environ, "PYTHONPATH": str(project / "src")}
     script = [str(project / "scripts/protocol"), "--check"]
     done = subprocess.run(script, env=env, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -50,3 +49,10 @@ def test_ids_in_the_manifest_are_those_in_the_code(project: Path) -> None:
 
 def test_its_lock_file_names_no_place_to_fetch_from(project: Path) -> None:
     assert '"resolved"' not in (project / "extension/package-lock.json").read_text()
+
+
+def test_its_page_links_to_nothing_in_the_repository(project: Path) -> None:
+    """The packager refuses a relative link where it knows no repository to make it whole with."""
+    text = (project / "extension/README.md").read_text()
+
+    assert re.findall(r"\]\((?!https?://|#)([^)\s]+)", text) == []
