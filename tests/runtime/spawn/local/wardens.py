@@ -59,10 +59,14 @@ def as_user(uid: int, *, tun: str = "") -> list[str]:
 
 @asynccontextmanager
 async def warden_of(
-    uid: int, settings: LocalSettings, path: Path, *, tun: str = ""
+    uid: int, settings: LocalSettings, path: Path, *, tun: str = "", network: int | None = None
 ) -> AsyncIterator[Path]:
-    """A warden that runs as `uid` and answers at `path`; ended with SIGTERM."""
+    """A warden that runs as `uid` and answers at `path`; ended with SIGTERM.
+
+    `network`: a process in whose network namespace it is.
+    """
     process = await asyncio.create_subprocess_exec(
+        *([] if network is None else ["nsenter", "--net", f"--target={network}"]),
         *as_user(uid, tun=tun),
         *(python_for(uid), "-P", "-m", "bascule.runtime.spawn.local.warden", str(path)),
         stdin=asyncio.subprocess.PIPE,

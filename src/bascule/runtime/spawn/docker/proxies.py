@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 from bascule.core.contracts import Closable
 from bascule.core.sessions import Egress, SessionId
 from bascule.runtime.spawn.local.directories import EGRESS_SOCKET, egress_dir
+from bascule.runtime.spawn.local.egress.networks import own_addresses
 from bascule.runtime.spawn.local.egress.proxy import EgressProxy, Resolve
 from bascule.runtime.spawn.local.egress.rules import Rules
 
@@ -29,7 +27,7 @@ class Proxies(Closable):
         """If the session has one that is not open yet."""
         if egress.mode != "proxy" or session_id in self._open:
             return
-        rules = Rules(egress.domains, own_addresses=await asyncio.to_thread(_own_addresses))
+        rules = Rules(egress.domains, own_addresses=await asyncio.to_thread(own_addresses))
         path = egress_dir(self._run_dir, session_id) / EGRESS_SOCKET
         proxy = self._open[session_id] = EgressProxy(path, rules, self._resolve)
         await proxy.open()
@@ -50,10 +48,3 @@ class Proxies(Closable):
         while self._open:
             _, proxy = self._open.popitem()
             await proxy.aclose()
-
-
-def _own_addresses() -> frozenset[str]:
-    """Of this machine, as others know it; the hub is at one of them."""
-    given = (each for several in psutil.net_if_addrs().values() for each in several)
-    families = (socket.AF_INET, socket.AF_INET6)
-    return frozenset(each.address.partition("%")[0] for each in given if each.family in families)

@@ -27,20 +27,27 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Self
+
+from bascule.runtime.spawn import routes
 
 from . import sudo
 from .namespaces import (
     adopt_orphans,
     be_called,
     become,
+    become_root_of,
     become_with_root,
     die_with,
     enter,
+    enter_network,
+    join_network,
+    new_network,
     owner_of_network,
+    with_own_device,
 )
 from .records import claim
 
@@ -56,7 +63,11 @@ LOADED: Final = (
 """Here it is imported once, not once for each sandbox."""
 MOST_BYTES: Final = 1 << 18
 MOST_DESCRIPTORS: Final = 32
+TUN: Final = "/dev/net/tun"
+SLIRP_GATEWAY: Final = "10.0.2.2"
 _ECHO: Final = b"."
+_WAY_OUT_FILES: Final = 4096
+"""Descriptors it may have, one for each connection: those are the machine's, not the session's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,12 @@ class Order:
     own_user: bool
     network: Sequence[str]
     """A program that gives the namespace a way out; empty: there is none."""
+    network_uid: int
+    """As whom it runs."""
+    rejected: Sequence[str]
+    """Networks that are not reached by it."""
+    led: Sequence[str]
+    """Networks in these that are."""
     uid: int
     gid: int
     as_root: bool
@@ -182,6 +199,12 @@ def _isolate(order: Order) -> list[int]:
     for path, number in zip(order.files, numbers[1:], strict=True):
         words += ["--perms", "0644", "--file", str(number), path]
     words += ["--remount-ro", "/", "--chdir", "/", "--info-fd", str(info), "--", "cat"]
+    way_out = None
+    if order.network and not order.own_user:
+        # Bubblewrap would make one that belongs to root, and so would be whoever leads out of it.
+        way_out = _WayOut.made(order.network_uid)
+        join_network(way_out.network)
+        words.remove("--unshare-net")
     sources = [number for name, number in order.given.items() if name.startswith("dir:")]
     program = subprocess.Popen(
         words,
@@ -202,33 +225,73 @@ def _isolate(order: Order) -> list[int]:
     _tell(order, {"first": inside})
     holds = [life]
     if order.network:
-        holds.append(_connect(order, inside))
+        holds.append(_connect(order, inside, way_out))
     enter(inside, own_network=order.own_network, own_user=order.own_user)
     if order.root is not None:
         sudo.furnish(order.root)
+    if way_out is not None:
+        way_out.close()
     program.returncode = 0  # the zygote waits for it, not we
     return holds
 
 
-def _connect(order: Order, inside: int) -> int:
-    """Start what gives the namespace a way out; it ends when what is returned closes."""
+@dataclass(frozen=True, slots=True)
+class _WayOut:
+    """The network namespace of a session, as root makes it, and what leads out of it."""
+
+    user: int
+    """A user namespace to which the other belongs, with one user in it."""
+    network: int
+    outside: int
+    """The network namespace it leads to."""
+
+    @classmethod
+    def made(cls, uid: int) -> Self:
+        outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        return cls(*new_network(uid), outside)
+
+    def become(self, uid: int) -> None:
+        """Have rights over the session's network and nothing else."""
+        join_network(self.outside)
+        with_own_device(TUN, uid)
+        become_root_of(self.user)
+
+    def close(self) -> None:
+        for number in (self.user, self.network, self.outside):
+            os.close(number)
+
+
+def _connect(order: Order, inside: int, way_out: _WayOut | None) -> int:
+    """Start what gives the namespace a way out; it ends when what is returned closes.
+
+    It shuts itself in before it sees the first packet (`--enable-sandbox`).
+    """
+    _in_network(order, inside, lambda: routes.reject(order.rejected))
     ends, held = os.pipe2(os.O_CLOEXEC)
     ready, says_ready = os.pipe2(os.O_CLOEXEC)
     passed = [ends, says_ready]
     owner = []
-    if order.own_user:
-        user = owner_of_network(inside)
-        passed.append(user)
-        owner = ["--userns-path", f"/proc/self/fd/{user}"]
+    if way_out is None:
+        passed += [owner_of_network(inside), os.open(f"/proc/{inside}/ns/net", os.O_RDONLY)]
+        owner = ["--userns-path", f"/proc/self/fd/{passed[2]}"]
+    else:
+        passed.append(os.dup(way_out.network))
+
+    def prepare() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_WAY_OUT_FILES, _WAY_OUT_FILES))
+        if way_out is not None:
+            way_out.become(order.network_uid)
+
     program = subprocess.Popen(
         [
             *order.network,
             *("--exit-fd", str(ends), "--ready-fd", str(says_ready), *owner),
-            *("--netns-type", "path", f"/proc/{inside}/ns/net", "tap0"),
+            *("--netns-type", "path", f"/proc/self/fd/{passed[-1]}", "tap0"),
         ],
         stdin=subprocess.DEVNULL,
         pass_fds=passed,
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+        preexec_fn=prepare,
     )
     for number in passed:
         os.close(number)
@@ -236,7 +299,26 @@ def _connect(order: Order, inside: int) -> int:
         raise _ProgramFailed(f"{order.network[0]} ended with status {program.wait()}")
     os.close(ready)
     program.returncode = 0
+    if order.led:
+        _in_network(order, inside, lambda: routes.lead(order.led, SLIRP_GATEWAY))
     return held
+
+
+def _in_network(order: Order, inside: int, do: Callable[[], None]) -> None:
+    """In a process of its own, with rights over the network of the session."""
+    child = os.fork()
+    if child == 0:
+        try:
+            enter_network(inside, own_user=order.own_user)
+            routes.bring_up_loopback()
+            do()
+        except BaseException:  # noqa: BLE001  # the edge of a process; the log has it
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(child, 0)[1] != 0:
+        raise _ProgramFailed("the routes of the session's network could not be set")
 
 
 def _serve(order: Order, holds: Sequence[int]) -> NoReturn:

@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import os
 import signal
+import stat
 from collections.abc import Set
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,9 @@ _CLONE_NEWIPC: Final = 0x08000000
 _CLONE_NEWUSER: Final = 0x10000000
 _CLONE_NEWPID: Final = 0x20000000
 _CLONE_NEWNET: Final = 0x40000000
+_MS_NOSUID: Final = 0x2
+_MS_REC: Final = 0x4000
+_MS_SLAVE: Final = 0x80000
 _NS_GET_USERNS: Final = 0xB701
 _PR_SET_NAME: Final = 15
 _PR_CAPBSET_DROP: Final = 24
@@ -126,6 +130,63 @@ def _be_numbered_zero(uid: int, gid: int) -> None:
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
         with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
             file.write(text)
+
+
+def new_network(uid: int) -> tuple[int, int]:
+    """Descriptors of a new user namespace, in which that user is root and nobody else is, and of a
+    network namespace that belongs to it. Needs root's rights."""
+    made, makes = os.pipe2(os.O_CLOEXEC)
+    maker = os.fork()
+    if maker == 0:
+        os.close(made)
+        _checked(_libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET), "unshare")
+        os.write(makes, b".")
+        signal.pause()
+    os.close(makes)
+    try:
+        if not os.read(made, 1):
+            raise OSError("no network namespace could be made")
+        for name in ("uid_map", "gid_map"):
+            with open(f"/proc/{maker}/{name}", "w") as file:  # noqa: PTH123
+                file.write(f"0 {uid} 1\n")
+        where = (f"/proc/{maker}/ns/{name}" for name in ("user", "net"))
+        user, network = (os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in where)
+        return user, network
+    finally:
+        os.close(made)
+        os.kill(maker, signal.SIGKILL)
+        os.waitpid(maker, 0)
+
+
+def become_root_of(user: int) -> None:
+    """Be root of a user namespace that `new_network` made, and nobody anywhere else."""
+    os.setgroups([])
+    _set(user, _CLONE_NEWUSER)
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+
+
+def with_own_device(device: str, uid: int) -> None:
+    """Have `device` be that user's, in a mount namespace of our own: it may be root's alone."""
+    _checked(_libc.unshare(_CLONE_NEWNS), "unshare")
+    _checked(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "mount")
+    number = Path(device).stat().st_rdev
+    directory = bytes(Path(device).parent)
+    _checked(_libc.mount(b"tmpfs", directory, b"tmpfs", _MS_NOSUID, b"mode=0755,size=4k"), "mount")
+    os.mknod(device, stat.S_IFCHR | 0o600, number)
+    os.chown(device, uid, uid)
+
+
+def join_network(network: int) -> None:
+    _set(network, _CLONE_NEWNET)
+
+
+def enter_network(pid: int, *, own_user: bool) -> None:
+    """Join the network namespace of process `pid`, with rights over it."""
+    network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    if own_user:
+        _set(owner_of_network(pid), _CLONE_NEWUSER)
+    _set(network, _CLONE_NEWNET)
 
 
 def drop_capabilities_for_good() -> None:

@@ -22,13 +22,16 @@ from bascule.sandbox.session.likeness import links_for
 
 from . import places, sudo, view
 from .directories import EGRESS_SOCKET, Directories, egress_dir
+from .egress.networks import own_addresses, reach
 from .machine import Machine, hash_of
 from .records import Leases, Record, Records
 from .settings import LocalSettings
 
 _ID: Final = re.compile(r"[a-z0-9]{8,40}")
 _USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-_SLIRP: Final = ("--configure", "--mtu", "65520", "--disable-host-loopback")
+_SLIRP: Final = ("--configure", "--mtu", "65520", "--disable-host-loopback", "--enable-seccomp")
+_SLIRP_OF_ROOT: Final = ("--enable-sandbox",)
+"""It has to be root of a user namespace for that, and an ordinary user's is not."""
 _SLIRP_RESOLVER: Final = "10.0.2.3"
 
 
@@ -82,6 +85,7 @@ class Preparing:
             session_id=plan.session_id,
             uid=uid,
             root=root,
+            network=self._network(plan, opened),
             run_dir=str(plan.run_dir),
             is_isolated=bool(self.machine.bubblewrap),
             egress=plan.egress,
@@ -99,7 +103,7 @@ class Preparing:
             0o600,
         )
         opened["launch"] = _in_memory(self._launch(plan, root).to_json())
-        order = self._order(plan, uid, gid, root)
+        order = self._order(plan, gid, record)
         # Directories that bubblewrap is told by their paths are of no further use.
         named = {word[1:] for word in order["bubblewrap"] if word.startswith("@")}
         for name in [name for name in opened if name.startswith("dir:") and name not in named]:
@@ -166,6 +170,12 @@ class Preparing:
         if not (wanted and self.has_sudo and "lease" in opened):
             return None
         return self._lend("lease:root", [], opened)
+
+    def _network(self, plan: SandboxPlan, opened: dict[str, int]) -> int | None:
+        """As whom its way out runs: a user of its own, where we can lend one."""
+        if plan.egress.mode != "open" or not (self.machine.is_root and self.machine.bubblewrap):
+            return None
+        return self._lend("lease:network", [], opened)
 
     def _lend(self, name: str, wanted: Sequence[int], opened: dict[str, int]) -> int:
         lent = self.leases.take(wanted)
@@ -242,8 +252,10 @@ class Preparing:
             "LANG": "C.UTF-8",
         }
 
-    def _order(self, plan: SandboxPlan, uid: int, gid: int, root: int | None) -> dict[str, Any]:
+    def _order(self, plan: SandboxPlan, gid: int, record: Record) -> dict[str, Any]:
         machine, limits = self.machine, plan.limits
+        uid, root = record.uid, record.root
+        out = reach(self.settings.open_networks, own_addresses())
         groups = [] if machine.cgroups is None else machine.cgroups.make(plan.session_id, limits)
         is_open = plan.egress.mode == "open"
         seen = self._view(plan, uid, gid, is_open=is_open)
@@ -256,7 +268,10 @@ class Preparing:
             "cgroups": [str(path) for path in groups],
             "own_network": True,
             "own_user": machine.own_user,
-            "network": [machine.slirp, *_SLIRP] if is_open and machine.bubblewrap else [],
+            "network": self._way_out() if is_open and machine.bubblewrap else [],
+            "network_uid": os.geteuid() if record.network is None else record.network,
+            "rejected": out.rejected,
+            "led": out.led,
             "uid": uid,
             "gid": gid,
             "as_root": plan.user == inside.ROOT and bool(machine.bubblewrap),
@@ -265,6 +280,10 @@ class Preparing:
             "processes": limits.processes if weak and machine.own_user else None,
             "environment": self._environment(plan, root),
         }
+
+    def _way_out(self) -> Sequence[str]:
+        more = _SLIRP_OF_ROOT if self.machine.is_root else ()
+        return [self.machine.slirp, *_SLIRP, *more]
 
     def _view(self, plan: SandboxPlan, uid: int, gid: int, *, is_open: bool) -> view.View:
         # By descriptor what we have looked at is what is shown. But `cat` inherits it, and whoever

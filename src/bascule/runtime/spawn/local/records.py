@@ -37,11 +37,13 @@ class Record:
     """The PID namespace it has; 0: none, or it is not known yet."""
     root: int | None = None
     """The UID of its root, where it has one besides its user."""
+    network: int | None = None
+    """The UID of what gives it a way out, where that has one of its own."""
 
     @property
     def uids(self) -> Sequence[int]:
         """All it was lent."""
-        return [self.uid] if self.root is None else [self.uid, self.root]
+        return [self.uid, *(n for n in (self.root, self.network) if n is not None)]
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode()

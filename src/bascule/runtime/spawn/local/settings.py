@@ -28,6 +28,8 @@ class LocalSettings:
     """What every sandbox may read besides the system and our own Python: tools."""
     vscode: VSCodePlace | None = None
     """What sessions have as their VS Code; None: they have none."""
+    open_networks: tuple[str, ...] = ()
+    """Networks that are not public and that sessions whose egress is `open` reach all the same."""
     first_uid: int = 70_000
     uid_count: int = 20_000
     """The UIDs that sessions are lent, one each, where the warden is root. Nobody else's."""
@@ -60,6 +62,7 @@ class LocalSettings:
                     known[name] = Path(known[name])
             for name in ("workspace_roots", "visible"):
                 known[name] = tuple(map(Path, known.get(name, ())))
+            known["open_networks"] = tuple(known.get("open_networks", ()))
             if known.get("vscode") is not None:
                 known["vscode"] = VSCodePlace.from_json(known["vscode"])
             return cls(**known)

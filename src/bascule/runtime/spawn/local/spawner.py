@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from bascule.core.contracts import OnStage, Spawner
 from bascule.core.errors import SandboxStartFailed, SandboxUnreachable
 from bascule.core.sessions import Egress, RunningSandbox, SandboxPlan, SessionId, Usage
 
 from .client import WardenClient, warden_child
 from .directories import EGRESS_SOCKET, egress_dir
+from .egress.networks import own_addresses
 from .egress.proxy import EgressProxy, Resolve
 from .egress.rules import Rules
 from .messages import egress_from_wire, plan_to_wire, running_from_wire, usage_from_wire
@@ -177,7 +176,7 @@ class LocalSpawner(Spawner):
                 await self._open_proxy(SessionId(session_id), egress_from_wire(egress))
 
     async def _open_proxy(self, session_id: SessionId, egress: Egress) -> None:
-        rules = Rules(egress.domains, own_addresses=await asyncio.to_thread(_own_addresses))
+        rules = Rules(egress.domains, own_addresses=await asyncio.to_thread(own_addresses))
         path = egress_dir(self.settings.run_dir, session_id) / EGRESS_SOCKET
         proxy = self._proxies[session_id] = EgressProxy(path, rules, self._resolve)
         await proxy.open()
@@ -197,10 +196,3 @@ def _make_dirs(settings: LocalSettings) -> None:
         settings.run_dir.mkdir(parents=True, exist_ok=True)
         (settings.run_dir / "egress").mkdir(exist_ok=True, mode=0o700)
         os.chmod(settings.run_dir / "egress", 0o700)  # noqa: PTH101
-
-
-def _own_addresses() -> frozenset[str]:
-    """Of this machine, as others know it; the hub is at one of them."""
-    given = (each for several in psutil.net_if_addrs().values() for each in several)
-    families = (socket.AF_INET, socket.AF_INET6)
-    return frozenset(each.address.partition("%")[0] for each in given if each.family in families)

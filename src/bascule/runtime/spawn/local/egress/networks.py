@@ -1,0 +1,72 @@
+"""Which networks a session whose egress is `open` does not reach. Rules, and a look at
+this machine's own addresses."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import psutil
+
+from bascule.core.errors import InvalidSetting
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+NOT_PUBLIC: Final = (
+    *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12"),
+    *("192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4"),
+    *("fc00::/7", "ff00::/8", "64:ff9b::/96", "2002::/16"),
+)
+"""Private, shared, link-local (where clouds have their metadata) and reserved; and IPv6 that stands
+for an IPv4 address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What is rejected in the namespace of a session, and what in there is led out all the same."""
+
+    rejected: Sequence[str]
+    led: Sequence[str]
+
+
+def reach(allowed: Iterable[str], own_addresses: Iterable[str]) -> Reach:
+    """`allowed`: networks of the setting `open_networks`. `own_addresses`: this machine's."""
+    wanted = [network_of(each) for each in allowed]
+    own = [ipaddress.ip_network(each) for each in sorted(own_addresses)]
+    no: list[Network] = [*map(ipaddress.ip_network, NOT_PUBLIC), *(n for n in own if _counts(n))]
+    rejected = [each for each in no if not any(_covers(other, each) for other in wanted)]
+    led = [each for each in wanted if each.version == 4 and each.prefixlen > 0]
+    return Reach([str(each) for each in rejected], [str(each) for each in led])
+
+
+def own_addresses() -> frozenset[str]:
+    """Of this machine, as others know it; the hub is at one of them. Blocks."""
+    given = (each for several in psutil.net_if_addrs().values() for each in several)
+    families = (socket.AF_INET, socket.AF_INET6)
+    return frozenset(each.address.partition("%")[0] for each in given if each.family in families)
+
+
+def network_of(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        raise InvalidSetting(
+            f"open_networks: {text!r} is not a network such as 10.1.0.0/16 or 10.1.2.3/32 ({error})"
+        ) from error
+
+
+def _covers(wide: Network, narrow: Network) -> bool:
+    if isinstance(wide, ipaddress.IPv4Network) and isinstance(narrow, ipaddress.IPv4Network):
+        return narrow.subnet_of(wide)
+    if isinstance(wide, ipaddress.IPv6Network) and isinstance(narrow, ipaddress.IPv6Network):
+        return narrow.subnet_of(wide)
+    return False
+
+
+def _counts(network: Network) -> bool:
+    """A session has a loopback of its own, and link-local addresses mean nothing without a link."""
+    address = network.network_address
+    return not address.is_loopback and not (address.version == 6 and address.is_link_local)

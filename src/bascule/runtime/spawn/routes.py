@@ -1,0 +1,82 @@
+"""Routes of a network namespace that lead nowhere, so that whoever is in it reaches less.
+
+Nobody in a session has the right to change them. Stands by itself: containers run this file's
+text with the Python that they have. All of it blocks.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import ipaddress
+import json
+import socket
+import struct
+import sys
+from collections.abc import Iterable
+
+_SIOCADDRT = 0x890B
+_SIOCSIFFLAGS = 0x8914
+_IFF_UP_AND_RUNNING = 0x41
+_UP, _GATEWAY, _REJECT = 0x1, 0x2, 0x200
+_GONE = (errno.EAFNOSUPPORT, errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.EACCES)
+"""What is said where there is no IPv6."""
+
+
+def bring_up_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        # struct ifreq
+        fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("@16sH22x", b"lo", _IFF_UP_AND_RUNNING))
+
+
+def reject(networks: Iterable[str]) -> None:
+    """Have nothing in these networks be reached by the namespace we are in."""
+    for each in map(ipaddress.ip_network, networks):
+        if isinstance(each, ipaddress.IPv4Network):
+            _add(each, _UP | _REJECT)
+        else:
+            _add_six(each)
+
+
+def lead(networks: Iterable[str], gateway: str) -> None:
+    """Have these be reached by a gateway, where a wider network is rejected. IPv4 alone."""
+    for each in map(ipaddress.IPv4Network, networks):
+        _add(each, _UP | _GATEWAY, gateway)
+
+
+def _add(network: ipaddress.IPv4Network, flags: int, gateway: str = "0.0.0.0") -> None:  # noqa: S104
+    numbers = (str(network.network_address), gateway, str(network.netmask))
+    addresses = [
+        struct.pack("=HH4s8x", socket.AF_INET, 0, socket.inet_aton(each)) for each in numbers
+    ]
+    # struct rtentry
+    route = struct.pack("@L16s16s16sHhLPhPLLH", 0, *addresses, flags, 0, 0, 0, 0, 0, 0, 0, 0)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        _ask(sock, route)
+
+
+def _add_six(network: ipaddress.IPv6Network) -> None:
+    # struct in6_rtmsg
+    start, none = network.network_address.packed, bytes(16)
+    length, flags = network.prefixlen, _UP | _REJECT
+    route = struct.pack("@16s16s16sIHHILIi", start, none, none, 0, length, 0, 1, 0, flags, 0)
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
+            _ask(sock, route)
+    except OSError as error:
+        if error.errno not in _GONE:
+            raise
+
+
+def _ask(sock: socket.socket, route: bytes) -> None:
+    try:
+        fcntl.ioctl(sock, _SIOCADDRT, route)
+    except FileExistsError:
+        return
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    reject(given["reject"])
+    if given["lead"]:
+        lead(given["lead"], given["gateway"])
