@@ -491,6 +491,31 @@ async def test_cpu_time_is_held_to_the_limit(
     assert used / took < 0.26
 
 
+async def test_a_session_cannot_take_the_machines_terminals(
+    two: tuple[Session, Session],
+) -> None:
+    """One had 3,059, and then nobody on the machine could open another."""
+    (_, first), (_, second) = two
+    take = (
+        "import os, time\n"
+        "taken = []\n"
+        "try:\n"
+        "    while len(taken) < 4000: taken.append(os.openpty())\n"
+        "except OSError as error: print(len(taken), error.strerror)\n"
+        "time.sleep(1000)\n"
+    )
+    await first.write("take.py", take)
+    await first.run("touch taken; ulimit -n $(ulimit -Hn); (python3 -u take.py >taken &)")
+    seen = await first.run("tail -n +1 -f taken | head -n 1")
+    count, _, why = seen.content.strip().partition(" ")
+    assert int(count) < 128, seen.content
+    assert why == "No space left on device"
+    opened = await second.run(
+        "python3 -c 'import os; print(len([os.openpty() for _ in range(50)]))'"
+    )
+    assert opened.content == "50\n"
+
+
 # Machines that cannot -------------------------------------------------------------------
 
 

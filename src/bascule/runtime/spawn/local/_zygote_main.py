@@ -43,8 +43,9 @@ from .namespaces import (
     become_with_root,
     die_with,
     enter,
-    enter_network,
+    enter_with_rights,
     join_network,
+    limit_terminals,
     new_network,
     owner_of_network,
     with_own_device,
@@ -95,6 +96,9 @@ class Order:
     """Called root inside, by the number 0 in a user namespace of its own."""
     root: int | None
     """Who is root inside, besides its user, and can be had by `sudo`; None: nobody."""
+    terminals: int
+    """How many pseudoterminals it may have: without a limit one session takes all of the
+    machine's."""
     memory: int | None
     """Limits on each process or user, for machines without cgroups."""
     processes: int | None
@@ -223,6 +227,7 @@ def _isolate(order: Order) -> list[int]:
     inside = int(json.loads(os.read(told, 4096))["child-pid"])
     os.close(told)
     _tell(order, {"first": inside})
+    _with_rights(order, inside, "mnt", lambda: limit_terminals(order.terminals))
     holds = [life]
     if order.network:
         holds.append(_connect(order, inside, way_out))
@@ -266,27 +271,24 @@ def _connect(order: Order, inside: int, way_out: _WayOut | None) -> int:
 
     It shuts itself in before it sees the first packet (`--enable-sandbox`).
     """
-    _in_network(order, inside, lambda: routes.reject(order.rejected))
+    _with_rights(order, inside, "net", lambda: _set_routes(order))
     ends, held = os.pipe2(os.O_CLOEXEC)
     ready, says_ready = os.pipe2(os.O_CLOEXEC)
-    passed = [ends, says_ready]
-    owner = []
-    if way_out is None:
-        passed += [owner_of_network(inside), os.open(f"/proc/{inside}/ns/net", os.O_RDONLY)]
-        owner = ["--userns-path", f"/proc/self/fd/{passed[2]}"]
-    else:
-        passed.append(os.dup(way_out.network))
+    network = os.open(f"/proc/{inside}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    passed = [ends, says_ready, network]
 
     def prepare() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_WAY_OUT_FILES, _WAY_OUT_FILES))
         if way_out is not None:
             way_out.become(order.network_uid)
+        else:
+            become_root_of(owner_of_network(inside))
 
     program = subprocess.Popen(
         [
             *order.network,
-            *("--exit-fd", str(ends), "--ready-fd", str(says_ready), *owner),
-            *("--netns-type", "path", f"/proc/self/fd/{passed[-1]}", "tap0"),
+            *("--exit-fd", str(ends), "--ready-fd", str(says_ready)),
+            *("--netns-type", "path", f"/proc/self/fd/{network}", "tap0"),
         ],
         stdin=subprocess.DEVNULL,
         pass_fds=passed,
@@ -300,17 +302,21 @@ def _connect(order: Order, inside: int, way_out: _WayOut | None) -> int:
     os.close(ready)
     program.returncode = 0
     if order.led:
-        _in_network(order, inside, lambda: routes.lead(order.led, SLIRP_GATEWAY))
+        _with_rights(order, inside, "net", lambda: routes.lead(order.led, SLIRP_GATEWAY))
     return held
 
 
-def _in_network(order: Order, inside: int, do: Callable[[], None]) -> None:
-    """In a process of its own, with rights over the network of the session."""
+def _set_routes(order: Order) -> None:
+    routes.bring_up_loopback()
+    routes.reject(order.rejected)
+
+
+def _with_rights(order: Order, inside: int, kind: str, do: Callable[[], None]) -> None:
+    """In a process of its own, with rights over the session's namespace of that kind."""
     child = os.fork()
     if child == 0:
         try:
-            enter_network(inside, own_user=order.own_user)
-            routes.bring_up_loopback()
+            enter_with_rights(inside, kind, own_user=order.own_user)
             do()
         except BaseException:  # noqa: BLE001  # the edge of a process; the log has it
             traceback.print_exc()
@@ -318,7 +324,7 @@ def _in_network(order: Order, inside: int, do: Callable[[], None]) -> None:
             os._exit(1)
         os._exit(0)
     if os.waitpid(child, 0)[1] != 0:
-        raise _ProgramFailed("the routes of the session's network could not be set")
+        raise _ProgramFailed("the session's namespaces could not be set up")
 
 
 def _serve(order: Order, holds: Sequence[int]) -> NoReturn:

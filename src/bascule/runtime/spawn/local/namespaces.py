@@ -22,6 +22,8 @@ _CLONE_NEWUSER: Final = 0x10000000
 _CLONE_NEWPID: Final = 0x20000000
 _CLONE_NEWNET: Final = 0x40000000
 _MS_NOSUID: Final = 0x2
+_MS_NOEXEC: Final = 0x8
+_MS_REMOUNT: Final = 0x20
 _MS_REC: Final = 0x4000
 _MS_SLAVE: Final = 0x80000
 _NS_GET_USERNS: Final = 0xB701
@@ -159,8 +161,9 @@ def new_network(uid: int) -> tuple[int, int]:
 
 
 def become_root_of(user: int) -> None:
-    """Be root of a user namespace that `new_network` made, and nobody anywhere else."""
-    os.setgroups([])
+    """Be root of a user namespace that has one, and nobody anywhere else."""
+    if os.geteuid() == 0:
+        os.setgroups([])
     _set(user, _CLONE_NEWUSER)
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
@@ -181,12 +184,20 @@ def join_network(network: int) -> None:
     _set(network, _CLONE_NEWNET)
 
 
-def enter_network(pid: int, *, own_user: bool) -> None:
-    """Join the network namespace of process `pid`, with rights over it."""
-    network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+def enter_with_rights(pid: int, kind: str, *, own_user: bool) -> None:
+    """Join the namespace of process `pid` of one kind, `net` or `mnt`, with rights over it."""
+    path = Path(f"/proc/{pid}/ns/{kind}")
+    namespace = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     if own_user:
-        _set(owner_of_network(pid), _CLONE_NEWUSER)
-    _set(network, _CLONE_NEWNET)
+        _set(_owner_of(path), _CLONE_NEWUSER)
+    _set(namespace, {"net": _CLONE_NEWNET, "mnt": _CLONE_NEWNS}[kind])
+
+
+def limit_terminals(most: int) -> None:
+    """In the mount namespace that we are in, which has terminals of its own."""
+    flags = _MS_REMOUNT | _MS_NOSUID | _MS_NOEXEC
+    options = f"ptmxmode=0666,mode=620,max={most}".encode()
+    _checked(_libc.mount(b"devpts", b"/dev/pts", b"devpts", flags, options), "mount of /dev/pts")
 
 
 def drop_capabilities_for_good() -> None:

@@ -29,9 +29,10 @@ from .settings import LocalSettings
 
 _ID: Final = re.compile(r"[a-z0-9]{8,40}")
 _USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-_SLIRP: Final = ("--configure", "--mtu", "65520", "--disable-host-loopback", "--enable-seccomp")
-_SLIRP_OF_ROOT: Final = ("--enable-sandbox",)
-"""It has to be root of a user namespace for that, and an ordinary user's is not."""
+_SLIRP: Final = (
+    *("--configure", "--mtu", "65520", "--disable-host-loopback"),
+    *("--enable-sandbox", "--enable-seccomp"),
+)
 _SLIRP_RESOLVER: Final = "10.0.2.3"
 
 
@@ -268,7 +269,7 @@ class Preparing:
             "cgroups": [str(path) for path in groups],
             "own_network": True,
             "own_user": machine.own_user,
-            "network": self._way_out() if is_open and machine.bubblewrap else [],
+            "network": [machine.slirp, *_SLIRP] if is_open and machine.bubblewrap else [],
             "network_uid": os.geteuid() if record.network is None else record.network,
             "rejected": out.rejected,
             "led": out.led,
@@ -276,14 +277,11 @@ class Preparing:
             "gid": gid,
             "as_root": plan.user == inside.ROOT and bool(machine.bubblewrap),
             "root": root,
+            "terminals": self.settings.max_terminals,
             "memory": limits.memory if weak else None,
             "processes": limits.processes if weak and machine.own_user else None,
             "environment": self._environment(plan, root),
         }
-
-    def _way_out(self) -> Sequence[str]:
-        more = _SLIRP_OF_ROOT if self.machine.is_root else ()
-        return [self.machine.slirp, *_SLIRP, *more]
 
     def _view(self, plan: SandboxPlan, uid: int, gid: int, *, is_open: bool) -> view.View:
         # By descriptor what we have looked at is what is shown. But `cat` inherits it, and whoever

@@ -30,6 +30,8 @@ class LocalSettings:
     """What sessions have as their VS Code; None: they have none."""
     open_networks: tuple[str, ...] = ()
     """Networks that are not public and that sessions whose egress is `open` reach all the same."""
+    max_terminals: int = 128
+    """Pseudoterminals that one session may have; the machine has some thousand for all."""
     first_uid: int = 70_000
     uid_count: int = 20_000
     """The UIDs that sessions are lent, one each, where the warden is root. Nobody else's."""
