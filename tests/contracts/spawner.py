@@ -535,6 +535,22 @@ class SpawnerSuite:
         assert after.cpu_seconds >= before.cpu_seconds + 0.1
         assert after.processes > before.processes
 
+    def run_dir_inside(self, plan: SandboxPlan) -> str:
+        """Where a session sees the directory of its sockets."""
+        return "/run/bascule"
+
+    async def test_the_disk_it_takes_is_all_that_it_can_write_to(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            for where in ("/workspace", "~", self.run_dir_inside(plan)):
+                before = await spawner.disk(plan.directory)
+                here = "." if where == "/workspace" else where
+                await runtime.run(f"head -c 8M /dev/urandom >{here}/big; sync {here}/big")
+                assert await spawner.disk(plan.directory) >= before + (8 << 20), where
+            assert (await spawner.disk(plan.directory.parent / new_session_id())) == 0
+
     async def test_last_words_are_kept_and_unknown_ones_are_empty(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:

@@ -279,7 +279,8 @@ class Spawner(Closable):
 
     @abstractmethod
     async def disk(self, directory: Path) -> int:
-        """Bytes of the disk that a session's own directory takes, 0 when it is not there.
+        """Bytes of the disk that a session takes, 0 when its directory is not there: its own
+        directory, that of its sockets, what its server said and what its container has changed.
 
         Takes as long as there are files to look at.
         """

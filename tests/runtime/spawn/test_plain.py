@@ -22,6 +22,9 @@ class TestPlain(SpawnerSuite):
     def make(self, place: Path) -> MakeSpawner:
         return lambda: PlainSpawner(place / "run", allow_unisolated=True)
 
+    def run_dir_inside(self, plan: SandboxPlan) -> str:
+        return str(plan.run_dir)
+
 
 async def test_it_opens_only_when_that_is_meant(tmp_path: Path) -> None:
     with pytest.raises(CannotIsolate, match="--allow-unisolated"):

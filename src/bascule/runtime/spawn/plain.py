@@ -134,7 +134,8 @@ class PlainSpawner(Spawner):
         return "" if record is None else await asyncio.to_thread(_tail, Path(record.log), lines)
 
     async def disk(self, directory: Path) -> int:
-        return await disk.used_below(directory.parent, directory)
+        own = await disk.used_below(directory.parent, directory)
+        return own + await disk.used_below(self._run_root, self._run_root / directory.name)
 
     async def remove(self, directory: Path) -> None:
         await asyncio.to_thread(trees.remove, directory)

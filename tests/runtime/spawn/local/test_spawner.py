@@ -24,6 +24,18 @@ class TestLocal(SpawnerSuite):
     def make(self, place: Path) -> MakeSpawner:
         return lambda: LocalSpawner(settings_in(place))
 
+    async def test_what_its_server_said_counts_as_disk(
+        self, spawner: Spawner, plan: SandboxPlan, place: Path
+    ) -> None:
+        """A session can write there: the descriptor is in reach of its user."""
+        await spawner.start(plan)
+        before = await spawner.disk(plan.directory)
+        with (place / "warden" / "logs" / plan.session_id).open("ab") as log:
+            log.write(b"x" * (4 << 20))
+            log.flush()
+            os.fsync(log.fileno())
+        assert await spawner.disk(plan.directory) >= before + (4 << 20)
+
     @needs_root
     async def test_a_folder_of_the_host_can_be_its_workspace(
         self, spawner: Spawner, plan: SandboxPlan, place: Path

@@ -151,7 +151,11 @@ class DockerSpawner(Spawner):
         return "\n".join(said.splitlines()[-lines:])
 
     async def disk(self, directory: Path) -> int:
-        return await disk.used_below(self.settings.sessions_dir, directory)
+        run_dir = self.settings.run_dir
+        used = await disk.used_below(self.settings.sessions_dir, directory)
+        used += await disk.used_below(run_dir, run_dir / directory.name)
+        found = await self._find(SessionId(directory.name))
+        return used if found is None else used + await self._engine.written(found.id)
 
     async def remove(self, directory: Path) -> None:
         if directory.parent != self.settings.sessions_dir:

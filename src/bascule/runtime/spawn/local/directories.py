@@ -1,4 +1,4 @@
-"""The directories a warden acts in, each opened anew for what was asked. All of it blocks.
+"""The directories a warden acts in, each opened anew for what was asked. Most of it blocks.
 
 The hub's user owns what is above and around them, may rename it at any moment and may be in the
 hands of an attacker. So a path of the settings is opened step by step (`places.open_real`), has to
@@ -7,6 +7,7 @@ belong to the hub or to root, and everything is done to descriptors.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,16 +72,14 @@ class Directories:
         root = self._open_root(self.settings.run_dir)
         return places.open_below(root, path.relative_to(self.settings.run_dir))
 
-    async def used(self, directory: Path) -> int:
-        """Bytes that it takes; 0 when it is not there."""
-        try:
-            opened = self.open_session(directory)
-        except NoSuchPath:
-            return 0
-        try:
-            return await disk.used(opened)
-        finally:
-            os.close(opened)
+    async def used(self, directory: Path, uid: int | None = None) -> int:
+        """Bytes that it and the run directory of the same name take; 0 for what is not there.
+
+        `uid`: whose the run directory may be besides, while the session runs.
+        """
+        run_dir = self.settings.run_dir / directory.name
+        own = await _used(lambda: self.open_session(directory))
+        return own + await _used(lambda: self._open_child(self.settings.run_dir, run_dir, uid))
 
     def remove(self, directory: Path) -> None:
         """A session's own directory with all in it; done already when it is not there."""
@@ -108,9 +107,9 @@ class Directories:
         finally:
             os.close(parent)
 
-    def _open_child(self, root: Path, directory: Path) -> int:
+    def _open_child(self, root: Path, directory: Path, uid: int | None = None) -> int:
         parent = self._open_root_of(root, directory)
-        return self._ensured(places.open_below(parent, Path(directory.name)), directory)
+        return self._ensured(places.open_below(parent, Path(directory.name)), directory, uid)
 
     def _open_root_of(self, root: Path, directory: Path) -> int:
         if directory.parent != root or directory.name in ("", "..", "."):
@@ -131,6 +130,17 @@ class Directories:
             f"{path} belongs to the user {owner}; the warden uses directories of "
             f"{'root' if hub is None else f'the hub (user {hub}), of root'} and of sessions"
         )
+
+
+async def _used(opening: Callable[[], int]) -> int:
+    try:
+        opened = await asyncio.to_thread(opening)
+    except NoSuchPath:
+        return 0
+    try:
+        return await disk.used(opened)
+    finally:
+        os.close(opened)
 
 
 def _ensure_same(path: Path, opened: int, parent: int) -> None:

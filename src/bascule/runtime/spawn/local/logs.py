@@ -41,6 +41,12 @@ class Logs:
             with suppress(FileNotFoundError):  # its session was removed just now
                 _trim(each)
 
+    def used(self, session_id: str) -> int:
+        """Bytes on the disk."""
+        with suppress(FileNotFoundError):
+            return (self.directory / session_id).lstat().st_blocks * 512
+        return 0
+
     def forget(self, session_id: str) -> None:
         (self.directory / session_id).unlink(missing_ok=True)
 

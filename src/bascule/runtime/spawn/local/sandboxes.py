@@ -158,7 +158,11 @@ class Sandboxes(Closable):
         return await asyncio.to_thread(self._logs.tail, session_id, lines)
 
     async def disk(self, directory: Path) -> int:
-        return await self._directories.used(directory)
+        """All that it has written: its directory, its sockets' and what its server said."""
+        life = self._lives.get(SessionId(directory.name))
+        uid = None if life is None else life.record.uid
+        used = await self._directories.used(directory, uid)
+        return used + await asyncio.to_thread(self._logs.used, directory.name)
 
     async def remove(self, directory: Path) -> None:
         """A session's own directory with all in it, whoever owns what; no sandbox may run there."""
