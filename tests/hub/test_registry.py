@@ -109,3 +109,13 @@ def test_the_first_registration_is_remembered(registry: Registry) -> None:
     first = registry.window(ID).registered_at
     add(registry, "host")
     assert registry.window(ID).registered_at == first
+
+
+def test_a_window_that_was_cut_off_is_to_be_reloaded_and_one_that_left_is_not() -> None:
+    registry = Registry()
+    for sid, was_cut_off in (("left", False), ("cut", True)):
+        registry.register(WINDOW, "host", sid)
+        registry.lost(sid, was_cut_off=was_cut_off)
+        with pytest.raises(WindowGone) as gone:
+            registry.speaker(WINDOW.id)
+        assert ("reload the window" in gone.value.message) is was_cut_off

@@ -13,7 +13,7 @@ from bascule.core.errors import InvalidRequest, InvalidSetting
 from bascule.core.windows import WindowId
 from bascule.hub.database.address import sqlite_address
 from bascule.hub.database.store import SqlStore
-from bascule.hub.tokens import Tokens, admin_token
+from bascule.hub.tokens import Tokens, admin_token, hash_of
 
 
 @pytest.fixture
@@ -36,6 +36,20 @@ def test_an_empty_token_file_is_no_token(tmp_path: Path) -> None:
     (tmp_path / "admin-token").touch()
     with pytest.raises(InvalidSetting):
         admin_token(tmp_path)
+
+
+async def test_a_new_token_with_an_old_name_has_another_id(store: SqlStore) -> None:
+    """By which windows know whom they admitted; the id says nothing of token or hash."""
+    tokens = Tokens(store, "the-first")
+    first = await tokens.identify(await tokens.create("helper", "agent"))
+    assert first is not None
+    await tokens.revoke("helper")
+    token = await tokens.create("helper", "agent")
+    second, again = await tokens.identify(token), await tokens.identify(token)
+    assert second is not None
+    assert second == again
+    assert first.agent_id != second.agent_id
+    assert second.agent_id not in hash_of(token)
 
 
 async def test_a_token_tells_who_brings_it(store: SqlStore) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -11,11 +12,20 @@ from bascule.core.errors import AlreadyAnswered, InvalidRequest
 from bascule.core.windows import WindowId
 
 from .changes import Changes
+from .registry import Host
 
 ANSWERS: Final = ("once", "workspace", "deny")
 _MOST: Final = 1000
 
 Question = Mapping[str, Any]
+_Key = tuple[WindowId, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    question: Question
+    host: Host
+    """The one of the window's hosts that asks, and that has to hear the answer."""
 
 
 class Approvals:
@@ -24,12 +34,13 @@ class Approvals:
     def __init__(self, changes: Changes, *, clock: Callable[[], float] = time.time) -> None:
         self._changes = changes
         self._clock = clock
-        self._pending: dict[tuple[WindowId, str], Question] = {}
-        self._answered: dict[tuple[WindowId, str], str] = {}
+        self._pending: dict[_Key, _Pending] = {}
+        self._answered: dict[_Key, str] = {}
 
-    def ask(self, window_id: WindowId, question: Question) -> None:
-        key = window_id, str(question.get("id"))
-        self._pending[key] = {**question, "window_id": window_id}
+    def ask(self, host: Host, question: Question) -> None:
+        """A host asks, or says again after a lost connection what it still asks."""
+        key = host.window_id, str(question.get("id"))
+        self._pending[key] = _Pending({**question, "window_id": host.window_id}, host)
         while len(self._pending) > _MOST:
             del self._pending[next(iter(self._pending))]
         self._changes.tell("approvals")
@@ -39,19 +50,24 @@ class Approvals:
         if self._take(window_id, question_id, by) is not None:
             self._changes.tell("approvals")
 
-    def answer(self, window_id: WindowId, question_id: str, answer: str, by: str) -> None:
-        """Somebody answers here. Raises `AlreadyAnswered` for whoever comes second."""
+    def answer(self, window_id: WindowId, question_id: str, answer: str, by: str) -> Host:
+        """Somebody answers here; returns the host that has to be told.
+
+        Raises `AlreadyAnswered` for whoever comes second.
+        """
         if answer not in ANSWERS:
             raise InvalidRequest(f"An answer is one of {', '.join(ANSWERS)}, not {answer!r}")
-        if self._take(window_id, question_id, by) is None:
+        pending = self._take(window_id, question_id, by)
+        if pending is None:
             who = self._answered.get((window_id, question_id))
             said = f"{who} has answered already" if who else "nobody asks this any more"
             raise AlreadyAnswered(f"Too late: {said}")
         self._changes.tell("approvals")
+        return pending.host
 
-    def withdraw(self, window_id: WindowId) -> None:
-        """The window is gone, and its questions with it."""
-        gone = [key for key in self._pending if key[0] == window_id]
+    def withdraw(self, host: Host) -> None:
+        """The host is gone, and its questions with it."""
+        gone = [key for key, each in self._pending.items() if each.host is host]
         for key in gone:
             del self._pending[key]
         if gone:
@@ -60,18 +76,18 @@ class Approvals:
     def pending(self) -> Sequence[Question]:
         """Oldest first, without those whose time is up."""
         now = self._clock()
-        late = [key for key, each in self._pending.items() if _expires(each) <= now]
+        late = [key for key, each in self._pending.items() if _expires(each.question) <= now]
         for key in late:
             del self._pending[key]
-        return list(self._pending.values())
+        return [each.question for each in self._pending.values()]
 
-    def _take(self, window_id: WindowId, question_id: str, by: str) -> Question | None:
-        question = self._pending.pop((window_id, question_id), None)
-        if question is not None:
+    def _take(self, window_id: WindowId, question_id: str, by: str) -> _Pending | None:
+        pending = self._pending.pop((window_id, question_id), None)
+        if pending is not None:
             self._answered[window_id, question_id] = by
             while len(self._answered) > _MOST:
                 del self._answered[next(iter(self._answered))]
-        return question
+        return pending
 
 
 def _expires(question: Question) -> float:

@@ -35,6 +35,14 @@ class Identity:
     owner: str
     scope: Scope
     session_id: str | None = None
+    token_id: str = ""
+    """Tells this token from every other, also from one that gets the same name later; no secret.
+    Empty: it came by no token of its own."""
+
+    @property
+    def agent_id(self) -> str:
+        """By which a window tells agents apart. Those without a token are the hub's own."""
+        return self.token_id or f"hub:{self.scope}:{self.owner}:{self.name}"
 
     @property
     def is_admin(self) -> bool:

@@ -22,8 +22,9 @@ from .switchboard import Asker, Event
 class _Waiting(Asker):
     """A caller that waits for one observation."""
 
-    def __init__(self, agent: str, on_progress: OnProgress | None) -> None:
-        self.agent = agent
+    def __init__(self, identity: Identity, on_progress: OnProgress | None) -> None:
+        self.agent = identity.name
+        self.agent_id = identity.agent_id
         self.answered: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
         self._on_progress = on_progress
 
@@ -64,7 +65,7 @@ class HubWindows(WindowLink):
         event = encode_action(action)
         if on_progress is not None:
             event["progress"] = True
-        waiting = _Waiting(self._identity.name, on_progress)
+        waiting = _Waiting(self._identity, on_progress)
         try:
             await self._sockets.hand_over(waiting, self._identity, window_id, event)
             return decode_observation(await waiting.answered)

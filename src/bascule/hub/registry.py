@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -28,6 +28,8 @@ class Host:
     number: int
     """Counts up with every registration; the newest is the largest."""
     is_connected: bool = True
+    was_cut_off: bool = False
+    """Its connection broke without a good-bye, as when its process died."""
     misses: int = 0
 
     @property
@@ -83,7 +85,9 @@ class Registry:
         connected = [host for host in hosts if host.is_connected]
         if not connected:
             raise WindowGone(
-                f"The window {window_id} is not connected", window_id=window_id, sent=False
+                f"The window {window_id} is not connected{advice(hosts)}",
+                window_id=window_id,
+                sent=False,
             )
         newest = max(connected, key=lambda host: (host.is_healthy, host.number))
         if not newest.is_healthy:
@@ -120,11 +124,12 @@ class Registry:
         entry = self._entry(window_id)
         entry.window = replace(entry.window, last_heartbeat=now())
 
-    def lost(self, sid: str) -> Host | None:
+    def lost(self, sid: str, *, was_cut_off: bool = False) -> Host | None:
         """A socket is gone; the host it was for, if any, is kept for its return."""
         host = self._by_sid.pop(sid, None)
         if host is not None:
             host.is_connected = False
+            host.was_cut_off = was_cut_off
         return host
 
     def forget(self, host: Host) -> None:
@@ -181,6 +186,20 @@ class Registry:
                 f"No window {window_id!r} is registered here", window_id=window_id, sent=False
             )
         return entry
+
+
+def advice(hosts: Iterable[Host]) -> str:
+    """What a person can do, where none of these hosts is connected.
+
+    VS Code starts an extension host that died again, but not for ever; then it stays open and does
+    nothing until it is reloaded.
+    """
+    if not any(host.was_cut_off for host in hosts):
+        return ""
+    return (
+        "; its extension host ended or lost the network. If the window is still open and does not "
+        "come back, reload the window"
+    )
 
 
 def _status(entry: _Entry) -> WindowStatus:

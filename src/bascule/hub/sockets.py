@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
@@ -35,13 +35,14 @@ from bascule.wire.windows import decode_folders
 
 from .approvals import Approvals
 from .changes import Changes
+from .departures import Departures
 from .guard import IDENTITY
 from .health import Health
 from .identity import Identity
 from .once import Nonces
 from .records.record import Record
 from .records.records import Records
-from .registry import Host, Registry
+from .registry import Host, Registry, advice
 from .replies import App
 from .settings import HubSettings
 from .store import Store
@@ -91,6 +92,7 @@ class RuntimeSocket(Asker):
 
     def __init__(self, server: socketio.AsyncServer, sid: str, identity: Identity) -> None:
         self.agent = identity.name
+        self.agent_id = identity.agent_id
         self.identity = identity
         self._server = server
         self._sid = sid
@@ -170,6 +172,7 @@ class Sockets(Closable):
             on_change=self._health_changed,
             on_forgotten=self._forgotten,
         )
+        self._departures = Departures(switchboard, self._tell_left)
         self._listen()
 
     @property
@@ -192,6 +195,7 @@ class Sockets(Closable):
         queues = [socket.queue.join() for socket in self._server.eio.sockets.values()]
         if queues:
             await asyncio.wait([asyncio.ensure_future(each) for each in queues], timeout=_FLUSH)
+        await self._departures.aclose()
         await self.health.aclose()
         await self._server.shutdown()
 
@@ -223,7 +227,7 @@ class Sockets(Closable):
         wants_progress = bool(event.get("progress"))
         ask = Ask(action_id, str(event["action"]), window_id, host, asker, wants_progress)
         self._switchboard.begin(ask)
-        stamped = {**event, "agent": asker.agent}
+        stamped = {**event, "agent": asker.agent, "agent_id": asker.agent_id}
         self.timelines.began(record, window_id, event, asker.agent)
         if record.is_watched:
             stamped["progress"] = True
@@ -235,7 +239,7 @@ class Sockets(Closable):
         is typed into, or interrupted, where it runs."""
         newest = self._registry.speaker(window_id)
         if self._registry.has_several(window_id):
-            return self._switchboard.host_of(window_id, asker.agent) or newest
+            return self._switchboard.host_of(window_id, asker) or newest
         return newest
 
     async def cancel(self, asker: Asker, action_id: EventId) -> bool:
@@ -331,8 +335,11 @@ class Sockets(Closable):
 
     def _left(self, host: Host) -> None:
         """Its questions went with it, and what it did is told when it comes back, if ever."""
-        self.approvals.withdraw(host.window_id)
+        self.approvals.withdraw(host)
         self.timelines.lost(host.window_id, "The window lost its connection")
+
+    async def _tell_left(self, host: Host, ids: Sequence[EventId]) -> None:
+        await self._server.emit("askers.left", {"ids": list(ids)}, to=host.sid, namespace=WINDOW)
 
     async def _forgotten(self, host: Host) -> None:
         await self._announce(host)
@@ -404,10 +411,11 @@ class Sockets(Closable):
         self._windows[sid] = identity
         self._greet(sid, WINDOW, auth)
 
-    async def _window_lost(self, sid: str, _reason: object) -> None:
+    async def _window_lost(self, sid: str, reason: object) -> None:
         self._windows.pop(sid, None)
         self._nonces.withdraw(sid)
-        host = self._registry.lost(sid)
+        was_cut_off = reason != self._server.reason.CLIENT_DISCONNECT
+        host = self._registry.lost(sid, was_cut_off=was_cut_off)
         if host is None:
             return
         logger.info("window %s lost its host %s", host.window_id, host.id)
@@ -450,7 +458,7 @@ class Sockets(Closable):
                 return
             told = {**data, "window_id": host.window_id}
             if event == "approval.requested":
-                self.approvals.ask(host.window_id, data)
+                self.approvals.ask(host, data)
             else:
                 self.approvals.settle(
                     host.window_id, str(data.get("id")), str(data.get("by") or "its window")
@@ -470,7 +478,7 @@ class Sockets(Closable):
     async def _runtime_lost(self, sid: str, _reason: object) -> None:
         runtime = self._runtimes.pop(sid, None)
         if runtime is not None:
-            self._switchboard.leave(runtime)
+            self._departures.left(self._switchboard.leave(runtime))
 
     async def _action_came(self, sid: str, data: object) -> object:
         runtime = self._runtimes.get(sid)
@@ -503,9 +511,8 @@ class Sockets(Closable):
             return  # it was answered, or its window is gone and the question with it
 
     async def answer(self, window_id: WindowId, question: str, answer: str, *, by: str) -> None:
-        """Answer what a window asks. Raises `AlreadyAnswered`, or what keeps it from the window."""
-        host = self._registry.speaker(window_id)
-        self.approvals.answer(window_id, question, answer, by)
+        """Answer what a window asks. Raises `AlreadyAnswered`; a question goes with its window."""
+        host = self.approvals.answer(window_id, question, answer, by)
         told = {"id": question, "answer": answer, "by": by}
         await self._server.emit("approval.answered", told, to=host.sid, namespace=WINDOW)
 
@@ -580,5 +587,7 @@ def _ensure_scope(identity: Identity, *scopes: str) -> None:
 
 def _gone(host: Host) -> WindowGone:
     return WindowGone(
-        f"The window {host.window_id} lost its connection", window_id=host.window_id, sent=True
+        f"The window {host.window_id} lost its connection{advice([host])}",
+        window_id=host.window_id,
+        sent=True,
     )

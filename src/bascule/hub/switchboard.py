@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,8 @@ class Asker(ABC):
 
     agent: str
     """The name of its token."""
+    agent_id: str
+    """The id of its token; see `Identity.token_id`."""
 
     @abstractmethod
     async def answer(self, observation: Event) -> None: ...
@@ -63,12 +65,14 @@ class Switchboard:
     def __len__(self) -> int:
         return len(self._asks)
 
-    def host_of(self, window_id: WindowId, agent: str) -> Host | None:
+    def host_of(self, window_id: WindowId, asker: Asker) -> Host | None:
         """The healthy host of the window that is at work for this agent, the latest of them."""
         found = [
             ask.host
             for ask in self._asks.values()
-            if ask.window_id == window_id and ask.asker.agent == agent and ask.host.is_healthy
+            if ask.window_id == window_id
+            and ask.asker.agent_id == asker.agent_id
+            and ask.host.is_healthy
         ]
         return found[-1] if found else None
 
@@ -106,10 +110,16 @@ class Switchboard:
     async def fail_all(self, error: BasculeError) -> None:
         await self._fail(list(self._asks.values()), error)
 
-    def leave(self, asker: Asker) -> None:
+    def leave(self, asker: Asker) -> Sequence[Ask]:
         """The asker is gone. What it asked for goes on; asking again finds the answer."""
-        for ask in [each for each in self._asks.values() if each.asker is asker]:
+        left = [each for each in self._asks.values() if each.asker is asker]
+        for ask in left:
             self._end(ask, "left")
+        return left
+
+    def is_awaited(self, action_id: EventId) -> bool:
+        """Whether somebody waits for the answer to this action."""
+        return action_id in self._asks
 
     def drop(self, action_id: EventId, asker: Asker) -> Ask | None:
         """Nobody wants this answer any more; the ask, if it was this asker's."""
@@ -137,7 +147,7 @@ class Switchboard:
 
 
 def _is_same(before: Ask, ask: Ask) -> bool:
-    return before.window_id == ask.window_id and before.asker.agent == ask.asker.agent
+    return before.window_id == ask.window_id and before.asker.agent_id == ask.asker.agent_id
 
 
 def _outcome(observation: Event) -> str:

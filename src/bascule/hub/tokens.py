@@ -34,6 +34,11 @@ def hash_of(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
+def _token_id(hashed: str) -> str:
+    """What windows know a token by. Not the hash itself, which is how the store finds a token."""
+    return hash_of(f"token id {hashed}")[:32]
+
+
 def admin_token(state_dir: Path) -> str:
     """The hub's first token, from a file of mode 600; made when it is not there."""
     path = state_dir / _ADMIN_FILE
@@ -70,11 +75,18 @@ class Tokens:
     async def identify_hash(self, hashed: str) -> Identity | None:
         """The same, for those who kept no more than the hash."""
         if hmac.compare_digest(hashed, self._admin):
-            return Identity(name="admin", owner=DEFAULT_OWNER, scope="admin")
+            token_id = _token_id(self._admin)
+            return Identity(name="admin", owner=DEFAULT_OWNER, scope="admin", token_id=token_id)
         row = await self._store.find_token(hashed)
         if row is None or (row.expires is not None and row.expires <= self._clock()):
             return None
-        return Identity(name=row.name, owner=row.owner, scope=row.scope, session_id=row.session_id)
+        return Identity(
+            name=row.name,
+            owner=row.owner,
+            scope=row.scope,
+            session_id=row.session_id,
+            token_id=_token_id(row.hash),
+        )
 
     async def create(
         self,
