@@ -62,7 +62,10 @@ export interface Approval {
   agent: string;
   kind: string;
   summary: string;
+  /** All of the request as plain text, unless `is_whole` is false. */
   detail?: string;
+  is_whole?: boolean;
+  warnings?: string[];
   expires?: string;
 }
 

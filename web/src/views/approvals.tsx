@@ -30,6 +30,7 @@ export function Question({ approval }: { approval: Approval }) {
   const [trouble, setTrouble] = useState("");
   const window = windows.value.find((each) => each.connection_id === approval.window_id);
   const left = approval.expires ? (Date.parse(approval.expires) - now.value) / 1000 : NaN;
+  const isWhole = approval.is_whole ?? true;
   const answer = (word: Answer) => () => connection.answer(approval, word);
   return (
     <article class="question" aria-label={`${approval.agent} asks`}>
@@ -40,16 +41,24 @@ export function Question({ approval }: { approval: Approval }) {
         </a>
         {Number.isFinite(left) && left > 0 && <span class="sub"> · {age(left)} left</span>}
       </header>
-      <p class="question-summary">{approval.summary}</p>
+      {!approval.detail && <p class="question-summary">{approval.summary}</p>}
+      {approval.warnings?.map((text) => (
+        <Trouble key={text} what={text} />
+      ))}
       {approval.detail && (
         <pre class="output" tabIndex={0} aria-label="What exactly">
           {approval.detail}
         </pre>
       )}
       {trouble && <Trouble what={trouble} />}
+      {!isWhole && <p>This request is too long to be shown here. Allow it in its window.</p>}
       <div class="controls">
-        <Act label="Allow once" class="primary" act={answer("once")} onTrouble={setTrouble} />
-        <Act label="Allow always here" act={answer("workspace")} onTrouble={setTrouble} />
+        {isWhole && (
+          <>
+            <Act label="Allow once" class="primary" act={answer("once")} onTrouble={setTrouble} />
+            <Act label="Allow always here" act={answer("workspace")} onTrouble={setTrouble} />
+          </>
+        )}
         <Act label="Deny" class="danger" act={answer("deny")} onTrouble={setTrouble} />
       </div>
     </article>
