@@ -1,5 +1,6 @@
 /** What the settings of this machine say; package.json has a default for each. */
 import * as vscode from "vscode";
+import { findBascule } from "./common/nets";
 import type { EvolveSettings, Settings } from "./manifest";
 
 let known: vscode.WorkspaceConfiguration | undefined;
@@ -19,4 +20,10 @@ export function watchSettings(): vscode.Disposable {
 
 export function evolveSetting<K extends keyof EvolveSettings>(name: K): EvolveSettings[K] {
   return vscode.workspace.getConfiguration("evolve").get(name) as EvolveSettings[K];
+}
+
+/** The Python that has bascule, empty for the command; see `findBascule`. To be asked in trusted workspaces. */
+export function basculePython(): string {
+  const folders = (vscode.workspace.workspaceFolders ?? []).map(({ uri }) => uri.fsPath);
+  return findBascule(setting("python"), vscode.workspace.isTrusted ? folders : []);
 }

@@ -10,7 +10,7 @@ import { bascule } from "../common/nets";
 import { Command, DEBUG_TYPE } from "../manifest";
 import { chosenNet, ensureTrusted } from "../nets/chosen";
 import type { LiveMarkings } from "../nets/live";
-import { setting } from "../settings";
+import { basculePython } from "../settings";
 import { Configurations, sessionOf } from "./configuration";
 
 export function buildDebugger(live: LiveMarkings, log: Log): Disposable {
@@ -20,7 +20,7 @@ export function buildDebugger(live: LiveMarkings, log: Log): Disposable {
   owned.add(
     vscode.debug.registerDebugAdapterDescriptorFactory(DEBUG_TYPE, {
       createDebugAdapterDescriptor() {
-        const [command, ...args] = bascule(setting("python"), "debug-adapter");
+        const [command, ...args] = bascule(basculePython(), "debug-adapter");
         return new vscode.DebugAdapterExecutable(command, args);
       },
     }),

@@ -6,7 +6,7 @@ import { Disposables, type Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
 import { NET_ENDINGS } from "../common/nets";
 import { Command } from "../manifest";
-import { setting } from "../settings";
+import { basculePython } from "../settings";
 import { chosenNet, ensureTrusted } from "./chosen";
 import { NetCompletion } from "./completion";
 import { Drawings } from "./drawing";
@@ -25,7 +25,7 @@ export function buildNets(
   log: Log,
 ): Disposable & { live: LiveMarkings } {
   const owned = new Disposables();
-  const program = new Program(() => setting("python"));
+  const program = new Program(basculePython);
   const views = owned.add(new NetViews(program, log));
   const live = owned.add(new LiveMarkings(views, log));
   const drawings = owned.add(new Drawings(views, live));

@@ -6,7 +6,8 @@ import type { Log } from "../common/log";
 import { askAbout, watchNets } from "./documents";
 import { readFindings, type Finding } from "./findings";
 import { Latest } from "./latest";
-import { NO_PROGRAM, type Program } from "./program";
+import { NO_PROGRAM } from "../common/nets";
+import type { Program } from "./program";
 
 const INSTALL =
   "Bascule: nets are neither checked nor drawn, since there is no bascule here. Install it " +

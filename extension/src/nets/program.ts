@@ -1,10 +1,8 @@
 /** Asks `bascule net` about a text. No VS Code in here. */
 import { spawn } from "node:child_process";
 import { codeOf, Failure } from "../common/failure";
-import { bascule } from "../common/nets";
+import { bascule, NO_PROGRAM } from "../common/nets";
 
-/** There is no bascule to ask. */
-export const NO_PROGRAM = "net.no_program";
 const NOT_THERE = ["ENOENT", "EACCES", "ENOTDIR"];
 const MOST_OUTPUT = 16 << 20;
 /** A net that takes longer to read is not drawn while one types. */
@@ -27,9 +25,8 @@ export class Program {
    * no such program, or a Python without it.
    */
   ask(args: string[], input: string, signal: AbortSignal): Promise<Said> {
-    const python = this.python();
-    const [command, ...rest] = bascule(python, ...args);
     return new Promise((resolve, reject) => {
+      const [command, ...rest] = bascule(this.python(), ...args);
       const fail = (error: Error): void =>
         reject(NOT_THERE.includes(codeOf(error)) ? missing(command) : error);
       // Modules that lie about in some directory are none of its own.

@@ -6,10 +6,14 @@ import { which } from "../terminal/answers";
 /** The one that is set, else that of the workspace's own environment, else the system's. */
 export function findPython(setting: string, workspace: string): string {
   if (setting) return setting;
-  for (const name of [".venv", "venv"]) {
-    const own = path.join(workspace, name, "bin/python");
-    if (fs.existsSync(own)) return own;
-  }
+  const [own] = environmentsOf(workspace);
+  if (own) return own;
   const searched = process.env.PATH ?? "";
   return which("python3", searched) ?? which("python", searched) ?? "python3";
+}
+
+/** The Pythons of environments that are kept in a folder. */
+export function environmentsOf(folder: string): string[] {
+  const names = [".venv", "venv"].map((name) => path.join(folder, name, "bin/python"));
+  return names.filter((each) => fs.existsSync(each));
 }

@@ -1,9 +1,10 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { codeOf } from "../../src/common/failure";
-import { NO_PROGRAM, Program } from "../../src/nets/program";
+import { findBascule, NO_PROGRAM } from "../../src/common/nets";
+import { Program } from "../../src/nets/program";
 
 let directory: string;
 beforeEach(() => void (directory = mkdtempSync(join(tmpdir(), "program-"))));
@@ -60,4 +61,19 @@ test.each([
     .catch((error: unknown) => error);
 
   expect(codeOf(failure)).toBe(NO_PROGRAM);
+});
+
+test("a bascule is found in the workspace's own environment, and where there is none it is said", () => {
+  vi.stubEnv("PATH", directory);
+  try {
+    expect(findBascule("/set/python", [])).toBe("/set/python");
+    expect(() => findBascule("", [directory])).toThrow("bascule.python");
+    mkdirSync(join(directory, ".venv/bin"), { recursive: true });
+    writeFileSync(join(directory, ".venv/bin/bascule"), "");
+    expect(findBascule("", [directory])).toBe(join(directory, ".venv/bin/python"));
+    writeFileSync(join(directory, "bascule"), "");
+    expect(findBascule("", [directory])).toBe("");
+  } finally {
+    vi.unstubAllEnvs();
+  }
 });
