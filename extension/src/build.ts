@@ -3,7 +3,9 @@ import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { Browsing } from "./actions/browser";
-import { Consent } from "./actions/consent";
+import { AgentNames } from "./actions/agent_names";
+import { Consent, type Admissions, type ConsentSettings } from "./actions/consent";
+import { describe } from "./actions/describing";
 import { Documents, type Change } from "./actions/documents";
 import { Editor } from "./actions/editor";
 import { Executor, type Parts } from "./actions/executor";
@@ -11,16 +13,17 @@ import { Files } from "./actions/files";
 import { Language } from "./actions/language";
 import { Places } from "./actions/places";
 import { findRipgrep, Search } from "./actions/search";
+import type { StartedByAgents } from "./actions/started";
 import type { Texts } from "./actions/texts";
 import { WindowActions } from "./actions/window";
 import { BrowserWorker, findChromium, type Place } from "./browser/worker";
 import { messageOf } from "./common/failure";
+import type { Questions } from "./consent/questions";
 import type { Log } from "./common/log";
 import type { Connection } from "./hub/connection";
-import { Stored } from "./manifest";
 import { Kernels } from "./notebook/kernels";
 import { Notebooks } from "./notebook/notebooks";
-import { findPython } from "./notebook/python";
+import { environmentsOf, findPython } from "./notebook/python";
 import { setting } from "./settings";
 import type { PtyModule } from "./terminal/bash";
 import { IntegratedShell } from "./terminal/integrated";
@@ -28,11 +31,14 @@ import { KEY } from "./terminal/processes";
 import { BashShell } from "./terminal/shell";
 import { Shells, type MakeShell } from "./terminal/shells";
 import { showShell } from "./terminal/terminal";
-import { askForInput, askInWindow } from "./views/questions";
+import { askForInput } from "./views/questions";
 
 const NO_TERMINAL =
   "Bascule: agents' commands run through VS Code's shell integration here, since a terminal of their own " +
   "needs Linux and VS Code's terminal library. They are slower, and the status of some is unknown.";
+
+const NO_BROWSER =
+  "they need a Python that has bascule[browser] and a Chromium to drive (setting bascule.python)";
 
 export function buildShells(key: string, log: Log): Shells {
   return new Shells(shellMaker(log), {
@@ -71,15 +77,26 @@ export async function buildBrowser(
   hub: () => string,
   log: Log,
 ): Promise<BrowserWorker | undefined> {
-  const python = setting("python") || "python3";
-  const chromium = await findChromium(python, log);
-  if (!chromium) return undefined;
+  const found = await findBrowser(log);
+  if (!found) return undefined;
+  const { python, chromium } = found;
   const place = (): Place => ({
     working_dir: roots()[0] ?? os.homedir(),
     roots: [...roots(), ...setting("allowOutside")],
     refused: [setting("hub"), hub()].flatMap(addressOf),
   });
   return new BrowserWorker(python, chromium, { ...process.env, [KEY]: key }, place, log);
+}
+
+/** A program of the workspace's is run only where the user trusts it. */
+async function findBrowser(log: Log): Promise<{ python: string; chromium: string } | undefined> {
+  const own = vscode.workspace.isTrusted ? roots().flatMap(environmentsOf) : [];
+  const pythons = setting("python") ? [setting("python")] : [...own, "python3"];
+  for (const python of pythons) {
+    const chromium = await findChromium(python, log);
+    if (chromium) return { python, chromium };
+  }
+  return undefined;
 }
 
 function addressOf(url: string): [string, number][] {
@@ -133,18 +150,25 @@ export function buildExecutor(parts: {
   connection: () => Connection | undefined;
   onChanged: (change: Change) => void;
   bridge: Parts["bridge"];
+  places: Places;
+  questions: Questions;
+  admitted: Admissions;
+  started: StartedByAgents;
+  onRefused: ConsentSettings["onRefused"];
   log: Log;
 }): Executor {
   const { context, browser, shells, kernels, texts, connection, onChanged, bridge, log } = parts;
-  const places = new Places({
-    roots: () => [...roots(), ...setting("allowOutside")],
-    isReadable: (real) => shells.isLog(real),
-  });
+  const { places, started } = parts;
+  const hub = (): string => connection()?.hub ?? "";
+  const names = new AgentNames(hub);
   const documents = new Documents(onChanged, log);
   const files = new Files(places, documents);
   const language = new Language(places);
   context.subscriptions.push(language);
-  return new Executor({
+  const executor: Executor = new Executor({
+    names,
+    started,
+    whyNoBrowser: () => NO_BROWSER,
     browsing: browser.then((worker) => worker && new Browsing(worker, log)),
     shells,
     bridge,
@@ -157,11 +181,22 @@ export function buildExecutor(parts: {
     consent: new Consent({
       isTrusted: () => vscode.workspace.isTrusted,
       rules: () => setting("consent"),
-      admitted: admittedAgents(context.workspaceState),
-      ask: askInWindow,
+      admitted: parts.admitted,
+      keyOf: (action) => names.keyOf(action),
+      describe: (action) => describe(action, { places, cwd: executor.cwd(action), hub: hub() }),
+      questions: parts.questions,
       publish: (question) => connection()?.ask(question),
       publishAnswer: (answered) => connection()?.answered(answered),
+      onRefused: parts.onRefused,
     }),
+  });
+  return executor;
+}
+
+export function buildPlaces(shells: Shells): Places {
+  return new Places({
+    roots: () => [...roots(), ...setting("allowOutside")],
+    isReadable: (real) => shells.isLog(real),
   });
 }
 
@@ -190,15 +225,4 @@ function unsavedTexts(): Map<string, string> {
     (document) => document.isDirty && document.uri.scheme === "file",
   );
   return new Map(dirty.map((document) => [document.uri.fsPath, document.getText()]));
-}
-
-function admittedAgents(state: vscode.Memento): {
-  has(agent: string): boolean;
-  add(agent: string): void;
-} {
-  const all = (): string[] => state.get<string[]>(Stored.admitted, []);
-  return {
-    has: (agent) => all().includes(agent),
-    add: (agent) => void state.update(Stored.admitted, [...new Set([...all(), agent])]),
-  };
 }

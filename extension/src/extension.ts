@@ -1,12 +1,15 @@
 /** Activation: builds the parts, registers commands and views, and connects if the settings say so. */
 import * as path from "node:path";
 import * as vscode from "vscode";
+import { Admitted } from "./actions/admitted";
+import { StartedByAgents } from "./actions/started";
 import { SCHEME, Texts } from "./actions/texts";
 import { buildBridge } from "./bridge";
-import { buildBrowser, buildExecutor, buildKernels, buildShells } from "./build";
+import { buildBrowser, buildExecutor, buildKernels, buildPlaces, buildShells } from "./build";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import { sweepTemporary } from "./common/temporary";
+import { Questions } from "./consent/questions";
 import { buildDebugger } from "./debug";
 import type { WindowIdentity } from "./hub/contract";
 import { Courier } from "./hub/courier";
@@ -16,10 +19,13 @@ import { Command, Stored, View } from "./manifest";
 import { McpOffer, type Hub } from "./mcp";
 import { buildNets } from "./nets";
 import { Session } from "./session";
+import { Stopping } from "./stopping";
 import { setting, watchSettings } from "./settings";
 import { endProcesses } from "./terminal/processes";
 import { Activity } from "./views/activity";
 import { noteKeystrokes } from "./views/keystrokes";
+import { QuestionsView } from "./views/questions";
+import { Refusals } from "./views/refusals";
 import { Spotlight } from "./views/spotlight";
 import { Status } from "./views/status";
 
@@ -57,12 +63,19 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const spotlight = new Spotlight(log);
   const status = new Status();
   const shells = buildShells(key, log);
+  const places = buildPlaces(shells);
+  const questions = new Questions((error) => log.error("a listener failed", error));
+  const admitted = new Admitted(context.workspaceState);
+  const refusals = new Refusals();
+  const started = new StartedByAgents();
   const nets = buildNets(context, log);
   const bridge = buildBridge({
     context,
     log,
     addText: (name, text) => texts.add(name, text),
     follow: (net) => nets.live.follow(net),
+    questions,
+    real: (file) => places.real(file),
   });
   const browser = buildBrowser(key, () => session.current?.hub ?? "", log);
   const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
@@ -78,6 +91,11 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     kernels,
     texts,
     bridge: bridge.elsewhere,
+    places,
+    questions,
+    admitted,
+    started,
+    onRefused: (action, why) => refusals.tell(action, why),
     log,
     connection: () => session.current,
     onChanged: (change) => {
@@ -124,6 +142,8 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     activity,
     spotlight,
     status,
+    started,
+    new QuestionsView(questions, (count) => status.questions(count)),
     courier,
     session,
     mcp,
@@ -132,14 +152,19 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     subscriptions.push(vscode.commands.registerCommand(id, run));
   };
   command(Command.connect, () => session.connectByHand());
-  command(Command.disconnect, () => session.disconnect());
-  command(Command.stop, () => {
-    const stopped = courier.stop();
-    shells.stop();
-    kernels.stop();
-    void vscode.window.showInformationMessage(`Bascule: stopped ${stopped} actions.`);
+  command(Command.disconnect, () => session.disconnectByHand());
+  const stopping = new Stopping({
+    admitted,
+    courier,
+    shells,
+    kernels,
+    started,
+    browser,
+    forgetGrants: () => bridge.forgetGrants(),
   });
-  command(Command.forgetConsent, () => context.workspaceState.update(Stored.admitted, undefined));
+  command(Command.stop, () => stopping.stop());
+  command(Command.forgetConsent, () => admitted.forget());
+  command(Command.followSettings, () => admitted.followSettings());
   command(Command.showActivity, () => vscode.commands.executeCommand(`${View.activity}.focus`));
   command(Command.openEntry, (entry: Parameters<Activity["open"]>[0]) => activity.open(entry));
   command(Command.clearActivity, () => activity.clear());

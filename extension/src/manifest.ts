@@ -4,6 +4,11 @@ export const Command = {
   disconnect: "bascule.disconnect",
   stop: "bascule.stop",
   forgetConsent: "bascule.forgetConsent",
+  followSettings: "bascule.followSettings",
+  showQuestions: "bascule.showQuestions",
+  answerQuestion: "bascule.answerQuestion",
+  allowOnce: "bascule.allowOnce",
+  denyQuestion: "bascule.denyQuestion",
   showLog: "bascule.showLog",
   showActivity: "bascule.showActivity",
   openEntry: "bascule.openEntry",
@@ -13,6 +18,17 @@ export const Command = {
   debugNet: "evolve.debugNet",
   showNet: "evolve.showNet",
 } as const;
+
+/** Those by which the user says what agents may do; agents and scripts may not run them. */
+export const ANSWERING: ReadonlySet<string> = new Set([
+  Command.followSettings,
+  Command.answerQuestion,
+  Command.allowOnce,
+  Command.denyQuestion,
+]);
+
+/** Of documents that show a question. */
+export const QUESTION_SCHEME = "bascule-question";
 
 /** The type of debug sessions of nets; the bridge answers what they ask. */
 export const DEBUG_TYPE = "evolve";
@@ -78,5 +94,8 @@ export const Stored = {
   token: "bascule.token",
   agentToken: "bascule.agentToken",
   hub: "bascule.hub",
-  admitted: "bascule.admitted",
+  /** Hubs and tokens of agents; `bascule.admitted` held names once. */
+  admitted: "bascule.admittedAgents",
+  stopped: "bascule.stopped",
+  reconnect: "bascule.reconnect",
 } as const;

@@ -4,6 +4,8 @@ import * as vscode from "vscode";
 import { Disposables, type Disposable } from "./common/disposables";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
+import { unlinked } from "./consent/visible";
+import { hubAddress } from "./hub/address";
 import { Connection, pair, type ConnectionState } from "./hub/connection";
 import type { WindowDescription, WindowIdentity } from "./hub/contract";
 import type { Courier } from "./hub/courier";
@@ -38,44 +40,59 @@ export class Session implements Disposable {
     return this.connection;
   }
 
-  /** As the settings of this machine say, without asking anyone. */
+  /** As the settings of this machine say, or as the user agreed to when they paired this window. */
   async connectBySettings(): Promise<void> {
-    if (!setting("autoConnect")) return;
-    const token = await this.storedToken();
-    const hub = setting("hub");
+    const remembered = this.context.workspaceState.get<string>(Stored.reconnect);
+    if (!setting("autoConnect") && !remembered) return;
+    const given = setting("autoConnect") ? setting("hub") : "";
+    const hub = hubAddress(given) ?? remembered;
+    const token = hub && (await this.storedToken(hub));
     if (hub && token) this.connect(hub, token);
+    else if (remembered)
+      this.log.warn(`the token for ${remembered} is not kept any more: pair again`);
     else this.log.warn("bascule.autoConnect is on, but there is no hub or no token");
   }
 
   /** Asks for what is missing: the hub's address, and a pairing code when there is no token. */
   async connectByHand(): Promise<void> {
     const known = setting("hub") || this.context.globalState.get<string>(Stored.hub, "");
-    const hub = await vscode.window.showInputBox({
+    const typed = await vscode.window.showInputBox({
       prompt: "Address of the hub",
       placeHolder: "http://127.0.0.1:8300",
       value: known,
       ignoreFocusOut: true,
-      validateInput: (text) => (URL.canParse(text) ? undefined : "This is no address"),
+      validateInput: (text) =>
+        hubAddress(text) ? undefined : "Type an address such as http://127.0.0.1:8300",
     });
+    const hub = typed === undefined ? undefined : hubAddress(typed);
     if (!hub) return;
     const token = await this.storedToken(hub);
-    if (token && this.connection?.state.is !== "refused") return this.connect(hub, token);
-    const code = await vscode.window.showInputBox({
-      prompt: "Pairing code from the hub",
-      ignoreFocusOut: true,
-    });
-    if (code) await this.pairWith(hub, code);
+    if (token && this.connection?.state.is !== "refused") this.connect(hub, token);
+    else if (!(await this.pairByCode(hub))) return;
+    await this.offerToReconnect();
+    await this.tellOutcome();
   }
 
   /** `vscode://bascule.bascule-vscode/pair?hub=…&code=…` */
   async openLink(uri: vscode.Uri): Promise<void> {
     const given = new URLSearchParams(uri.query);
-    const [hub, code] = [given.get("hub") ?? "", given.get("code") ?? ""];
-    if (uri.path !== "/pair" || !URL.canParse(hub) || !code) return;
-    const yes = "Connect";
-    const text = `Let agents of the hub ${hub} act in this window? You will be asked before each new one does.`;
-    if ((await vscode.window.showWarningMessage(text, { modal: true }, yes)) === yes)
-      await this.pairWith(hub, code);
+    const [hub, code] = [hubAddress(given.get("hub") ?? ""), given.get("code") ?? ""];
+    if (uri.path !== "/pair" || !hub || !code) return;
+    const [always, once] = ["Connect", "Connect This Time Only"];
+    const text = `Let agents of the hub ${hub} act in this window?`;
+    const detail =
+      "You will be asked before each new one does. The window connects again whenever it is reloaded or opened, until you disconnect it.";
+    const options = { modal: true, detail };
+    const answer = await vscode.window.showWarningMessage(text, options, always, once);
+    if (!answer) return;
+    const problem = await this.pairWith(hub, code);
+    if (problem) {
+      // A modal goes with the answer; a message would stay when pairing has worked later.
+      void vscode.window.showErrorMessage(`Bascule: ${problem}`, { modal: true });
+      return;
+    }
+    await this.reconnect(answer === always);
+    await this.tellOutcome();
   }
 
   connect(hub: string, token: string): void {
@@ -99,7 +116,13 @@ export class Session implements Disposable {
     });
   }
 
-  disconnect(): void {
+  /** The user wants no connection, nor one after the next reload. */
+  async disconnectByHand(): Promise<void> {
+    await this.reconnect(false);
+    this.disconnect();
+  }
+
+  private disconnect(): void {
     this.courier.attach(undefined);
     this.connection?.dispose();
     this.connection = undefined;
@@ -111,18 +134,61 @@ export class Session implements Disposable {
     this.disconnect();
   }
 
-  private async pairWith(hub: string, code: string): Promise<void> {
+  /** Asks for a code until the hub takes one. False: the user gave up. */
+  private async pairByCode(hub: string): Promise<boolean> {
+    let problem = "";
+    for (;;) {
+      const code = await vscode.window.showInputBox({
+        prompt: `${problem ? `${unlinked(problem)}. ` : ""}Pairing code from the hub`,
+        ignoreFocusOut: true,
+      });
+      if (!code) return false;
+      problem = await this.pairWith(hub, code);
+      if (!problem) return true;
+    }
+  }
+
+  /** What went wrong; empty when it is paired and connects. */
+  private async pairWith(hub: string, code: string): Promise<string> {
     try {
       const paired = await pair(hub, code);
       await this.context.secrets.store(`${Stored.token}.${paired.hub}`, paired.token);
       await this.context.globalState.update(Stored.hub, paired.hub);
       this.connect(paired.hub, paired.token);
+      return "";
     } catch (error) {
-      void vscode.window.showErrorMessage(`Bascule: ${messageOf(error)}`);
+      return messageOf(error);
     }
   }
 
-  private async storedToken(hub = setting("hub")): Promise<string | undefined> {
+  private async offerToReconnect(): Promise<void> {
+    if (setting("autoConnect")) return;
+    const yes = "Yes, whenever this workspace is opened";
+    const answer = await vscode.window.showQuickPick([yes, "No, this time only"], {
+      title: "Connect again after a reload?",
+      ignoreFocusOut: true,
+    });
+    await this.reconnect(answer === yes);
+  }
+
+  private async reconnect(isWanted: boolean): Promise<void> {
+    const hub = isWanted ? this.connection?.hub : undefined;
+    await this.context.workspaceState.update(Stored.reconnect, hub);
+  }
+
+  /** Says how the connection the user asked for came out. */
+  private async tellOutcome(): Promise<void> {
+    const { connection } = this;
+    if (!connection) return;
+    const state = await connection.settled();
+    if (this.connection !== connection) return;
+    if (state.is === "connected")
+      void vscode.window.showInformationMessage(`Bascule: connected to ${state.hub}.`);
+    else if (state.is === "refused")
+      void vscode.window.showErrorMessage(`Bascule: ${state.problem}`, { modal: true });
+  }
+
+  private async storedToken(hub: string): Promise<string | undefined> {
     const file = setting("tokenFile");
     if (!file) return this.context.secrets.get(`${Stored.token}.${hub}`);
     try {

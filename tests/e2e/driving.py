@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, expect
 
 
 async def run_command(page: Page, name: str) -> None:
@@ -50,3 +50,23 @@ async def shows_after(page: Page, wanted: dict[str, str]) -> None:
     except TimeoutError:
         seen = await page.evaluate(f"() => {{ {_SHOWN} return shown(); }}")
         raise AssertionError(f"{seen} is shown, not {text}") from None
+
+
+async def open_question(page: Page, asker: str) -> None:
+    """Open what somebody asks consent for, by the notice. Its document is shown afterwards."""
+    toast = page.locator(".notification-toast", has_text=f"{asker} asks for your consent")
+    await toast.get_by_text("Show the request").click()
+    await expect(question(page)).to_contain_text("Asks:")
+
+
+def question(page: Page) -> Locator:
+    """The text of the question that is shown, as far as it is on the screen."""
+    return page.locator(".editor-instance[data-mode-id='plaintext'], .editor-instance").filter(
+        has=page.locator(".view-line", has_text="Wants to:")
+    )
+
+
+async def answer_question(page: Page, answer: str) -> None:
+    """Answer the question that is shown; its document closes."""
+    await page.locator(".codelens-decoration").get_by_text(answer, exact=True).click()
+    await expect(question(page)).to_have_count(0)

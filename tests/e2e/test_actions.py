@@ -19,7 +19,7 @@ from bascule.core.actions import (
     Symbols,
     VscodeCommand,
 )
-from bascule.core.errors import ActionCancelled, ConsentDenied, EditConflict, PathOutsideRoots
+from bascule.core.errors import ConsentDenied, EditConflict, PathOutsideRoots
 from bascule.core.observations import (
     Diagnosed,
     DiffShown,
@@ -29,7 +29,6 @@ from bascule.core.observations import (
     UserAnswered,
 )
 from bascule.runtime.vscode import VSCodeRuntime
-from tests.contracts.runtime import Seen
 
 from .rig import EditorWindow, Rig
 
@@ -76,20 +75,6 @@ async def test_what_the_user_types_into_an_idle_terminal_runs_and_the_agent_wait
     waiting = asyncio.create_task(runtime.run("echo $word"))
     await asyncio.to_thread((folder / "gate").write_text, "changed\n")
     assert (await waiting).content == "changed\n"
-
-
-async def test_stopping_ends_everything_at_once(rig: Rig, runtime: VSCodeRuntime) -> None:
-    seen = Seen()
-    running = asyncio.create_task(
-        runtime.run("echo up; sleep 600", blocking=True, on_progress=seen)
-    )
-    await seen.wait_for(b"up")
-    async with VSCodeRuntime(rig.url, await rig.agent_token(), window=runtime.window.id) as another:
-        stopping = asyncio.create_task(another.act(VscodeCommand("bascule.stop")))
-        with pytest.raises(ActionCancelled):
-            await running
-        await stopping
-    assert (await runtime.run("echo usable")).content == "usable\n"
 
 
 async def test_what_the_user_has_not_saved_is_read_and_never_trampled(

@@ -1,95 +1,151 @@
-/** Whether an agent may do an action here: rules, the user's word, or an answer from elsewhere. */
-import { randomUUID } from "node:crypto";
-import * as path from "node:path";
+/** Whether an agent may do an action here: by the settings, by an earlier answer, or by a new one. */
 import { Failure } from "../common/failure";
+import { KeyedLocks } from "../common/locks";
+import { wanted } from "../common/wanted";
+import type { Choice, Question, Questions } from "../consent/questions";
+import { partsOf, protectedPaths, warnings, type Request } from "../consent/request";
+import { shortened } from "../consent/visible";
 import type { ApprovalAnswer, ApprovalAnswered, ApprovalRequested, Asked } from "../hub/contract";
 
-/** Milliseconds without an answer after which it is a no. */
-const PATIENCE = 120_000;
+/** Characters of a request that are sent to the hub's page; the window shows all of it. */
+const MOST_PUBLISHED = 200_000;
+
+const CHOICES: readonly Choice[] = [
+  ["Allow Once", "once"],
+  ["Allow in This Workspace", "workspace"],
+  ["Deny", "deny"],
+];
 
 export type Rule = "allow" | "ask" | "deny";
+export type Refusal = "untrusted" | "settings" | "time";
+
+/** Agents the user has admitted to this workspace, by hub and token. */
+export interface Admissions {
+  has(agent: string): boolean;
+  add(agent: string): void;
+  /** The user has stopped everything: until they admit an agent again, no rule does. */
+  isStopped(): boolean;
+}
 
 export interface ConsentSettings {
   isTrusted: () => boolean;
   rules: () => Partial<Record<string, Rule>>;
-  /** Agents the user has admitted to this workspace. */
-  admitted: { has(agent: string): boolean; add(agent: string): void };
-  /** Asks in the window; nothing when it was dismissed. Ends when aborted. */
-  ask: (question: ApprovalRequested, signal: AbortSignal) => Promise<ApprovalAnswer | undefined>;
+  admitted: Admissions;
+  /** Hub and token of the asker; nothing where the hub does not say, and then every action is asked. */
+  keyOf: (action: Asked) => string | undefined;
+  /** The request with its paths resolved. Fails when a path may not be used anyway. */
+  describe: (action: Asked) => Promise<Request>;
+  questions: Questions;
   /** Tells the hub, so that a page may answer too. */
   publish: (question: ApprovalRequested) => void;
   publishAnswer: (answered: ApprovalAnswered) => void;
-  patienceMs?: number;
+  /** An agent was refused without the user having said so just now. */
+  onRefused: (action: Asked, why: Refusal) => void;
 }
 
 export class Consent {
-  private readonly waiting = new Map<string, (answered: ApprovalAnswered) => void>();
+  private readonly published = new Map<string, ApprovalRequested>();
+  /** An agent asks one thing at a time; the answer may settle what it wants next. */
+  private readonly turns = new KeyedLocks();
 
   constructor(private readonly settings: ConsentSettings) {}
 
   /** Fails with `workspace.untrusted` or `consent.denied` when it may not be done. */
   async admit(action: Asked, signal: AbortSignal): Promise<void> {
-    const { isTrusted, rules, admitted } = this.settings;
-    if (!isTrusted())
-      throw new Failure(
-        "workspace.untrusted",
-        "The user has not trusted this workspace; nothing is done here until they do",
-      );
-    const kind: string = action.action;
-    const said = rules();
-    const rule = said[kind] ?? said["*"] ?? "ask";
-    if (rule === "deny")
-      throw new Failure("consent.denied", `The user's settings forbid '${kind}' actions`);
-    const settings = touchesSettings(action);
-    if (!settings && (rule === "allow" || admitted.has(action.agent))) return;
-    const { answer, by } = await this.question(action, settings, signal);
-    if (answer === "workspace") admitted.add(action.agent);
-    if (answer !== "deny") return;
-    const why = by === "time" ? "nobody answered in time" : "the user said no";
-    throw new Failure("consent.denied", `'${kind}' was not done: ${why}`);
+    this.ensureTrusted(action);
+    const rule = this.rule(action);
+    if (rule === "deny") {
+      this.settings.onRefused(action, "settings");
+      throw new Failure("consent.denied", `The user's settings forbid '${action.action}' actions`);
+    }
+    const request = await this.settings.describe(action);
+    const isSettled = (): boolean =>
+      protectedPaths(request).length === 0 && this.isAdmitted(action, rule);
+    if (isSettled()) return;
+    const turn = this.settings.keyOf(action) ?? action.agent;
+    const asked = this.turns.hold(turn, async () => {
+      if (signal.aborted || isSettled()) return;
+      await this.ask(action, request, signal);
+    });
+    await wanted(asked, signal);
   }
 
   /** An answer from elsewhere; the first one wins. */
-  answered(answered: ApprovalAnswered): void {
-    this.waiting.get(answered.id)?.(answered);
+  answered({ id, answer, by }: ApprovalAnswered): void {
+    this.settings.questions.answer(id, answer, by);
+  }
+
+  /** The hub may have been restarted, and knows nothing of what is open. */
+  publishAgain(): void {
+    for (const question of this.published.values()) this.settings.publish(question);
+  }
+
+  private ensureTrusted(action: Asked): void {
+    if (this.settings.isTrusted()) return;
+    this.settings.onRefused(action, "untrusted");
+    throw new Failure(
+      "workspace.untrusted",
+      "The user has not trusted this workspace; nothing is done here until they do",
+    );
+  }
+
+  private rule(action: Asked): Rule {
+    const said = this.settings.rules();
+    return said[action.action] ?? said["*"] ?? "ask";
+  }
+
+  private isAdmitted(action: Asked, rule: Rule): boolean {
+    const { admitted, keyOf } = this.settings;
+    const key = keyOf(action);
+    if (key !== undefined && admitted.has(key)) return true;
+    return rule === "allow" && !admitted.isStopped();
+  }
+
+  private async ask(action: Asked, request: Request, signal: AbortSignal): Promise<void> {
+    const { admitted, keyOf, describe, onRefused } = this.settings;
+    const { answer, by } = await this.question(action, request, signal);
+    const kind = action.action;
+    if (answer === "deny") {
+      if (by === "time") onRefused(action, "time");
+      const why = by === "time" ? "nobody answered in time" : "the user said no";
+      throw new Failure("consent.denied", `'${kind}' was not done: ${why}`);
+    }
+    this.ensureTrusted(action);
+    // A link may have been put in its place while the user was reading.
+    const now = await describe(action);
+    if (JSON.stringify(now.paths) !== JSON.stringify(request.paths))
+      throw new Failure(
+        "consent.denied",
+        `'${kind}' was not done: its path leads elsewhere than when the user was asked`,
+      );
+    const key = keyOf(action);
+    if (answer === "workspace" && key !== undefined) admitted.add(key);
   }
 
   private async question(
     action: Asked,
-    settings: boolean,
+    request: Request,
     signal: AbortSignal,
-  ): Promise<ApprovalAnswered> {
-    const patience = this.settings.patienceMs ?? PATIENCE;
-    const question: ApprovalRequested = {
-      id: randomUUID(),
-      cause: action.id,
-      agent: action.agent,
-      kind: action.action,
-      summary: summary(action),
-      detail: settings ? "This changes how VS Code itself behaves in this workspace." : "",
-      expires: new Date(Date.now() + patience).toISOString(),
+  ): Promise<{ answer: string; by: string }> {
+    const { questions, publish, publishAnswer } = this.settings;
+    let id = "";
+    const began = (question: Question): void => {
+      id = question.id;
+      const published = publication(action, question);
+      this.published.set(id, published);
+      publish(published);
     };
-    const controller = new AbortController();
-    let timer: NodeJS.Timeout | undefined;
-    const done = new Promise<ApprovalAnswered>((resolve, reject) => {
-      const say = (answer: ApprovalAnswer, by: string): void =>
-        resolve({ id: question.id, answer, by });
-      this.waiting.set(question.id, resolve);
-      timer = setTimeout(() => say("deny", "time"), patience);
-      signal.addEventListener("abort", () => reject(cancelled()), { once: true });
-      void this.settings
-        .ask(question, controller.signal)
-        .then((answer) => answer && say(answer, "window"), reject);
-    });
-    this.settings.publish(question);
+    const tell = (answer: ApprovalAnswer, by: string): void => publishAnswer({ id, answer, by });
     try {
-      const answered = await done;
-      if (answered.by === "window" || answered.by === "time") this.settings.publishAnswer(answered);
+      const answered = await questions.ask(request, CHOICES, signal, began);
+      if (["window", "time"].includes(answered.by))
+        tell(answered.answer as ApprovalAnswer, answered.by);
       return answered;
+    } catch (error) {
+      tell("deny", "withdrawn"); // or it would stay on the hub's page
+      throw error;
     } finally {
-      this.waiting.delete(question.id);
-      clearTimeout(timer);
-      controller.abort();
+      this.published.delete(id);
     }
   }
 }
@@ -98,23 +154,21 @@ export class Consent {
 export function summary(action: Asked, shown = (path: string): string => path): string {
   const args = action.args as Record<string, unknown>;
   const path = typeof args.path === "string" && args.path ? shown(args.path) : undefined;
-  const text = [args.command, args.code, path, args.pattern, args.question].find(
-    (value) => typeof value === "string" && value !== "",
-  ) as string | undefined;
-  const subject = action.action === "edit" ? path : text;
-  const line = (subject ?? "").split("\n", 1)[0] ?? "";
-  return `${action.action} ${line.length > 200 ? `${line.slice(0, 200)}…` : line}`.trim();
+  const about = action.action === "edit" ? path : (path ?? partsOf(args)[0]?.text);
+  return `${action.action} ${shortened(about ?? "")}`.trim();
 }
 
-/** Writes to these can make VS Code run things: they are asked for whatever was said before. */
-function touchesSettings(action: Asked): boolean {
-  if (!["write", "edit", "rm", "mkdir", "rmdir"].includes(action.action)) return false;
-  const args = action.args as { path?: string; command?: string };
-  if (action.action === "edit" && args.command === "view") return false;
-  const file = args.path ?? "";
-  return file.split("/").includes(".vscode") || path.extname(file) === ".code-workspace";
-}
-
-function cancelled(): Failure {
-  return new Failure("action.cancelled", "The action was cancelled while the user was asked");
+function publication(action: Asked, question: Question): ApprovalRequested {
+  const { id, request, summary, text, expires } = question;
+  return {
+    id,
+    cause: action.id,
+    agent: action.agent,
+    kind: action.action,
+    summary,
+    detail: text.slice(0, MOST_PUBLISHED),
+    is_whole: text.length <= MOST_PUBLISHED,
+    warnings: warnings(request),
+    expires: expires.toISOString(),
+  };
 }

@@ -14,12 +14,14 @@ import {
 import { IPYTHON } from "../notebook/kernel";
 import type { Kernels } from "../notebook/kernels";
 import type { Shells } from "../terminal/shells";
+import type { AgentNames } from "./agent_names";
 import type { Browsing } from "./browser";
 import type { Consent } from "./consent";
 import type { Editor } from "./editor";
 import type { Files } from "./files";
 import type { Language } from "./language";
 import type { Search } from "./search";
+import type { StartedByAgents } from "./started";
 import type { WindowActions } from "./window";
 
 export interface Parts {
@@ -31,6 +33,8 @@ export interface Parts {
   language: Language;
   window: WindowActions;
   consent: Consent;
+  names: AgentNames;
+  started: StartedByAgents;
   /** Answers what scripts ask; see `bridge/`. */
   bridge: {
     ask(asked: {
@@ -44,6 +48,8 @@ export interface Parts {
   };
   /** Nothing where the machine has no browser to drive, which takes a while to find out. */
   browsing: Promise<Browsing | undefined>;
+  /** What would have to be there for it, for whoever asks in vain. */
+  whyNoBrowser: () => string;
 }
 
 interface Context {
@@ -73,6 +79,8 @@ const BROWSING = new Set(["browse", "browse_interactive"]);
 export class Executor implements Worker {
   private readonly handlers: Handlers;
   private canBrowse = false;
+  /** Where relative paths of an action start: as it was when the user was asked. */
+  private readonly cwds = new WeakMap<Asked, string>();
 
   constructor(private readonly parts: Parts) {
     const { shells, kernels, files, editor, search, language, window } = parts;
@@ -93,7 +101,8 @@ export class Executor implements Worker {
       open_file: (args, { cwd }) => window.openFile(args, cwd),
       show_diff: (args, { cwd }) => window.showDiff(args, cwd),
       ask_user: (args, { signal }) => window.askUser(args, signal),
-      vscode_command: (args) => window.command(args),
+      vscode_command: (args, { signal }) =>
+        parts.started.during(() => window.command(args, signal)),
       bridge: (args, context) => this.ask(args, context),
       run: (args, { agent, timeout, onProgress, signal }) =>
         shells.run(
@@ -123,7 +132,9 @@ export class Executor implements Worker {
       onProgress("", offset, line);
       offset += line.length;
     };
-    const answered = await this.parts.bridge.ask({ agent, id, request, params, signal, onPiece });
+    const answered = await this.parts.started.during(() =>
+      this.parts.bridge.ask({ agent, id, request, params, signal, onPiece }),
+    );
     return seen("bridge", "", { request, ...answered } as ExtrasOf<"bridge">);
   }
 
@@ -146,8 +157,14 @@ export class Executor implements Worker {
   }
 
   async admit(action: Asked, signal: AbortSignal): Promise<void> {
+    this.cwds.set(action, this.cwd(action));
     if (this.handlers[action.action] && confirmation(action) === "confirmed")
       await this.parts.consent.admit(action, signal);
+  }
+
+  /** Where the action's relative paths start. */
+  cwd(action: Asked): string {
+    return this.cwds.get(action) ?? this.parts.shells.cwd(this.parts.names.of(action));
   }
 
   async perform(action: Asked, onProgress: OnProgress, signal: AbortSignal): Promise<Seen> {
@@ -160,9 +177,9 @@ export class Executor implements Worker {
       ((args: unknown, context: Context) => Promise<Seen>) | undefined;
     if (!handler) throw this.notSupported(kind);
     const timeout = action.timeout ?? undefined;
-    const cwd = this.parts.shells.cwd(action.agent);
+    const cwd = this.cwd(action);
     const work = handler(action.args, {
-      agent: action.agent,
+      agent: this.parts.names.of(action),
       id: action.id,
       cwd,
       timeout,
@@ -177,15 +194,20 @@ export class Executor implements Worker {
     this.parts.consent.answered(answered);
   }
 
+  ready(): void {
+    this.parts.consent.publishAgain();
+  }
+
   end(): void {
     this.parts.kernels.endAll();
     this.parts.shells.endAll();
   }
 
   private notSupported(kind: string): Failure {
+    const why = BROWSING.has(kind) ? `: ${this.parts.whyNoBrowser()}` : "";
     return new Failure(
       "capability.missing",
-      `'${kind}' actions are not available in this window; it can do: ${this.capabilities.join(", ")}`,
+      `'${kind}' actions are not available in this window${why}; it can do: ${this.capabilities.join(", ")}`,
       { kind },
     );
   }

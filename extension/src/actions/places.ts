@@ -1,5 +1,5 @@
 /** Where a path leads, and whether an agent may use it. */
-import { realpath } from "node:fs/promises";
+import { readlink, realpath } from "node:fs/promises";
 import * as path from "node:path";
 import { codeOf, Failure } from "../common/failure";
 
@@ -34,6 +34,11 @@ export class Places {
     return `/${names.join("/")}`;
   }
 
+  /** Where an absolute path leads, whether it may be used or not. */
+  real(absolute: string): Promise<string> {
+    return resolved(absolute);
+  }
+
   /** With `follow`, of the file that a link there leads to; else of the link. */
   async find(
     given: string,
@@ -44,7 +49,7 @@ export class Places {
     ensureSlashes();
     const shown = this.absolute(given, cwd);
     const real = follow
-      ? await resolved(shown)
+      ? await this.real(shown)
       : path.join(await resolved(path.dirname(shown)), path.basename(shown));
     const roots = await Promise.all(this.rules.roots().map(resolved));
     const inside = roots.some((root) => real === root || real.startsWith(withSlash(root)));
@@ -106,8 +111,11 @@ export async function naming<T>(shown: string, work: () => Promise<T>): Promise<
   }
 }
 
+/** Links that may lead to each other without any of them leading to something. */
+const MOST_LINKS = 40;
+
 /** The real path of what is there, and the rest as it is written. */
-async function resolved(file: string): Promise<string> {
+async function resolved(file: string, links = 0): Promise<string> {
   let rest = "";
   for (let here = file; ; here = path.dirname(here)) {
     try {
@@ -115,6 +123,10 @@ async function resolved(file: string): Promise<string> {
     } catch (error) {
       if (!["ENOENT", "ENOTDIR"].includes(codeOf(error)) || here === "/")
         throw asFailure(error, file);
+      // A link to what is not there yet leads there all the same: writing to it makes that file.
+      const target = await readlink(here).catch(() => undefined);
+      if (target !== undefined && links < MOST_LINKS)
+        return resolved(path.resolve(path.dirname(here), target, rest), links + 1);
       const name = path.basename(here);
       // Below what is not there `..` has no meaning; resolving it by name could lead anywhere.
       if (name === "..") throw new Failure("path.not_found", `File not found: ${file}`);

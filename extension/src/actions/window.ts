@@ -1,7 +1,11 @@
 /** What an agent can ask of the window itself: show, compare, ask, run a command. */
+import { stat } from "node:fs/promises";
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
 import { fits } from "../common/patterns";
+import { wanted } from "../common/wanted";
+import { unlinked } from "../consent/visible";
+import { ANSWERING } from "../manifest";
 import { seen, type ArgsOf, type ExtrasOf, type Seen } from "../protocol";
 import { naming, type Places } from "./places";
 import type { Texts } from "./texts";
@@ -18,6 +22,8 @@ export class WindowActions {
     const line = Math.max(0, (args.line ?? 1) - 1);
     const position = new vscode.Position(line, Math.max(0, (args.column ?? 1) - 1));
     await naming(shown, async () => {
+      // VS Code's own failure has no code by which one could tell why.
+      if ((await stat(real)).isDirectory()) throw Object.assign(new Error(), { code: "EISDIR" });
       const document = await vscode.workspace.openTextDocument(vscode.Uri.file(real));
       const editor = await vscode.window.showTextDocument(document, {
         preview: args.preview ?? true,
@@ -60,7 +66,13 @@ export class WindowActions {
     }
   }
 
-  async command(args: ArgsOf<"vscode_command">): Promise<Seen<"vscode_command">> {
+  /** A command cannot be interrupted: cancelling is the end of waiting for it. */
+  async command(
+    args: ArgsOf<"vscode_command">,
+    signal: AbortSignal,
+  ): Promise<Seen<"vscode_command">> {
+    if (ANSWERING.has(args.command))
+      throw new Failure("consent.denied", "Only the user answers what an agent asks");
     if (!this.allowedCommands().some((pattern) => fits(args.command, pattern)))
       throw new Failure(
         "consent.denied",
@@ -68,8 +80,11 @@ export class WindowActions {
       );
     let result: unknown;
     try {
-      result = await vscode.commands.executeCommand(args.command, ...(args.arguments ?? []));
+      const { command, arguments: given = [] } = args;
+      const work = Promise.resolve(vscode.commands.executeCommand(command, ...given));
+      result = await wanted(work, signal);
     } catch (error) {
+      if (error instanceof Failure) throw error;
       throw new Failure("execution", `The command '${args.command}' failed: ${messageOf(error)}`);
     }
     return seen("vscode_command", "", {
@@ -83,7 +98,8 @@ function ask(
   args: ArgsOf<"ask_user">,
   token: vscode.CancellationToken,
 ): Thenable<string | undefined> {
-  const { question, options = [], default: first = "" } = args;
+  const { options = [], default: first = "" } = args;
+  const question = unlinked(args.question);
   if (!options.length)
     return vscode.window.showInputBox(
       { prompt: question, value: first, ignoreFocusOut: true },

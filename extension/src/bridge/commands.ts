@@ -1,7 +1,9 @@
 /** VS Code's commands, for runs that may. */
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
-import type { RunConsent } from "./consent";
+import { partsOf } from "../consent/request";
+import { ANSWERING } from "../manifest";
+import { request, type RunConsent } from "./consent";
 import type { Asking, Handlers } from "./desk";
 import { list, text } from "./params";
 
@@ -10,8 +12,10 @@ export function commands(consent: RunConsent): Handlers {
     "vscode/executeCommand": async ({ params, run, name, signal }: Asking) => {
       const command = text(params, "command");
       const args = list(params, "args", []);
-      const question = `${name} wants to run the VS Code command '${command}'`;
-      await consent.admit(run, command, question, signal);
+      if (ANSWERING.has(command))
+        throw new Failure("bridge.not_allowed", "Only the user answers what a script asks");
+      const parts = partsOf({ command, args });
+      await consent.admit(run, command, request("vscode/executeCommand", name, parts), signal);
       if (signal.aborted) return { result: null };
       return { result: asJson(await execute(command, args), command) };
     },

@@ -1,5 +1,13 @@
 /** What a run may do beyond asking and showing: by the settings, or because the user said so. */
 import { Failure } from "../common/failure";
+import { KeyedLocks } from "../common/locks";
+import {
+  protectedPaths,
+  summaryOf,
+  type Request,
+  type RequestPart,
+  type RequestPath,
+} from "../consent/request";
 
 export type Grant = "once" | "run" | "always" | undefined;
 
@@ -8,7 +16,7 @@ export interface RunConsentSettings {
   /** Whether the settings allow it without a question. */
   isAllowed: (what: string) => boolean;
   /** Asks the user; nothing when it was refused or dismissed. */
-  ask: (question: string, signal: AbortSignal) => Promise<Grant>;
+  ask: (request: Request, signal: AbortSignal) => Promise<Grant>;
   /** Writes it down in the settings. */
   allowAlways: (what: string) => Promise<void>;
 }
@@ -16,21 +24,33 @@ export interface RunConsentSettings {
 export class RunConsent {
   /** By run: what the user allowed it until its end. */
   private readonly granted = new Map<string, Set<string>>();
-  /** Questions that are open, so that fifty threads of a script ask once. */
+  /** Questions that are open, so that fifty threads of a script that want the same ask once. */
   private readonly open = new Map<string, Promise<Grant>>();
+
+  /** One question of a run for each thing that can be granted: the answer may settle the next. */
+  private readonly turns = new KeyedLocks();
 
   constructor(private readonly settings: RunConsentSettings) {}
 
-  /** Fails with `bridge.not_allowed`. `what` is what is granted, `question` what the user reads. */
-  async admit(run: string, what: string, question: string, signal: AbortSignal): Promise<void> {
+  /** Fails with `bridge.not_allowed`. `what` is what is granted, `request` what the user reads. */
+  async admit(run: string, what: string, request: Request, signal: AbortSignal): Promise<void> {
     const { isTrusted, isAllowed } = this.settings;
     if (!isTrusted())
       throw new Failure("bridge.not_allowed", "The user has not trusted this workspace");
-    if (isAllowed(what) || this.granted.get(run)?.has(what)) return;
-    const grant = await this.asked(`${run} ${what}`, question, signal);
-    if (!grant) throw new Failure("bridge.not_allowed", `The user did not allow it: ${question}`);
-    if (grant === "run") this.grant(run, what);
-    if (grant === "always") await this.settings.allowAlways(what);
+    const isGranted = (): boolean =>
+      !protectedPaths(request).length &&
+      (isAllowed(what) || (this.granted.get(run)?.has(what) ?? false));
+    if (isGranted()) return;
+    const ask = async (): Promise<Grant> => {
+      if (isGranted()) return "once";
+      const grant = await this.settings.ask(request, signal);
+      if (grant === "run") this.grant(run, what);
+      if (grant === "always") await this.settings.allowAlways(what);
+      return grant;
+    };
+    const key = `${run} ${JSON.stringify(request)}`;
+    if (!(await this.asked(key, () => this.turns.hold(`${run} ${what}`, ask))))
+      throw new Failure("bridge.not_allowed", `The user did not allow it: ${summaryOf(request)}`);
   }
 
   /** The run has ended. */
@@ -38,10 +58,15 @@ export class RunConsent {
     this.granted.delete(run);
   }
 
-  private asked(key: string, question: string, signal: AbortSignal): Promise<Grant> {
+  /** What the user allowed runs until their end is asked again. */
+  forgetAll(): void {
+    this.granted.clear();
+  }
+
+  private asked(key: string, ask: () => Promise<Grant>): Promise<Grant> {
     const open = this.open.get(key);
     if (open) return open;
-    const asked = this.settings.ask(question, signal).finally(() => this.open.delete(key));
+    const asked = ask().finally(() => this.open.delete(key));
     this.open.set(key, asked);
     return asked;
   }
@@ -49,4 +74,14 @@ export class RunConsent {
   private grant(run: string, what: string): void {
     this.granted.set(run, (this.granted.get(run) ?? new Set()).add(what));
   }
+}
+
+/** What a script of this window asks for. */
+export function request(
+  kind: string,
+  name: string,
+  parts: RequestPart[],
+  paths: RequestPath[] = [],
+): Request {
+  return { kind, requester: { name, hub: "" }, cwd: "", paths, parts };
 }

@@ -1,6 +1,7 @@
 /** Messages, questions and progress in the window. What the user dismisses is answered null. */
 import * as vscode from "vscode";
 import { Failure } from "../common/failure";
+import { unlinked } from "../consent/visible";
 import type { Asking, Handlers } from "./desk";
 import { isObject } from "./messages";
 import { flag, invalid, objects, text, texts } from "./params";
@@ -19,7 +20,7 @@ async function showMessage({ params }: Asking): Promise<unknown> {
   if (!level) throw invalid("level", `one of ${LEVELS.join(", ")}`);
   const buttons = texts(params, "buttons");
   const modal = flag(params, "modal");
-  const shown = show(level, text(params, "message"), { modal }, buttons);
+  const shown = show(level, unlinked(text(params, "message")), { modal }, buttons);
   // Without a button there is nothing to wait for; a notification may stay for ever.
   if (!buttons.length && !modal) return { choice: null };
   return { choice: (await shown) ?? null };
@@ -28,7 +29,7 @@ async function showMessage({ params }: Asking): Promise<unknown> {
 async function inputBox({ params, signal }: Asking): Promise<unknown> {
   const fits = pattern(text(params, "pattern", ""));
   const options: vscode.InputBoxOptions = {
-    prompt: text(params, "prompt"),
+    prompt: unlinked(text(params, "prompt")),
     value: text(params, "value", ""),
     placeHolder: text(params, "placeholder", ""),
     password: flag(params, "password"),
@@ -69,7 +70,7 @@ async function progress(asking: Asking): Promise<unknown> {
   const { params, signal } = asking;
   const options = {
     location: vscode.ProgressLocation.Notification,
-    title: text(params, "title"),
+    title: unlinked(text(params, "title")),
     cancellable: flag(params, "cancellable", true),
   };
   return vscode.window.withProgress(
@@ -92,7 +93,7 @@ async function progress(asking: Asking): Promise<unknown> {
 function step(value: Record<string, unknown>): { message?: string; increment?: number } {
   const { message, increment } = value;
   return {
-    ...(typeof message === "string" && message ? { message } : {}),
+    ...(typeof message === "string" && message ? { message: unlinked(message) } : {}),
     ...(typeof increment === "number" && increment > 0 ? { increment } : {}),
   };
 }

@@ -2,13 +2,16 @@
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
-import type { RunConsent } from "./consent";
+import { partsOf } from "../consent/request";
+import { request, type RunConsent } from "./consent";
 import type { Asking, Handlers } from "./desk";
 import type { Params } from "./messages";
 import { count, flag, invalid, isGiven, object, objects, text } from "./params";
 
 export interface EditorParts {
   consent: RunConsent;
+  /** Where an absolute path leads, links resolved. */
+  real: (file: string) => Promise<string>;
   /** An address under which a text that is in no file is shown. */
   addText: (name: string, content: string) => vscode.Uri;
 }
@@ -40,9 +43,11 @@ export class Editors {
     const edits = objects(params, "edits");
     const label = text(params, "label", "");
     const files = [...new Set(edits.map((edit) => text(edit, "path")))];
-    const shown = files.map((each) => vscode.workspace.asRelativePath(each)).join(", ");
-    const question = `${name} wants to change ${shown}${label ? ` (${label})` : ""}`;
-    await this.parts.consent.admit(run, EDITS, question, signal);
+    const paths = await Promise.all(
+      files.map(async (given) => ({ given, real: await this.parts.real(given), isWritten: true })),
+    );
+    const wanted = request("vscode/applyEdit", name, partsOf({ label, edits }), paths);
+    await this.parts.consent.admit(run, EDITS, wanted, signal);
     const all = new vscode.WorkspaceEdit();
     for (const each of files) await addEdits(all, each, edits, label);
     if (signal.aborted) return { applied: false };

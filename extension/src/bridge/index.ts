@@ -3,9 +3,11 @@ import * as vscode from "vscode";
 import { userCommand } from "../command";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
+import type { Choice, Questions } from "../consent/questions";
+import type { Request } from "../consent/request";
 import { fits } from "../common/patterns";
 import { Command } from "../manifest";
-import { evolveSetting, setting } from "../settings";
+import { evolveSetting, basculePython } from "../settings";
 import { Chat } from "./chat";
 import { commands } from "./commands";
 import { RunConsent, type Grant } from "./consent";
@@ -23,15 +25,22 @@ import { RunBridge } from "./server";
 export interface BridgeParts {
   context: vscode.ExtensionContext;
   addText: (name: string, content: string) => vscode.Uri;
+  /** Asks the user about what a script wants to do. */
+  questions: Questions;
+  /** Where an absolute path leads, links resolved. */
+  real: (file: string) => Promise<string>;
   /** Has the marking of a net shown while it runs. */
   follow: LaunchSettings["follow"];
   log: Log;
 }
 
 /** The window's answers, for whatever brings questions; with the commands that start runs. */
-export function buildBridge({ context, addText, follow, log }: BridgeParts): Disposable & {
+export function buildBridge(parts: BridgeParts): Disposable & {
   elsewhere: Elsewhere;
+  /** What the user allowed for the time of a run is asked again. */
+  forgetGrants: () => void;
 } {
+  const { context, addText, follow, questions, real, log } = parts;
   const owned = new Disposables();
   const consent = new RunConsent({
     isTrusted: () => vscode.workspace.isTrusted,
@@ -39,7 +48,7 @@ export function buildBridge({ context, addText, follow, log }: BridgeParts): Dis
       what === EDITS
         ? evolveSetting("runBridge.allowEdits")
         : evolveSetting("runBridge.allowedCommands").some((pattern) => fits(what, pattern)),
-    ask: askUser,
+    ask: (request, signal) => askUser(questions, request, signal),
     allowAlways,
   });
   const problems = owned.add(new Problems());
@@ -49,7 +58,7 @@ export function buildBridge({ context, addText, follow, log }: BridgeParts): Dis
     ...new Chat().handlers,
     ...dialogs,
     ...forms,
-    ...new Editors({ consent, addText }).handlers,
+    ...new Editors({ consent, addText, real }).handlers,
     ...problems.handlers,
     ...outputs.handlers,
     ...commands(consent),
@@ -66,7 +75,7 @@ export function buildBridge({ context, addText, follow, log }: BridgeParts): Dis
       bridge,
       {
         isEnabled: () => evolveSetting("runBridge.enabled"),
-        python: () => setting("python"),
+        python: basculePython,
         follow,
       },
       forget,
@@ -75,19 +84,32 @@ export function buildBridge({ context, addText, follow, log }: BridgeParts): Dis
   owned.add(new DebugBridge(handlers, log, forget));
   owned.add(userCommand(Command.runNet, log, (given) => launcher.runNet(given)));
   owned.add(userCommand(Command.openBridgedTerminal, log, () => launcher.openTerminal()));
-  return { elsewhere: new Elsewhere(handlers, log), dispose: () => owned.dispose() };
+  return {
+    elsewhere: new Elsewhere(handlers, log),
+    forgetGrants: () => consent.forgetAll(),
+    dispose: () => owned.dispose(),
+  };
 }
 
-const GRANTS: readonly (readonly [string, Exclude<Grant, undefined>])[] = [
+const GRANTS: readonly Choice[] = [
   ["Allow Once", "once"],
   ["Allow for This Run", "run"],
   ["Always Allow", "always"],
+  ["Deny", "deny"],
 ];
 
-async function askUser(question: string, signal: AbortSignal): Promise<Grant> {
-  const labels = GRANTS.map(([label]) => label);
-  const answer = await vscode.window.showWarningMessage(`${question}.`, ...labels, "Deny");
-  return signal.aborted ? undefined : GRANTS.find(([label]) => label === answer)?.[1];
+async function askUser(
+  questions: Questions,
+  request: Request,
+  signal: AbortSignal,
+): Promise<Grant> {
+  try {
+    const { answer } = await questions.ask(request, GRANTS, signal);
+    return answer === "deny" ? undefined : (answer as Grant);
+  } catch (error) {
+    if (signal.aborted) return undefined; // nobody waits for the answer
+    throw error;
+  }
 }
 
 async function allowAlways(what: string): Promise<void> {

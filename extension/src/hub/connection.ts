@@ -46,6 +46,8 @@ export interface Receiver {
   action(message: unknown): void;
   cancel(id: string): Promise<boolean>;
   approval(answered: ApprovalAnswered): void;
+  /** Nobody waits for these actions; those that were not begun yet are not wanted. */
+  left(ids: readonly string[]): void;
   /** Another host does this window's actions now; what runs here is to end. */
   superseded(): void;
   /** Registered, for the first time or again: what was not confirmed may be sent now. */
@@ -93,6 +95,18 @@ export class Connection implements Disposable {
 
   get isReady(): boolean {
     return this.registered && this.socket.connected;
+  }
+
+  /** The first state that is not `connecting`. */
+  settled(): Promise<ConnectionState> {
+    if (this.current.is !== "connecting") return Promise.resolve(this.current);
+    return new Promise((resolve) => {
+      const listening = this.onState.listen((state) => {
+        if (state.is === "connecting") return;
+        listening.dispose();
+        resolve(state);
+      });
+    });
   }
 
   /** Sends when registered, and calls back when the hub has taken it. False: it is not connected. */
@@ -145,6 +159,7 @@ export class Connection implements Disposable {
       void receiver.cancel(id).then((known) => ack?.({ known }));
     });
     socket.on("approval.answered", (answered) => receiver.approval(answered));
+    socket.on("askers.left", ({ ids }) => receiver.left(ids));
     socket.on("superseded", () => {
       this.log.warn("the editor of this host is dead and another host does its work: ending here");
       receiver.superseded();

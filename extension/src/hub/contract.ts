@@ -40,8 +40,11 @@ export interface WindowIdentity {
   host_id: string;
 }
 
-/** An action with the name of the asker's token, which the hub puts there. */
-export type Asked = Action & { agent: string; progress?: boolean };
+/**
+ * An action with the name of the asker's token and an id that is the token's own, which the hub puts
+ * there. A name can be given to another token later; the id cannot.
+ */
+export type Asked = Action & { agent: string; agent_id?: string; progress?: boolean };
 
 export interface ProgressMessage {
   cause: string;
@@ -57,8 +60,13 @@ export interface ApprovalRequested {
   cause: string;
   agent: string;
   kind: string;
+  /** One line. */
   summary: string;
+  /** All of it, as plain text. */
   detail: string;
+  /** False: the detail was too long to be sent whole, so that it should be answered in the window. */
+  is_whole: boolean;
+  warnings: string[];
   expires: string;
 }
 
@@ -79,6 +87,8 @@ export interface FromHub {
   oh_event: (action: unknown) => void;
   oh_cancel: (what: { id: string }, ack?: (known: { known: boolean }) => void) => void;
   "approval.answered": (answered: ApprovalAnswered) => void;
+  /** Nobody waits for these actions any more. */
+  "askers.left": (left: { ids: string[] }) => void;
   /** Another host speaks for this window, and the editor of this one is dead. */
   superseded: (nothing: unknown) => void;
 }
@@ -101,5 +111,11 @@ export function asked(message: unknown): Asked | string {
   if (typeof args !== "object" || Array.isArray(args))
     return `the args of ${event.id} are no object`;
   const agent = typeof event.agent === "string" && event.agent ? event.agent : "an unnamed agent";
-  return { ...event, args, agent } as Asked;
+  const { agent_id: id, ...rest } = event;
+  return {
+    ...rest,
+    args,
+    agent,
+    ...(typeof id === "string" && id ? { agent_id: id } : {}),
+  } as Asked;
 }

@@ -1,6 +1,8 @@
 /** Done once, answered once: takes actions from the hub, has them done, brings observations back. */
 import type { Disposable } from "../common/disposables";
 import { Failure, messageOf } from "../common/failure";
+import { KeyedLocks } from "../common/locks";
+import { wanted } from "../common/wanted";
 import type { Log } from "../common/log";
 import { answer, failed, type Answer, type Seen } from "../protocol";
 import { asked, type ApprovalAnswered, type Asked } from "./contract";
@@ -15,6 +17,8 @@ export interface Worker {
   /** Begins at once; what comes of it is an observation or a `Failure`. */
   perform(action: Asked, onProgress: OnProgress, signal: AbortSignal): Promise<Seen>;
   approval(answered: ApprovalAnswered): void;
+  /** The hub listens, perhaps another one than before: what it has to know is told again. */
+  ready(): void;
   /** Ends whatever outlives actions: shells and what runs in them. */
   end(): void;
 }
@@ -30,6 +34,8 @@ const MOST_UNWANTED = 1000;
 
 interface Running {
   controller: AbortController;
+  /** The user was not asked, or has agreed. */
+  isAdmitted: boolean;
   done: Promise<void>;
   /** Another host was asked how it ended and said that nobody knows. */
   isLost: boolean;
@@ -50,7 +56,7 @@ export class Courier implements Receiver, Disposable {
   private readonly running = new Map<string, Running>();
   /** Cancelled before they came; they are not begun any more. */
   private readonly unwanted = new Set<string>();
-  private turn: Promise<void> = Promise.resolve();
+  private readonly turns = new KeyedLocks();
   private connection: Connection | undefined;
   private disposed = false;
 
@@ -91,30 +97,39 @@ export class Courier implements Receiver, Disposable {
     return false;
   }
 
-  /** Cancels all that runs or waits. */
-  stop(): number {
-    const count = this.running.size;
-    for (const { controller } of this.running.values()) controller.abort();
-    return count;
+  /** Cancels all that runs or waits. Done once nothing does; says how many there were. */
+  async stop(): Promise<number> {
+    const all = [...this.running.values()];
+    for (const { controller } of all) controller.abort();
+    await Promise.all(all.map(({ done }) => done));
+    return all.length;
   }
 
   approval(answered: ApprovalAnswered): void {
     this.worker.approval(answered);
   }
 
+  left(ids: readonly string[]): void {
+    for (const id of ids) {
+      const running = this.running.get(id);
+      if (running && !running.isAdmitted) running.controller.abort();
+    }
+  }
+
   superseded(): void {
     for (const running of this.running.values()) running.isLost = true;
-    this.stop();
+    void this.stop();
     this.worker.end();
   }
 
   ready(): void {
+    this.worker.ready();
     for (const observation of this.journal.unacknowledged()) this.send(observation);
   }
 
   dispose(): void {
     this.disposed = true;
-    this.stop();
+    void this.stop();
     this.journal.close();
   }
 
@@ -122,13 +137,13 @@ export class Courier implements Receiver, Disposable {
     const controller = new AbortController();
     this.journal.begin(action.id);
     this.watcher.began(action);
-    const done = this.perform(action, controller.signal).then((observation) => {
+    const running = { controller, done: Promise.resolve(), isLost: false, isAdmitted: false };
+    this.running.set(action.id, running);
+    running.done = this.perform(action, running).then((observation) => {
       this.running.delete(action.id);
       if (!running.isLost) this.end(observation);
       this.watcher.ended(action, observation);
     });
-    const running = { controller, done, isLost: false };
-    this.running.set(action.id, running);
   }
 
   private skip(action: Asked): void {
@@ -145,10 +160,12 @@ export class Courier implements Receiver, Disposable {
     this.send(observation);
   }
 
-  private async perform(action: Asked, signal: AbortSignal): Promise<Answer> {
+  private async perform(action: Asked, running: Running): Promise<Answer> {
+    const { signal } = running.controller;
     const progress = new ProgressBatch(action.id, (message) => this.connection?.progress(message));
     try {
       await this.admitted(action, signal);
+      running.isAdmitted = true;
       const onProgress: OnProgress = (...piece) => action.progress && progress.add(...piece);
       const what = await this.worker.perform(action, onProgress, signal);
       return this.fitting(answer(action.id, what));
@@ -159,7 +176,10 @@ export class Courier implements Receiver, Disposable {
     }
   }
 
-  /** Those that change something wait until the one before was admitted, so that order is kept. */
+  /**
+   * Those of an agent that change something wait until its one before was admitted, so that order is
+   * kept. Another agent's wait for nothing of it.
+   */
   private admitted(action: Asked, signal: AbortSignal): Promise<void> {
     const ask = async (): Promise<void> => {
       ensureWanted(signal);
@@ -167,9 +187,7 @@ export class Courier implements Receiver, Disposable {
       ensureWanted(signal);
     };
     if (READS.has(action.action)) return ask();
-    const mine = this.turn.then(ask);
-    this.turn = mine.catch(() => undefined);
-    return mine;
+    return wanted(this.turns.hold(action.agent_id ?? action.agent, ask), signal);
   }
 
   private failure(action: Asked, error: unknown): Seen {

@@ -55,9 +55,10 @@ export class Kernels implements Disposable {
     return seen("interrupt", content, { shell: IPYTHON, was_running: running });
   }
 
-  /** Interrupts every cell, at once. */
+  /** Ends every kernel with all it started: a cell may catch an interrupt, or have left a thread. */
   stop(): void {
-    for (const kernel of this.kernels.values()) void kernel.interrupt(false);
+    for (const agent of this.kernels.keys()) this.bereft.add(agent);
+    this.endAll();
   }
 
   endAll(): void {

@@ -48,6 +48,7 @@ export class IntegratedShell implements AgentShell {
     this.log = new DiskLog(order.logFile, order.settings.logLimit);
     this.answers = new Answers(order.name, this.log, order.settings.softSeconds);
     this.directory = order.settings.workingDir;
+    this.hadLife = order.settings.isReplacement ?? false;
     this.listening = vscode.window.onDidCloseTerminal((terminal) => {
       if (terminal === this.terminal) this.lost(terminal.exitStatus?.code ?? -1);
     });

@@ -60,6 +60,8 @@ export interface ShellSettings {
   softSeconds: number;
   outputLimit: number;
   logLimit: number;
+  /** An earlier shell of that name was ended, and whoever uses it has to be told. */
+  isReplacement?: boolean;
 }
 
 export interface Piece {
@@ -71,7 +73,8 @@ export interface Piece {
 export type Shown =
   | { is: "command"; text: string; who: "agent" | "user" }
   | { is: "output"; data: Buffer }
-  | { is: "end"; status: number };
+  | { is: "end"; status: number }
+  | { is: "closed" };
 
 /**
  * Bash that remembers: directory, variables, functions, options and jobs outlive each command.
@@ -118,6 +121,7 @@ export class BashShell {
     this.answers = new Answers(name, this.log, settings.softSeconds);
     this.env = settings.env;
     this.directory = settings.workingDir;
+    this.hadLife = settings.isReplacement ?? false;
   }
 
   get isRunning(): boolean {
@@ -185,6 +189,7 @@ export class BashShell {
       bash.kill();
     }
     this.log.close();
+    this.onShown.fire({ is: "closed" });
   }
 
   // A command's life --------------------------------------------------------------------------

@@ -61,6 +61,8 @@ export type MakeShell = (order: ShellOrder) => AgentShell;
 export class Shells implements Disposable {
   private readonly shells = new Map<string, AgentShell>();
   private readonly directory = makeTemporary("shells");
+  /** Shells that the user stopped: the next of that name is told to be new. */
+  private readonly stopped = new Set<string>();
   private statics = 0;
 
   constructor(
@@ -69,8 +71,8 @@ export class Shells implements Disposable {
   ) {}
 
   /** What relative paths are relative to: the directory of the agent's default shell. */
-  cwd(agent: string): string {
-    return this.shells.get(key(agent, DEFAULT))?.cwd ?? this.settings.workingDir();
+  cwd(agent: string, name = DEFAULT): string {
+    return this.shells.get(key(agent, name))?.cwd ?? this.settings.workingDir();
   }
 
   /** Where everything of this window's shells is kept while it is open. */
@@ -124,15 +126,19 @@ export class Shells implements Disposable {
     return seen("interrupt", content, { shell: name, was_running: running });
   }
 
-  /** Interrupts everything, at once. */
+  /**
+   * Ends every shell with all that runs in it, also in the background. Interrupting would not do: bash
+   * goes on with the next command of a list.
+   */
   stop(): void {
-    for (const shell of this.shells.values()) void shell.interrupt(true);
+    for (const name of this.shells.keys()) this.stopped.add(name);
+    this.endAll();
   }
 
-  /** Ends a shell whose terminal was closed; its name is free again. */
-  private closeShell(agent: string, name: string): void {
-    this.shells.get(key(agent, name))?.close();
-    this.shells.delete(key(agent, name));
+  /** Ends a shell whose terminal was closed; its name is free again, unless a new one has it already. */
+  private closeShell(agent: string, name: string, shell: AgentShell | undefined): void {
+    shell?.close();
+    if (this.shells.get(key(agent, name)) === shell) this.shells.delete(key(agent, name));
   }
 
   /** Ends every process any shell started, also those that left their terminal. */
@@ -184,10 +190,12 @@ export class Shells implements Disposable {
       directory: this.directory,
       workingDir,
       env: this.environment(),
+      isReplacement: this.stopped.delete(key(agent, name)),
     };
     const logFile = this.logFile(agent, name);
-    const onClosed = (): void => this.closeShell(agent, name);
-    return this.makeShell({ agent, name, settings, logFile, isSeen, onClosed });
+    const onClosed = (): void => this.closeShell(agent, name, shell);
+    const shell = this.makeShell({ agent, name, settings, logFile, isSeen, onClosed });
+    return shell;
   }
 
   /** In a shell that lasts for this command: one that outlives its time-out is ended. */

@@ -101,6 +101,8 @@ class ShellTerminal implements vscode.Pseudoterminal {
       if (what.who === "agent") this.write(`${what.text.replaceAll("\n", "\r\n")}\r\n`);
     } else if (what.is === "output") {
       this.display.add(what.data);
+    } else if (what.is === "closed") {
+      this.closing.fire(undefined); // nothing can be done in it any more
     } else {
       this.display.flush();
       const status = what.status ? `\x1b[2m[${what.status}]\x1b[0m ` : "";

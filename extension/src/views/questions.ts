@@ -1,27 +1,174 @@
-/** Asks the user whether an agent may act, in the window. */
+/**
+ * Shows open questions in the window and takes the user's answers. A notice tells that somebody asks;
+ * the request itself is shown in a read-only document, as plain text, with the answers above it.
+ */
+import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
-import type { ApprovalAnswer, ApprovalRequested } from "../hub/contract";
+import { Disposables, type Disposable } from "../common/disposables";
+import type { Question, Questions } from "../consent/questions";
+import { unlinked, visible } from "../consent/visible";
+import { Command, QUESTION_SCHEME } from "../manifest";
 
-const ANSWERS: readonly (readonly [string, ApprovalAnswer])[] = [
-  ["Allow Once", "once"],
-  ["Allow in This Workspace", "workspace"],
-  ["Deny", "deny"],
-];
+/** Milliseconds a question has to be in view before a click counts: the click may have been for another. */
+const SEEN_MS = 500;
+const GONE = "This question is not open any more.\n";
 
-/** Dismissing the message is no answer: the time runs on, and a page may still answer. */
-export async function askInWindow(
-  { agent, summary, detail }: ApprovalRequested,
-  signal: AbortSignal,
-): Promise<ApprovalAnswer | undefined> {
-  const text = `${agent} wants to: ${summary}${detail ? `\n${detail}` : ""}`;
-  const given = await vscode.window.showWarningMessage(text, ...ANSWERS.map(([label]) => label));
-  return signal.aborted ? undefined : ANSWERS.find(([label]) => label === given)?.[1];
+interface Shown {
+  /** Its address has a secret: to answer one has to be shown it. */
+  uri: vscode.Uri;
+  closeNotice: () => void;
+  /** Since when it has been in view; nothing while it is not. */
+  seenSince: number | undefined;
+}
+
+export class QuestionsView
+  implements vscode.TextDocumentContentProvider, vscode.CodeLensProvider, Disposable
+{
+  private readonly owned = new Disposables();
+  private readonly shown = new Map<string, Shown>();
+  private readonly changing = this.owned.add(new vscode.EventEmitter<void>());
+
+  readonly onDidChangeCodeLenses = this.changing.event;
+
+  constructor(
+    private readonly questions: Questions,
+    private readonly onCount: (count: number) => void,
+  ) {
+    const { window, workspace, languages, commands } = vscode;
+    const add = (each: Disposable): Disposable => this.owned.add(each);
+    add(workspace.registerTextDocumentContentProvider(QUESTION_SCHEME, this));
+    add(languages.registerCodeLensProvider({ scheme: QUESTION_SCHEME }, this));
+    add(questions.onChanged.listen(() => this.update()));
+    add(window.onDidChangeVisibleTextEditors((editors) => this.seen(editors)));
+    add(commands.registerCommand(Command.showQuestions, (id?: unknown) => this.show(id)));
+    const answer = (uri: unknown, given: unknown): void => this.answer(uri, given);
+    add(commands.registerCommand(Command.answerQuestion, answer));
+    add(commands.registerCommand(Command.allowOnce, (uri: unknown) => answer(uri, "once")));
+    add(commands.registerCommand(Command.denyQuestion, (uri: unknown) => answer(uri, "deny")));
+    void this.closeTabs(() => true); // of questions an earlier host asked
+  }
+
+  provideTextDocumentContent(uri: vscode.Uri): string {
+    return this.at(uri)?.text ?? GONE;
+  }
+
+  provideCodeLenses(document: vscode.TextDocument): vscode.CodeLens[] {
+    const question = this.canAnswer(document.uri) ? this.at(document.uri) : undefined;
+    const top = new vscode.Range(0, 0, 0, 0);
+    return (question?.choices ?? []).map(
+      ([title, answer]) =>
+        new vscode.CodeLens(top, {
+          title: `$(${answer === "deny" ? "circle-slash" : "check"}) ${title}`,
+          command: Command.answerQuestion,
+          arguments: [document.uri, answer],
+        }),
+    );
+  }
+
+  dispose(): void {
+    for (const { closeNotice } of this.shown.values()) closeNotice();
+    this.owned.dispose();
+  }
+
+  private update(): void {
+    const open = this.questions.list();
+    for (const question of open) if (!this.shown.has(question.id)) this.announce(question);
+    const gone = [...this.shown].filter(([id]) => !this.questions.find(id));
+    for (const [id, { closeNotice }] of gone) {
+      closeNotice();
+      this.shown.delete(id);
+    }
+    const uris = new Set(gone.map(([, { uri }]) => uri.toString()));
+    if (uris.size) void this.closeTabs((uri) => uris.has(uri.toString()));
+    this.onCount(open.length);
+  }
+
+  /** A message with buttons stays when its question is gone; a notice of progress can be closed. */
+  private announce({ id, number, request }: Question): void {
+    const secret = randomBytes(16).toString("hex");
+    const uri = vscode.Uri.from({
+      scheme: QUESTION_SCHEME,
+      path: `/Question ${number}`,
+      query: secret,
+    });
+    const args = encodeURIComponent(JSON.stringify([id]));
+    const who = unlinked(visible(request.requester.name));
+    const title = `${who} asks for your consent. [Show the request](command:${Command.showQuestions}?${args})`;
+    const progress = { location: vscode.ProgressLocation.Notification, title };
+    let closeNotice!: () => void;
+    const closed = new Promise<void>((resolve) => (closeNotice = resolve));
+    void vscode.window.withProgress(progress, () => closed);
+    this.shown.set(id, { uri, closeNotice, seenSince: undefined });
+  }
+
+  /** The one that is named, or the one the user picks from all that are open. */
+  private async show(id: unknown): Promise<void> {
+    const open = this.questions.list();
+    const named = open.find((each) => each.id === id);
+    const question = named ?? (open.length > 1 ? await pick(open) : open[0]);
+    const uri = question && this.shown.get(question.id)?.uri;
+    if (!uri) return void vscode.window.setStatusBarMessage("Bascule: no question is open.", 5000);
+    const document = await vscode.workspace.openTextDocument(uri);
+    await vscode.window.showTextDocument(document, { preview: false });
+  }
+
+  private answer(uri: unknown, answer: unknown): void {
+    if (!(uri instanceof vscode.Uri) || typeof answer !== "string" || !this.canAnswer(uri)) return;
+    const id = this.entry(uri)?.[0];
+    if (id) this.questions.answer(id, answer, "window");
+  }
+
+  private entry(uri: vscode.Uri): [string, Shown] | undefined {
+    return [...this.shown].find(([, each]) => each.uri.toString() === uri.toString());
+  }
+
+  private at(uri: vscode.Uri): Question | undefined {
+    const entry = this.entry(uri);
+    return entry && this.questions.find(entry[0]);
+  }
+
+  private canAnswer(uri: vscode.Uri): boolean {
+    return Date.now() - (this.entry(uri)?.[1].seenSince ?? Infinity) >= SEEN_MS;
+  }
+
+  private seen(editors: readonly vscode.TextEditor[]): void {
+    const visible = new Set(editors.map(({ document }) => document.uri.toString()));
+    for (const each of this.shown.values()) {
+      if (!visible.has(each.uri.toString())) each.seenSince = undefined;
+      else if (each.seenSince === undefined) {
+        each.seenSince = Date.now();
+        setTimeout(() => this.changing.fire(), SEEN_MS + 1);
+      }
+    }
+  }
+
+  private async closeTabs(isMeant: (uri: vscode.Uri) => boolean): Promise<void> {
+    const tabs = vscode.window.tabGroups.all
+      .flatMap(({ tabs }) => tabs)
+      .filter(
+        ({ input }) =>
+          input instanceof vscode.TabInputText &&
+          input.uri.scheme === QUESTION_SCHEME &&
+          isMeant(input.uri),
+      );
+    if (tabs.length) await vscode.window.tabGroups.close(tabs, true);
+  }
+}
+
+async function pick(open: readonly Question[]): Promise<Question | undefined> {
+  const items = open.map((question) => ({
+    label: visible(question.request.requester.name),
+    description: question.summary,
+    question,
+  }));
+  const options = { placeHolder: "Questions that wait for your answer" };
+  return (await vscode.window.showQuickPick(items, options))?.question;
 }
 
 /** What a cell that the user runs asks for; nothing when they give it up. */
 export async function askForInput(question: string): Promise<string | undefined> {
   return vscode.window.showInputBox({
-    prompt: question || "The cell asks for input",
+    prompt: unlinked(question) || "The cell asks for input",
     ignoreFocusOut: true,
   });
 }

@@ -1,27 +1,34 @@
-/** The state of the connection, in the status bar. */
+/** What holds now, in the status bar: the connection, who asks, and what agents may do. */
 import * as vscode from "vscode";
-import type { Disposable } from "../common/disposables";
+import { Disposables, type Disposable } from "../common/disposables";
 import type { ConnectionState } from "../hub/connection";
 import { Command } from "../manifest";
 
 export class Status implements Disposable {
-  private readonly item = vscode.window.createStatusBarItem(
-    "bascule.status",
-    vscode.StatusBarAlignment.Right,
-    100,
+  private readonly owned = new Disposables();
+  private readonly item = this.owned.add(
+    vscode.window.createStatusBarItem("bascule.status", vscode.StatusBarAlignment.Right, 100),
   );
   private busy = 0;
+  private asking = 0;
   private redraw: NodeJS.Timeout | undefined;
   private state: ConnectionState = { is: "closed" };
 
   constructor() {
     this.item.name = "Bascule";
+    this.owned.add(vscode.workspace.onDidGrantWorkspaceTrust(() => this.draw()));
     this.draw();
     this.item.show();
   }
 
   connection(state: ConnectionState): void {
     this.state = state;
+    this.draw();
+  }
+
+  /** So many questions wait for an answer. */
+  questions(count: number): void {
+    this.asking = count;
     this.draw();
   }
 
@@ -36,18 +43,17 @@ export class Status implements Disposable {
 
   dispose(): void {
     clearTimeout(this.redraw);
-    this.item.dispose();
+    this.owned.dispose();
   }
 
   private draw(): void {
     const { item, state } = this;
     item.command = state.is === "connected" ? Command.showActivity : Command.connect;
-    item.backgroundColor =
-      state.is === "refused" ? new vscode.ThemeColor("statusBarItem.errorBackground") : undefined;
+    item.backgroundColor = color(state.is === "refused" ? "error" : undefined);
+    if (this.asking) return this.drawQuestions();
     switch (state.is) {
       case "connected":
-        item.text = this.busy ? `$(sync~spin) Bascule: ${this.busy}` : "$(plug) Bascule";
-        item.tooltip = `Agents can act in this window through ${state.hub}`;
+        this.drawConnected(state.hub);
         break;
       case "connecting":
         item.text = "$(sync~spin) Bascule";
@@ -62,4 +68,28 @@ export class Status implements Disposable {
         item.tooltip = "Not connected; no agent can act in this window. Click to connect";
     }
   }
+
+  private drawConnected(hub: string): void {
+    const { item } = this;
+    if (!vscode.workspace.isTrusted) {
+      item.text = "$(shield) Bascule: restricted";
+      item.tooltip = `Connected to ${hub}, but agents can do nothing here: this workspace is not trusted. Click to manage trust`;
+      item.command = "workbench.trust.manage";
+      return;
+    }
+    item.text = this.busy ? `$(sync~spin) Bascule: ${this.busy}` : "$(plug) Bascule";
+    item.tooltip = `Agents can act in this window through ${hub}`;
+  }
+
+  private drawQuestions(): void {
+    const { item, asking } = this;
+    item.text = `$(question) Bascule: ${asking} ${asking === 1 ? "question" : "questions"}`;
+    item.tooltip = "An agent or script waits for your consent. Click to see what it wants to do";
+    item.command = Command.showQuestions;
+    item.backgroundColor = color("warning");
+  }
+}
+
+function color(kind: "error" | "warning" | undefined): vscode.ThemeColor | undefined {
+  return kind && new vscode.ThemeColor(`statusBarItem.${kind}Background`);
 }

@@ -1,5 +1,7 @@
 import { expect, test, vi } from "vitest";
-import { Consent, type ConsentSettings } from "../../src/actions/consent";
+import { Consent, type ConsentSettings, type Refusal } from "../../src/actions/consent";
+import { Questions } from "../../src/consent/questions";
+import { partsOf, type RequestPath } from "../../src/consent/request";
 import type {
   ApprovalAnswer,
   ApprovalAnswered,
@@ -9,83 +11,178 @@ import type {
 
 const never = new AbortController().signal;
 
-function action(kind: string, args: object = {}): Asked {
-  return { id: "1", action: kind, args, agent: "Ann" } as unknown as Asked;
+function action(kind: string, args: object = {}, agent_id = "ann"): Asked {
+  return { id: "1", action: kind, args, agent: "Ann", agent_id } as unknown as Asked;
 }
 
-function consent(settings: Partial<ConsentSettings> = {}) {
+/** Where each path leads: itself, unless `links` says otherwise. */
+function consent(
+  settings: Partial<ConsentSettings> & { links?: Record<string, string>; patienceMs?: number } = {},
+) {
+  const { links = {}, patienceMs, ...rest } = settings;
   const asked: ApprovalRequested[] = [];
   const told: ApprovalAnswered[] = [];
+  const refused: Refusal[] = [];
   const admitted = new Set<string>();
+  const stopped = { value: false };
+  const questions = new Questions(() => undefined, patienceMs);
   const made = new Consent({
     isTrusted: () => true,
     rules: () => ({}),
-    admitted,
-    ask: () => new Promise(() => undefined),
+    admitted: {
+      has: (key) => admitted.has(key),
+      add: (key) => admitted.add(key),
+      isStopped: () => stopped.value,
+    },
+    keyOf: ({ agent_id }) => (agent_id ? `hub ${agent_id}` : undefined),
+    describe: ({ action: kind, agent, args }) => {
+      const { path } = args as { path?: string };
+      const paths: RequestPath[] = path
+        ? [{ given: path, real: links[path] ?? path, isWritten: kind !== "read" }]
+        : [];
+      const requester = { name: agent, hub: "hub" };
+      return Promise.resolve({
+        kind,
+        requester,
+        cwd: "",
+        paths,
+        parts: partsOf(args as Record<string, unknown>),
+      });
+    },
+    questions,
     publish: (question) => asked.push(question),
     publishAnswer: (answered) => told.push(answered),
-    ...settings,
+    onRefused: (_, why) => refused.push(why),
+    ...rest,
   });
-  return { consent: made, asked, told, admitted };
+  const say = (answer: ApprovalAnswer): void => {
+    questions.onChanged.listen(() =>
+      questions
+        .list()
+        .forEach(({ id }) => queueMicrotask(() => questions.answer(id, answer, "window"))),
+    );
+  };
+  return { consent: made, asked, told, refused, admitted, questions, stopped, say };
 }
 
-const says = (answer: ApprovalAnswer) => ({ ask: () => Promise.resolve(answer) });
+const denied = { code: "consent.denied" };
 
-test("nothing is done in a workspace that is not trusted, whatever the rules say", async () => {
-  const { consent: made } = consent({ isTrusted: () => false, rules: () => ({ "*": "allow" }) });
+test("nothing is done in a workspace that is not trusted, and the user is told", async () => {
+  const { consent: made, refused } = consent({
+    isTrusted: () => false,
+    rules: () => ({ "*": "allow" }),
+  });
   await expect(made.admit(action("read"), never)).rejects.toMatchObject({
     code: "workspace.untrusted",
   });
+  expect(refused).toEqual(["untrusted"]);
 });
 
 test("a rule for the kind comes before the rule for all", async () => {
-  const { consent: made, asked } = consent({ rules: () => ({ "*": "allow", run: "deny" }) });
+  const {
+    consent: made,
+    asked,
+    refused,
+  } = consent({
+    rules: () => ({ "*": "allow", run: "deny" }),
+  });
   await made.admit(action("read"), never);
-  await expect(made.admit(action("run"), never)).rejects.toMatchObject({ code: "consent.denied" });
-  expect(asked).toEqual([]);
+  await expect(made.admit(action("run"), never)).rejects.toMatchObject(denied);
+  expect([asked, refused]).toEqual([[], ["settings"]]);
 });
 
 test("allowed once is asked again, allowed in the workspace is not", async () => {
-  const once = consent(says("once"));
+  const once = consent();
+  once.say("once");
   await once.consent.admit(action("run"), never);
   await once.consent.admit(action("run"), never);
   expect(once.asked).toHaveLength(2);
-  const always = consent(says("workspace"));
+  const always = consent();
+  always.say("workspace");
   await always.consent.admit(action("run"), never);
-  await always.consent.admit(action("write", { path: "a" }), never);
+  await always.consent.admit(action("write", { path: "/a" }), never);
   expect(always.asked).toHaveLength(1);
-  expect([...always.admitted]).toEqual(["Ann"]);
+  expect([...always.admitted]).toEqual(["hub ann"]);
+});
+
+test("a new token with an old name is asked about, and one without an id always is", async () => {
+  const { consent: made, asked, say } = consent();
+  say("workspace");
+  await made.admit(action("run"), never);
+  await made.admit(action("run", {}, "another"), never);
+  expect(asked).toHaveLength(2);
+  await made.admit(action("run", {}, ""), never);
+  await made.admit(action("run", {}, ""), never);
+  expect(asked).toHaveLength(4);
+});
+
+test("after a stop the settings admit nobody, until the user does", async () => {
+  const { consent: made, asked, stopped, say } = consent({ rules: () => ({ "*": "allow" }) });
+  say("workspace");
+  stopped.value = true;
+  await made.admit(action("run"), never);
+  await made.admit(action("run"), never);
+  expect(asked).toHaveLength(1);
 });
 
 test("a denial is told to the agent and to the hub", async () => {
-  const { consent: made, told } = consent(says("deny"));
-  await expect(made.admit(action("run"), never)).rejects.toMatchObject({ code: "consent.denied" });
+  const { consent: made, told, say } = consent();
+  say("deny");
+  await expect(made.admit(action("run"), never)).rejects.toMatchObject(denied);
   expect(told).toMatchObject([{ answer: "deny", by: "window" }]);
 });
 
 test.each([
-  ["write", { path: ".vscode/tasks.json" }],
-  ["edit", { path: "a/.vscode/x", command: "create" }],
-  ["write", { path: "../x.code-workspace" }],
+  ["write", { path: "/w/.vscode/tasks.json" }],
+  ["edit", { path: "/w/a/.VSCode/x", command: "create" }],
+  ["write", { path: "/w/x.code-workspace" }],
+  ["write", { path: "/w/.git/hooks/pre-commit" }],
+  ["mkdir", { path: "/w/.husky/_" }],
+  ["write", { path: "/w/sub/.envrc" }],
+  ["write", { path: "/w/link" }],
 ])("%s of %o asks though everything is allowed", async (kind, args) => {
-  const { consent: made, asked } = consent({ ...says("once"), rules: () => ({ "*": "allow" }) });
+  const {
+    consent: made,
+    asked,
+    say,
+  } = consent({
+    rules: () => ({ "*": "allow" }),
+    links: { "/w/link": "/w/.git/config" },
+  });
+  say("once");
   await made.admit(action(kind, args), never);
   expect(asked).toHaveLength(1);
+  expect(asked[0]?.warnings).toHaveLength(1);
+  await made.admit(action("read", args), never);
+  expect(asked).toHaveLength(1);
+});
+
+test("what was allowed is not done when its path leads elsewhere by then", async () => {
+  const links: Record<string, string> = {};
+  const { consent: made, questions } = consent({ links });
+  const waiting = made.admit(action("write", { path: "/w/notes" }), never);
+  await vi.waitUntil(() => questions.list().length);
+  links["/w/notes"] = "/w/.vscode/tasks.json";
+  questions.answer(questions.list()[0]?.id ?? "", "workspace", "window");
+  await expect(waiting).rejects.toThrow("leads elsewhere");
 });
 
 test("an answer from elsewhere counts, and is not told back", async () => {
   const { consent: made, asked, told } = consent();
   const waiting = made.admit(action("run", { command: "make\nall" }), never);
-  expect(asked).toMatchObject([{ agent: "Ann", kind: "run", summary: "run make" }]);
+  await vi.waitUntil(() => asked.length);
+  expect(asked).toMatchObject([{ agent: "Ann", kind: "run", summary: "run make ⏎ all" }]);
+  expect(asked[0]?.detail).toContain("│ make\n│ all\n");
   made.answered({ id: asked[0]?.id ?? "", answer: "once", by: "a page" });
   await waiting;
   expect(told).toEqual([]);
 });
 
-test("no answer in time is a no", async () => {
-  const { consent: made, told } = consent({ patienceMs: 10 });
+test("no answer in time is a no, and the user is told", async () => {
+  const { consent: made, told, refused } = consent({ patienceMs: 10 });
   await expect(made.admit(action("run"), never)).rejects.toThrow("nobody answered in time");
   expect(told).toMatchObject([{ answer: "deny", by: "time" }]);
+  expect(refused).toEqual(["time"]);
 });
 
 test("a question waits for two minutes, and says until when", async () => {
@@ -93,28 +190,43 @@ test("a question waits for two minutes, and says until when", async () => {
   try {
     const { consent: made, asked, told } = consent();
     const waiting = made.admit(action("run"), never);
-    const denied = expect(waiting).rejects.toMatchObject({ code: "consent.denied" });
+    const refused = expect(waiting).rejects.toMatchObject(denied);
+    await vi.advanceTimersByTimeAsync(0);
     expect(Date.parse(asked[0]?.expires ?? "") - Date.now()).toBe(120_000);
     await vi.advanceTimersByTimeAsync(119_999);
     expect(told).toEqual([]);
     await vi.advanceTimersByTimeAsync(1);
-    await denied;
+    await refused;
   } finally {
     vi.useRealTimers();
   }
 });
 
-test("cancelling ends the question", async () => {
+test("cancelling ends the question here and on the hub", async () => {
   const controller = new AbortController();
-  let closed = false;
-  const { consent: made } = consent({
-    ask: (_, signal) => {
-      signal.addEventListener("abort", () => (closed = true));
-      return new Promise(() => undefined);
-    },
-  });
+  const { consent: made, asked, told, questions } = consent();
   const waiting = made.admit(action("run"), controller.signal);
+  await vi.waitUntil(() => questions.list().length);
   controller.abort();
   await expect(waiting).rejects.toMatchObject({ code: "action.cancelled" });
-  expect(closed).toBe(true);
+  await vi.waitUntil(() => told.length);
+  expect(questions.list()).toEqual([]);
+  expect(told).toMatchObject([{ id: asked[0]?.id, by: "withdrawn" }]);
+});
+
+test("an agent asks one thing at a time, and another at the same time", async () => {
+  const { consent: made, questions } = consent();
+  const waiting = ["ann", "ann", "bob"].map((id) => made.admit(action("read", {}, id), never));
+  await vi.waitUntil(() => questions.list().length === 2);
+  for (const { id } of questions.list()) questions.answer(id, "workspace", "window");
+  await Promise.all(waiting);
+});
+
+test("open questions are published again for a hub that was restarted", async () => {
+  const { consent: made, asked, questions } = consent();
+  void made.admit(action("run"), never);
+  await vi.waitUntil(() => questions.list().length);
+  made.publishAgain();
+  expect(asked).toHaveLength(2);
+  expect(asked[1]).toEqual(asked[0]);
 });

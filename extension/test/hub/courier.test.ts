@@ -48,6 +48,10 @@ class ScriptedWorker implements Worker {
     // nothing waits for one here
   }
 
+  ready(): void {
+    // nothing is open here
+  }
+
   end(): void {
     this.ended += 1;
   }

@@ -1,0 +1,65 @@
+/** An action as a request: with the paths it leads to, and where it would run. */
+import type { Request, RequestPath } from "../consent/request";
+import { partsOf } from "../consent/request";
+import type { Asked } from "../hub/contract";
+import type { Places } from "./places";
+
+/** Kinds that change the file they name; `edit` may also just look at it. */
+const WRITES = new Set(["write", "edit", "rm", "mkdir", "rmdir"]);
+const RUNS = new Set(["run", "run_ipython"]);
+const BRIDGE_WRITES = new Set(["vscode/applyEdit"]);
+
+type Args = Readonly<Record<string, unknown>>;
+
+export async function describe(
+  action: Asked,
+  { places, cwd, hub }: { places: Places; cwd: string; hub: string },
+): Promise<Request> {
+  const args = action.args as Args;
+  const given = typeof args["cwd"] === "string" ? args["cwd"] : "";
+  return {
+    kind: action.action,
+    requester: { name: action.agent, hub },
+    cwd: RUNS.has(action.action) ? given || cwd : "",
+    paths: await pathsOf(action.action, args, places, cwd),
+    parts: partsOf(args),
+  };
+}
+
+async function pathsOf(
+  kind: string,
+  args: Args,
+  places: Places,
+  cwd: string,
+): Promise<RequestPath[]> {
+  if (kind === "bridge") return bridgePaths(String(args["request"]), args["params"], places);
+  const given = args["path"];
+  if (typeof given !== "string" || !given) return [];
+  const isWritten = WRITES.has(kind) && !(kind === "edit" && args["command"] === "view");
+  // A link that is removed is itself meant; for all else it is what the link leads to.
+  const found = await places.find(given, cwd, { follow: kind !== "rm", toRead: !isWritten });
+  return [{ given: found.shown, real: found.real, isWritten }];
+}
+
+/** Every `path` in it, however deep: edits have one each. They are absolute. */
+async function bridgePaths(
+  request: string,
+  params: unknown,
+  places: Places,
+): Promise<RequestPath[]> {
+  const given = new Set<string>();
+  const collect = (value: unknown): void => {
+    if (typeof value !== "object" || value === null) return;
+    for (const [name, each] of Object.entries(value))
+      if (name === "path" && typeof each === "string" && each.startsWith("/")) given.add(each);
+      else collect(each);
+  };
+  collect(params);
+  const isWritten = BRIDGE_WRITES.has(request);
+  const paths = [...given].map(async (path) => ({
+    given: path,
+    real: await places.real(path),
+    isWritten,
+  }));
+  return Promise.all(paths);
+}

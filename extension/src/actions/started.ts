@@ -1,0 +1,60 @@
+/** What VS Code started because an agent ran a command: debug sessions, tasks and terminals. */
+import * as vscode from "vscode";
+import { Disposables, type Disposable } from "../common/disposables";
+
+/**
+ * VS Code does not say who started something. Whatever starts while a command of an agent runs is
+ * taken to be the agent's, and so is what such a debug session starts.
+ */
+export class StartedByAgents implements Disposable {
+  private readonly owned = new Disposables();
+  private readonly sessions = new Set<vscode.DebugSession>();
+  private readonly tasks = new Set<vscode.TaskExecution>();
+  private readonly terminals = new Set<vscode.Terminal>();
+  private commands = 0;
+
+  constructor() {
+    const { debug, tasks, window } = vscode;
+    this.owned.add(debug.onDidStartDebugSession((session) => this.debugging(session)));
+    this.owned.add(debug.onDidTerminateDebugSession((each) => this.sessions.delete(each)));
+    this.owned.add(
+      tasks.onDidStartTask(({ execution }) => this.commands && this.tasks.add(execution)),
+    );
+    this.owned.add(tasks.onDidEndTask(({ execution }) => this.tasks.delete(execution)));
+    this.owned.add(
+      window.onDidOpenTerminal((each) => {
+        if (this.commands && !("pty" in each.creationOptions)) this.terminals.add(each);
+      }),
+    );
+    this.owned.add(window.onDidCloseTerminal((each) => this.terminals.delete(each)));
+  }
+
+  /** Does `work`, a command of an agent. */
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    this.commands += 1;
+    try {
+      return await work();
+    } finally {
+      this.commands -= 1;
+    }
+  }
+
+  /** Ends all of it; says how much there was. */
+  async stop(): Promise<number> {
+    const [sessions, tasks] = [[...this.sessions], [...this.tasks]];
+    const terminals = [...this.terminals];
+    for (const each of tasks) each.terminate();
+    for (const each of terminals) each.dispose();
+    await Promise.all(sessions.map((each) => vscode.debug.stopDebugging(each)));
+    return sessions.length + tasks.length + terminals.length;
+  }
+
+  dispose(): void {
+    this.owned.dispose();
+  }
+
+  private debugging(session: vscode.DebugSession): void {
+    const parent = session.parentSession;
+    if (this.commands || (parent && this.sessions.has(parent))) this.sessions.add(session);
+  }
+}

@@ -1,0 +1,97 @@
+/** Shows a text as it is: nothing in it can hide, reorder or imitate another part of it. */
+
+/** Columns of a line, so that nothing stands past the right edge of an editor. */
+const COLUMNS = 72;
+/** More blanks than this in a row are counted instead of shown: they would push the rest away. */
+const MOST_BLANKS = 24;
+const MOST_EMPTY_LINES = 3;
+
+/**
+ * Invisible characters, blanks other than a space, and letters written from right to left, which
+ * make a screen reorder what stands between them.
+ */
+const UNSEEN =
+  /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}|[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/gu;
+/** Marks that are stacked on a letter reach into other lines. */
+const STACKED = /\p{M}{3,}/gu;
+const BLANKS = new RegExp(` {${MOST_BLANKS + 1},}`, "g");
+const WIDE =
+  /[\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\p{Emoji_Presentation}\uff01-\uff60]/u;
+
+/** One line of it, with everything unseen spelt out: `⟨ESC⟩`, `⇥`, `⟨U+202E⟩`. */
+export function visible(text: string): string {
+  return text
+    .replace(UNSEEN, spelt)
+    .replace(STACKED, (marks) => Array.from(marks, code).join(""))
+    .replace(BLANKS, (blanks) => ` ⟨${blanks.length} spaces⟩ `);
+}
+
+/** All lines of it, none longer than an editor is wide. `indent` begins each, `more` a continued one. */
+export function visibleLines(text: string, indent = "│ ", more = "┊ "): string[] {
+  const lines: string[] = [];
+  let empty = 0;
+  const skip = (): void => {
+    if (empty > MOST_EMPTY_LINES) lines.push(`${indent}⟨${empty} empty lines⟩`);
+    else for (let n = 0; n < empty; n++) lines.push(indent.trimEnd());
+    empty = 0;
+  };
+  for (const line of text.split("\n")) {
+    const shown = visible(line);
+    if (!shown.trim()) {
+      empty += 1;
+      continue;
+    }
+    skip();
+    wrapped(shown).forEach((piece, n) => lines.push((n ? more : indent) + piece));
+  }
+  skip();
+  return lines;
+}
+
+/** For VS Code's messages and prompts, which make `[text](command:…)` a link that runs the command. */
+export function unlinked(text: string): string {
+  return text.replaceAll("](", "] (");
+}
+
+/** On one line, and short enough for a list. The whole is shown elsewhere. */
+export function shortened(text: string, length = 120): string {
+  const line = visible(text.trim().replaceAll("\n", " ⏎ "));
+  return line.length > length ? `${line.slice(0, length)}…` : line;
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  "\0": "⟨NUL⟩",
+  "\x07": "⟨BEL⟩",
+  "\b": "⟨BS⟩",
+  "\t": "⇥",
+  "\n": "⟨LF⟩",
+  "\r": "⟨CR⟩",
+  "\x1b": "⟨ESC⟩",
+  "\x7f": "⟨DEL⟩",
+};
+
+function spelt(char: string): string {
+  return NAMES[char] ?? code(char);
+}
+
+function code(char: string): string {
+  const number = char.codePointAt(0) ?? 0;
+  return `⟨U+${number.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+}
+
+function wrapped(line: string): string[] {
+  if (line.length <= COLUMNS / 2) return [line];
+  const pieces: string[] = [];
+  let piece = "";
+  let width = 0;
+  for (const char of line) {
+    const columns = WIDE.test(char) ? 2 : 1;
+    if (width + columns > COLUMNS) {
+      pieces.push(piece);
+      [piece, width] = ["", 0];
+    }
+    piece += char;
+    width += columns;
+  }
+  return [...pieces, piece];
+}

@@ -1,0 +1,45 @@
+/** Tells the user that an agent was refused without a question, once for each agent and reason. */
+import * as vscode from "vscode";
+import type { Refusal } from "../actions/consent";
+import { unlinked, visible } from "../consent/visible";
+import type { Asked } from "../hub/contract";
+
+const TRUST = "Manage Workspace Trust";
+const SETTINGS = "Open Settings";
+
+export class Refusals {
+  private readonly told = new Set<string>();
+
+  tell(action: Asked, why: Refusal): void {
+    const who = unlinked(visible(action.agent));
+    const key = `${why} ${action.agent} ${why === "settings" ? action.action : ""}`;
+    // A question that nobody answered may be missed again; the other reasons stay as they are.
+    if (why !== "time" && this.told.has(key)) return;
+    this.told.add(key);
+    const what = `Bascule refused a '${visible(action.action)}' action of ${who}`;
+    switch (why) {
+      case "untrusted":
+        return this.show(
+          `${what}: this workspace is not trusted.`,
+          TRUST,
+          "workbench.trust.manage",
+        );
+      case "settings":
+        return this.show(
+          `${what}: the setting bascule.consent forbids it.`,
+          SETTINGS,
+          "workbench.action.openSettings",
+          "bascule.consent",
+        );
+      case "time":
+        return this.show(`${what}: nobody answered its question in time.`);
+    }
+  }
+
+  private show(text: string, button?: string, ...command: string[]): void {
+    const [id = "", ...args] = command;
+    void vscode.window.showWarningMessage(text, ...(button ? [button] : [])).then((answer) => {
+      if (answer && answer === button) void vscode.commands.executeCommand(id, ...args);
+    });
+  }
+}

@@ -1,0 +1,81 @@
+import { expect, test } from "vitest";
+import { isProtected } from "../../src/consent/protected";
+import { fullText, partsOf, type Request } from "../../src/consent/request";
+import { unlinked, visible, visibleLines } from "../../src/consent/visible";
+
+test.each([
+  ["plain Größe 你好", "plain Größe 你好"],
+  ["a\tb\r\x1b[31m\x7f\0", "a⇥b⟨CR⟩⟨ESC⟩[31m⟨DEL⟩⟨NUL⟩"],
+  [
+    "\u202ex\u2066\u200b\ufeff\u00a0\u3000\u2028",
+    "⟨U+202E⟩x⟨U+2066⟩⟨U+200B⟩⟨U+FEFF⟩⟨U+00A0⟩⟨U+3000⟩⟨U+2028⟩",
+  ],
+  ["א/ب", "⟨U+05D0⟩/⟨U+0628⟩"],
+  ["\ud800\u{e0041}\u3164\u2800", "⟨U+D800⟩⟨U+E0041⟩⟨U+3164⟩⟨U+2800⟩"],
+  ["e\u0301 z\u0301\u0301\u0301", "e\u0301 z⟨U+0301⟩⟨U+0301⟩⟨U+0301⟩"],
+  [`a${" ".repeat(24)}b${" ".repeat(25)}c`, `a${" ".repeat(24)}b ⟨25 spaces⟩ c`],
+])("%j is shown as %j", (text, shown) => expect(visible(text)).toBe(shown));
+
+test("no line is wider than an editor, and each has a bar before it", () => {
+  const lines = visibleLines(`short\n${"x".repeat(200)}\n\n\n\n\n\nend`);
+  expect(lines).toEqual([
+    "│ short",
+    `│ ${"x".repeat(72)}`,
+    `┊ ${"x".repeat(72)}`,
+    `┊ ${"x".repeat(56)}`,
+    "│ ⟨5 empty lines⟩",
+    "│ end",
+  ]);
+  expect(visibleLines("你".repeat(50))[0]).toHaveLength(38);
+});
+
+test("a text in a message makes no link", () => {
+  expect(unlinked("[a](command:b) [c](d)")).toBe("[a] (command:b) [c] (d)");
+});
+
+test("nothing that is sent is left out of what is shown", () => {
+  const args = {
+    arguments: [{ text: "rm\n" }],
+    command: "x",
+    thought: "",
+    hidden: false,
+    cwd: null,
+    security_risk: -1,
+    confirmation_state: "confirmed",
+  };
+  const request: Request = {
+    kind: "vscode_command",
+    requester: { name: "Ann\nWants to: nothing", hub: "http://h" },
+    cwd: "",
+    paths: [],
+    parts: partsOf(args),
+  };
+  expect(request.parts.map(({ name }) => name)).toEqual(["command", "arguments"]);
+  expect(fullText(request)).toBe(`Asks:     Ann⟨LF⟩Wants to: nothing
+Through:  http://h
+Wants to: run a VS Code command (vscode_command)
+
+command:
+│ x
+
+arguments (5 lines, 30 characters):
+│ [
+│   {
+│     "text": "rm\\n"
+│   }
+│ ]
+`);
+});
+
+test.each([
+  ["/w/.vscode/a", true],
+  ["/w/.VSCODE", true],
+  ["/w/.g\u200cit/hooks/x", true],
+  ["/w/sub/.git", true],
+  ["/w/.husky/pre-commit", true],
+  ["/w/.envrc", true],
+  ["/w/a.code-workspace", true],
+  ["/w/.github/x", false],
+  ["/w/vscode/.gitignore", false],
+  ["/w/.envrc.txt", false],
+])("%s is protected: %s", (file, expected) => expect(isProtected(file)).toBe(expected));

@@ -1,0 +1,104 @@
+"""Hostile requests: the user sees all of what would be done, as plain text, before they answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bascule.core.actions import Action, BridgeRequest, CmdRun, FileWrite, VscodeCommand
+from bascule.runtime.vscode import VSCodeRuntime
+
+from .driving import answer_question, open_question, question
+from .rig import EditorWindow, Rig
+from .undecided import undecided_window
+
+_EVIL = "touch evil"
+_LINK = "[press here](command:workbench.action.terminal.new)"
+
+REQUESTS: dict[str, tuple[Action, list[str]]] = {
+    "several lines": (
+        CmdRun(f"echo harmless\n\n# below the first line\n{_EVIL}"),
+        ["│ echo harmless", f"│ {_EVIL}"],
+    ),
+    "blanks before the rest": (
+        CmdRun(f"echo harmless{' ' * 4000}; {_EVIL}"),
+        ["⟨4000 spaces⟩", f"; {_EVIL}"],
+    ),
+    "empty lines before the rest": (
+        CmdRun("echo harmless" + "\n" * 900 + _EVIL),
+        ["⟨899 empty lines⟩", f"│ {_EVIL}"],
+    ),
+    "one long line": (
+        CmdRun("echo " + "harmless" * 100 + f"; {_EVIL}"),
+        ["│ echo harmless", f"; {_EVIL}"],
+    ),
+    "written from right to left": (
+        CmdRun("echo \u202etxt.live\u202c \u2066x\u2069 א /ב; touch\u00a0evil"),
+        ["⟨U+202E⟩txt.live⟨U+202C⟩", "⟨U+05D0⟩ /⟨U+05D1⟩", "touch⟨U+00A0⟩evil"],
+    ),
+    "control characters": (
+        CmdRun("echo harmless\r\x1b[2K\x1b[1A\b\b; touch\tevil\u200b\ufeff"),
+        ["␍␛[2K␛[1A␈␈; touch⇥evil⟨U+200B⟩⟨U+FEFF⟩"],
+    ),
+    "links that run commands": (CmdRun(f"echo {_LINK}; {_EVIL}"), [f"echo {_LINK}; {_EVIL}"]),
+    "a text like ours": (
+        CmdRun("echo x\nAsks:     Your administrator\nWants to: read a file (read)"),
+        ["│ Asks:     Your administrator", "│ Wants to: read a file (read)"],
+    ),
+    "a command of VS Code with arguments": (
+        VscodeCommand("workbench.action.terminal.sendSequence", [{"text": f"{_EVIL}\n"}]),
+        ["workbench.action.terminal.sendSequence", f'"text": "{_EVIL}\\n"'],
+    ),
+    "a request of the bridge with parameters": (
+        BridgeRequest("vscode/executeCommand", {"command": "x", "args": [_LINK, _EVIL]}),
+        ["│ vscode/executeCommand", _LINK, f'"{_EVIL}"'],
+    ),
+    "a path through a link": (
+        FileWrite("fake/notes.txt", _EVIL),
+        ["Changes:  {folder}/.vscode/notes.txt", "Careful:", f"│ {_EVIL}"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def cautious(rig: Rig, tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    with undecided_window(rig, tmp_path_factory.mktemp("hostile") / "cautious") as window:
+        (window.folder / ".vscode").mkdir()
+        (window.folder / "fake").symlink_to(".vscode")
+        yield window
+
+
+@asynccontextmanager
+async def asking(rig: Rig, window: EditorWindow, action: Action) -> AsyncIterator[str]:
+    """While the question about the action is shown; it is denied in the end."""
+    name = rig.new_name()
+    token = await rig.on(rig.hub.tokens.create(name, "agent"))
+    async with VSCodeRuntime(rig.url, token, window=window.id) as agent:
+        acting = asyncio.create_task(agent.act(action))
+        await rig.on(open_question(window.page, name))
+        yield name
+        await rig.on(answer_question(window.page, "Deny"))
+        assert (await acting).error_id == "consent.denied"  # type: ignore[attr-defined]
+    assert not (window.folder / "evil").exists()
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_all_of_a_hostile_request_is_shown_as_plain_text(
+    rig: Rig, cautious: EditorWindow, name: str
+) -> None:
+    action, wanted = REQUESTS[name]
+    page = cautious.page
+    async with asking(rig, cautious, action):
+        text = await rig.on(question(page).locator(".view-lines").inner_text())
+        shown = text.replace("\u00a0", " ")
+        if pictures := os.environ.get("BASCULE_PICTURES"):
+            file = Path(pictures) / f"{name.replace(' ', '-')}.png"
+            await rig.on(page.screenshot(path=file))
+        for each in wanted:
+            assert each.format(folder=cautious.folder) in shown
+        assert await rig.on(question(page).locator("a:not([role=button])").count()) == 0
