@@ -30,6 +30,7 @@ from bascule.core.observations import (
 )
 from bascule.runtime.vscode import VSCodeRuntime
 
+from .driving import answer_question, open_question
 from .rig import EditorWindow, Rig
 
 See = Callable[[Callable[[Page], Coroutine[Any, Any, None]]], Coroutine[Any, Any, None]]
@@ -151,13 +152,15 @@ async def test_a_write_to_the_settings_of_vs_code_is_asked_for(
     runtime: VSCodeRuntime, folder: Path, see: See
 ) -> None:
     asked = asyncio.create_task(runtime.write(".vscode/tasks.json", "{}"))
-    await see(lambda page: page.get_by_role("button", name="Deny").click())
+    await see(lambda page: open_question(page, "agent"))
+    await see(lambda page: answer_question(page, "Deny"))
     with pytest.raises(ConsentDenied):
         await asked
     assert not (folder / ".vscode").exists()
 
     asked = asyncio.create_task(runtime.write(".vscode/tasks.json", "{}"))
-    await see(lambda page: page.get_by_role("button", name="Allow Once").click())
+    await see(lambda page: open_question(page, "agent"))
+    await see(lambda page: answer_question(page, "Allow Once"))
     await asked
     assert (folder / ".vscode/tasks.json").read_text() == "{}\n"
 

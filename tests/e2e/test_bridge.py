@@ -24,7 +24,7 @@ from bascule.bridge.hub import HubTransport
 from vscode_bridge import aio
 
 from .code_server import CodeServer
-from .driving import click_toast, run_command
+from .driving import answer_question, click_toast, open_question, question, run_command
 from .rig import EditorWindow, Rig
 
 MODEL = Path(__file__).parent / "model"
@@ -261,6 +261,9 @@ async def test_a_diff_shows_a_file_beside_a_text(
     await rig.on(expect(modified.first).to_contain_text("the new words"))
 
 
+SCRIPT = "A script in the bridged terminal"
+
+
 async def test_edits_ask_first_and_are_one_step_to_undo(
     rig: Rig, bridge: BridgeClient, window: EditorWindow
 ) -> None:
@@ -273,12 +276,16 @@ async def test_edits_ask_first_and_are_one_step_to_undo(
     ]
 
     refused = asyncio.ensure_future(aio.apply_edit(edits, label="shout"))
-    await rig.on(click_toast(window.page, "wants to change edited.txt (shout)", "Deny"))
+    await rig.on(open_question(window.page, SCRIPT))
+    for shown in (str(file), "label │ shout", '"text": "ONE"'):
+        await rig.on(expect(question(window.page)).to_contain_text(shown, use_inner_text=True))
+    await rig.on(answer_question(window.page, "Deny"))
     with pytest.raises(vscode.NotAllowed):
         await refused
 
     allowed = asyncio.ensure_future(aio.apply_edit(edits))
-    await rig.on(click_toast(window.page, "wants to change edited.txt", "Allow for This Run"))
+    await rig.on(open_question(window.page, SCRIPT))
+    await rig.on(answer_question(window.page, "Allow for This Run"))
     assert await allowed is True
     seen = await aio.active_editor()
     assert seen is not None
@@ -350,8 +357,12 @@ async def test_a_form_is_filled_in_and_sent_or_closed(
 async def test_commands_ask_unless_the_settings_allow_them(
     rig: Rig, bridge: BridgeClient, page: Page
 ) -> None:
-    denied = asyncio.ensure_future(aio.execute_command("workbench.action.toggleSidebarVisibility"))
-    await rig.on(click_toast(page, "workbench.action.toggleSidebarVisibility", "Deny"))
+    command = "workbench.action.toggleSidebarVisibility"
+    denied = asyncio.ensure_future(aio.execute_command(command, "an argument"))
+    await rig.on(open_question(page, SCRIPT))
+    for shown in (command, "an argument"):
+        await rig.on(expect(question(page)).to_contain_text(shown, use_inner_text=True))
+    await rig.on(answer_question(page, "Deny"))
     with pytest.raises(vscode.NotAllowed, match="did not allow"):
         await denied
     with pytest.raises(vscode.CommandFailed, match="not found"):

@@ -1,4 +1,4 @@
-"""An extension host that dies is restarted by VS Code, but not for ever; then a person is needed."""
+"""An extension host that dies is restarted by VS Code, but not for ever; then people are needed."""
 
 from __future__ import annotations
 

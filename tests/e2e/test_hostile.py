@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from playwright.async_api import Locator, Page, expect
 
 from bascule.core.actions import Action, BridgeRequest, CmdRun, FileWrite, VscodeCommand
+from bascule.core.observations import Error
 from bascule.runtime.vscode import VSCodeRuntime
 
 from .driving import answer_question, open_question, question
@@ -35,7 +37,7 @@ REQUESTS: dict[str, tuple[Action, list[str]]] = {
     ),
     "one long line": (
         CmdRun("echo " + "harmless" * 100 + f"; {_EVIL}"),
-        ["│ echo harmless", f"; {_EVIL}"],
+        ["│ echo harmless", "touch evil"],
     ),
     "written from right to left": (
         CmdRun("echo \u202etxt.live\u202c \u2066x\u2069 א /ב; touch\u00a0evil"),
@@ -43,7 +45,7 @@ REQUESTS: dict[str, tuple[Action, list[str]]] = {
     ),
     "control characters": (
         CmdRun("echo harmless\r\x1b[2K\x1b[1A\b\b; touch\tevil\u200b\ufeff"),
-        ["␍␛[2K␛[1A␈␈; touch⇥evil⟨U+200B⟩⟨U+FEFF⟩"],
+        ["⟨CR⟩⟨ESC⟩[2K⟨ESC⟩[1A⟨BS⟩⟨BS⟩; touch⇥evil⟨U+200B⟩⟨U+FEFF⟩"],
     ),
     "links that run commands": (CmdRun(f"echo {_LINK}; {_EVIL}"), [f"echo {_LINK}; {_EVIL}"]),
     "a text like ours": (
@@ -66,7 +68,7 @@ REQUESTS: dict[str, tuple[Action, list[str]]] = {
 
 
 @pytest.fixture(scope="module")
-def cautious(rig: Rig, tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+def cautious(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EditorWindow]:
     with undecided_window(rig, tmp_path_factory.mktemp("hostile") / "cautious") as window:
         (window.folder / ".vscode").mkdir()
         (window.folder / "fake").symlink_to(".vscode")
@@ -83,8 +85,42 @@ async def asking(rig: Rig, window: EditorWindow, action: Action) -> AsyncIterato
         await rig.on(open_question(window.page, name))
         yield name
         await rig.on(answer_question(window.page, "Deny"))
-        assert (await acting).error_id == "consent.denied"  # type: ignore[attr-defined]
+        seen = await acting
+        assert isinstance(seen, Error)
+        assert seen.error_id == "consent.denied"
     assert not (window.folder / "evil").exists()
+
+
+async def test_the_end_of_100_kilobytes_is_shown(rig: Rig, cautious: EditorWindow) -> None:
+    page = cautious.page
+    async with asking(rig, cautious, CmdRun("echo harmless\n" * 7000 + _EVIL)):
+        await rig.on(expect(question(page)).to_contain_text("7,001 lines, 98,010 characters"))
+        await rig.on(page.keyboard.press("Control+End"))
+        last = page.locator(".editor-instance .view-line", has_text=f"│ {_EVIL}")
+        await rig.on(expect(last).to_be_visible())
+        await _picture(rig, page, "100 kilobytes")
+        await rig.on(page.keyboard.press("Control+Home"))
+
+
+async def test_an_agent_cannot_answer(rig: Rig, cautious: EditorWindow) -> None:
+    """Not by our commands, nor by one that runs others, though its user allows all commands."""
+    answers = ("bascule.allowOnce", "bascule.answerQuestion", "bascule.followSettings")
+    name = rig.new_name()
+    token = await rig.on(rig.hub.tokens.create(name, "agent"))
+    async with VSCodeRuntime(rig.url, token, window=cautious.id) as agent:
+        first = asyncio.create_task(agent.act(CmdRun("true")))
+        await rig.on(open_question(cautious.page, name))
+        await rig.on(answer_question(cautious.page, "Allow in This Workspace"))
+        await first
+        async with asking(rig, cautious, CmdRun(_EVIL)):
+            await rig.on(expect(_answers(cautious.page)).to_contain_text("Allow Once"))
+            for command in answers:
+                seen = await agent.act(VscodeCommand(command))
+                assert isinstance(seen, Error)
+                assert seen.error_id == "consent.denied"
+            commands = [{"command": each} for each in answers]
+            await agent.act(VscodeCommand("runCommands", [{"commands": commands}]))
+            await rig.on(expect(question(cautious.page)).to_have_count(1))
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -96,9 +132,19 @@ async def test_all_of_a_hostile_request_is_shown_as_plain_text(
     async with asking(rig, cautious, action):
         text = await rig.on(question(page).locator(".view-lines").inner_text())
         shown = text.replace("\u00a0", " ")
-        if pictures := os.environ.get("BASCULE_PICTURES"):
-            file = Path(pictures) / f"{name.replace(' ', '-')}.png"
-            await rig.on(page.screenshot(path=file))
+        await rig.on(expect(_answers(page)).to_contain_text("Allow Once"))
+        await _picture(rig, page, name)
         for each in wanted:
             assert each.format(folder=cautious.folder) in shown
         assert await rig.on(question(page).locator("a:not([role=button])").count()) == 0
+
+
+def _answers(page: Page) -> Locator:
+    return page.locator(".codelens-decoration")
+
+
+async def _picture(rig: Rig, page: Page, name: str) -> None:
+    """For people to look at, where BASCULE_PICTURES names a directory."""
+    if pictures := os.environ.get("BASCULE_PICTURES"):
+        file = Path(pictures) / f"{name.replace(' ', '-')}.png"
+        await rig.on(page.screenshot(path=file))
