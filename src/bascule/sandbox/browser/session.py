@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -118,7 +119,7 @@ class Session(Closable):
     async def _launch(self) -> None:
         assert self._playwright is not None
         flags = [*_FLAGS, f"--window-size={self._settings.width},{self._settings.height}"]
-        for sandboxed in (True, False) if os.geteuid() else (False,):
+        for sandboxed in (True, False) if await _may_be_sandboxed() else (False,):
             try:
                 self._browser = await self._playwright.chromium.launch(
                     executable_path=self._place.chromium,
@@ -381,3 +382,20 @@ def _in_short(error: Error) -> str:
     blocking = [line.strip(" -") for line in lines if "intercepts pointer events" in line]
     reasons = [line.strip(" -") for line in lines if "element is not" in line]
     return "; ".join([lines[0], *dict.fromkeys((*blocking[:1], *reasons[:1]))])
+
+
+async def _may_be_sandboxed() -> bool:
+    """Whether Chromium's own sandbox might work: it is made of user namespaces, and not for root.
+
+    In a session there are none, and to have Chromium find that out costs a start of it.
+    """
+    if os.geteuid() == 0:
+        return False
+    with contextlib.suppress(FileNotFoundError):
+        tried = await asyncio.create_subprocess_exec(
+            *("unshare", "--user", "true"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        return await tried.wait() == 0
+    return True

@@ -108,7 +108,13 @@ class Staged:
             except PermissionError:
                 if old.descriptor is not None:
                     return False
-        os.fchmod(self._descriptor, stat.S_IMODE(found.st_mode))
+        mode = stat.S_IMODE(found.st_mode)
+        try:
+            os.fchmod(self._descriptor, mode)
+        except PermissionError:
+            # In a folder of the host a session makes no set-ID files (`session/seccomp.py`). To
+            # write into one takes these bits away as well.
+            os.fchmod(self._descriptor, mode & ~(stat.S_ISUID | stat.S_ISGID))
         if old.descriptor is not None:
             _copy_attributes(old.descriptor, self._descriptor)
         return True

@@ -22,6 +22,7 @@ from bascule.sandbox.server.server import SandboxServer
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.sandbox.shell.settings import ShellSettings
 
+from . import seccomp
 from .annex import SessionAnnex
 from .egress import proxy_environment, way_out
 from .launch import Launch
@@ -36,7 +37,10 @@ OnStarted = Callable[[SandboxServer], None]
 
 def main(on_started: OnStarted | None = None) -> None:
     """`on_started` is called once it answers; a spawner that forks it is told so."""
-    uvloop.run(_serve(Launch.from_json(sys.stdin.buffer.readline()), on_started))
+    launch = Launch.from_json(sys.stdin.buffer.readline())
+    if launch.confine:
+        seccomp.confine(set_id_files=launch.set_id_files)
+    uvloop.run(_serve(launch, on_started))
 
 
 async def _serve(launch: Launch, on_started: OnStarted | None) -> None:

@@ -40,6 +40,10 @@ class Launch:
     """Whether actions may browse."""
     likeness: Likeness = ""
     """Whose paths there are besides ours (`likeness.py`)."""
+    confine: bool = False
+    """Hold itself to the filter of system calls (`seccomp.py`), unless its spawner has done so."""
+    set_id_files: bool = True
+    """Whether files can then be given the set-user-ID and set-group-ID bits."""
     is_isolated: bool = False
     """It has a PID and a network namespace to itself, so all that is there is the session's. If
     not, the session is what this process started."""

@@ -127,6 +127,9 @@ class Blueprint:
             session_id=plan.session_id,
             vscode=labels.get(_VSCODE, ""),
             vscode_extensions=labels.get(_VSCODE_EXTENSIONS, ""),
+            confine=True,
+            # Of a person's UID they would be programs that run as that person.
+            set_id_files=self.owner.uid in self.settings.lent_uids,
             is_isolated=True,
         )
 

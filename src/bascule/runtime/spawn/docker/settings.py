@@ -41,7 +41,7 @@ class DockerSettings:
     socket_gid: int | None = None
     """The group that may connect to a session's sockets, the hub's and nginx's; None: our own."""
     allow_root: bool = False
-    """Let a session be root where the folder it works in is root's."""
+    """Let a session work in a folder of root, for which it has to be root in its container."""
     shared_memory: int = 1 << 30
     """Bytes of `/dev/shm`, most of them for browsers; they count as the session's memory."""
     start_timeout: float = 60.0
@@ -49,6 +49,10 @@ class DockerSettings:
 
     kept_for: float = 600.0
     """Seconds after which a container that does not run, and that nobody stopped, is removed."""
+
+    @property
+    def lent_uids(self) -> range:
+        return range(self.first_uid, self.first_uid + self.uid_count)
 
     @property
     def scope(self) -> str:

@@ -59,10 +59,12 @@ def _owner(
     if plan.folder is not None:
         if found.st_uid == 0 and not settings.allow_root:
             raise AccessDenied(
-                f"{plan.folder} is root's, and a session is not root unless allow_root is set"
+                f"{plan.folder} is root's, and the session would be root in its container: give "
+                "the folder to another user (chown), use the spawner local, in which no session is "
+                "root, or set allow_root"
             )
         return Owner(found.st_uid, found.st_gid)
-    lent = range(settings.first_uid, settings.first_uid + settings.uid_count)
+    lent = settings.lent_uids
     if found.st_uid in lent:
         return Owner(found.st_uid, found.st_uid)  # from an earlier start
     first = hash_of(plan.session_id) % settings.uid_count

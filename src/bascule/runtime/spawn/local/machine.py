@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bascule.core.errors import CannotIsolate
+from bascule.sandbox.session import seccomp
 
 from .cgroups import Cgroups, find_cgroups
 from .settings import LocalSettings
@@ -71,6 +73,11 @@ def look(settings: LocalSettings) -> Machine:
         notices.append(
             "Sessions are kept apart by namespaces alone: all of them, and the hub, are one user "
             "of this machine, because the warden does not run as root"
+        )
+    if bubblewrap and seccomp.architecture() is None:
+        notices.append(
+            f"Sessions can make every system call, because there is no filter for this kind of "
+            f"processor ({platform.machine()})"
         )
     cgroups, why = find_cgroups(_group_name(settings))
     if cgroups is None:

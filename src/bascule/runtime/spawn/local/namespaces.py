@@ -11,7 +11,7 @@ import fcntl
 import os
 import signal
 import stat
-from collections.abc import Set
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Final
 
@@ -70,8 +70,11 @@ def owner_of_network(pid: int) -> int:
     return _owner_of(Path(f"/proc/{pid}/ns/net"))
 
 
-def become(uid: int, gid: int, *, as_root: bool = False) -> None:
-    """Be that user, without any right beyond a user's, now and after any `exec`.
+def become(
+    uid: int, gid: int, *, as_root: bool = False, confine: Callable[[], None] = lambda: None
+) -> None:
+    """Be that user, without any right beyond a user's, now and after any `exec`. `confine` is
+    called as that user, while it may still be held to a filter of system calls.
 
     `as_root`: have the number 0, in a user namespace in which nobody else has one. It is a name and
     no more: the rights that come with it there are given up as well.
@@ -86,12 +89,15 @@ def become(uid: int, gid: int, *, as_root: bool = False) -> None:
         if os.geteuid() != 0:  # without rights bubblewrap's namespace may have made us 0 already
             _be_numbered_zero(uid, gid)
         drop_capabilities_for_good()
+    confine()
     _clear_capabilities()
     # Other processes of this user are not to read the key out of the server's memory.
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
-def become_with_root(uid: int, gid: int, root: int) -> None:
+def become_with_root(
+    uid: int, gid: int, root: int, confine: Callable[[], None] = lambda: None
+) -> None:
     """Be that user, beside another who is root: both in a user namespace in which nobody else is.
 
     Whoever runs a program that has the set-user-ID bit of `root` becomes that one, and may then do
@@ -102,6 +108,7 @@ def become_with_root(uid: int, gid: int, root: int) -> None:
     _drop_from_bounding_set(kept=_OF_A_NAMED_ROOT)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
+    confine()
     _clear_capabilities()
     _prctl(_PR_SET_DUMPABLE, 0)
 
