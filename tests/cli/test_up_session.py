@@ -11,7 +11,7 @@ import signal
 import stat
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +22,7 @@ from playwright.async_api import Page, expect
 
 from bascule.hub.web.page import is_built
 from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
+from tests.runtime.spawn.attacks.report import PROBE, Report
 
 from .processes import Terminal, at_terminal, bascule, ended, environment
 
@@ -186,6 +187,63 @@ def test_a_folder_is_a_session_while_it_is_up_and_goes_on_the_next_time(
         assert terminal.status() == 0
     assert not sandboxes(tmp_path)
     assert not list(Path(env["XDG_RUNTIME_DIR"], "bascule").iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="is about a session that root starts")
+def test_a_session_that_root_starts_may_do_what_the_page_says(
+    tmp_path: Path, env: Mapping[str, str]
+) -> None:
+    """The table of `docs/sandboxes.md`, made from inside."""
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "probe.py").write_text(PROBE.read_text())
+    nothing = {**env, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with up(tmp_path, nothing) as terminal:
+        run(terminal, f"python3 probe.py {tmp_path.name} > report.json")
+        os.kill(terminal.pid, signal.SIGTERM)
+        terminal.status()
+    report = Report(**json.loads((folder / "report.json").read_text()))
+    assert (folder / "report.json").stat().st_uid == 0
+    assert report.gained() == {}
+    page = (Path(__file__).parents[2] / "docs/sandboxes.md").read_text()
+    said = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", page.partition("Asked from inside")[2], re.M)[
+        1:
+    ]
+    assert dict(said[: len(table(report))]) == table(report)
+
+
+def table(report: Report) -> dict[str, str]:
+    seen, attacks = report.seen, report.attacks
+    uid = str(seen["uid"])
+    assert int(uid) in range(70_000, 90_000)
+
+    def listed(values: Sequence[object]) -> str:
+        return ", ".join(f"`{value}`" for value in values).replace(uid, "LEASED") or "none"
+
+    refused = [*attacks["system_calls"], *attacks["other_numbers"]]
+    others = f"{listed(seen['others'])}; {listed(attacks['other_users_processes'])}"
+    network = f"{listed(seen['interfaces'])}, {seen['routes']}"
+    modes = (seen["no_new_privileges"], seen["seccomp"])
+    return {
+        "UID, other groups": f"{listed([uid])}, {listed(seen['groups'])}",
+        "UID map": listed([seen["uid_map"]]),
+        "Capabilities, also of programs it starts": listed(seen["capabilities"]),
+        "No new privileges, seccomp": f"{listed(modes)} (a filter)",
+        "Namespaces it can make": listed(attacks["namespaces"]),
+        "Settings of the kernel it can write (`/proc`, `/sys`)": listed(
+            attacks["kernel_files_to_write"]
+        ),
+        "Writable mounts": listed(seen["writable_mounts"]),
+        "Mounts on which set-ID bits count": listed(attacks["mounts_that_keep_set_id_bits"]),
+        "Set-ID files it can make": listed(attacks["set_id_files"]),
+        "Devices": listed(seen["devices"]),
+        "Socket families": listed(seen["families"]),
+        "Network interfaces, routes (`egress` is open)": network,
+        "Keys of kernel keyrings": listed(attacks["keys_of_whoever_started_us"]),
+        "Processes it sees that are not its own, and can signal": others,
+        "Secrets of the machine it can read": listed(attacks["secrets_to_read"]),
+        "Refused system calls that were answered": listed(refused),
+    }
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,9 +26,15 @@ _WARDEN_DIR: Final = Path("/var/lib/bascule-warden")
 """For what root's warden knows, where no hub of another user can plant anything."""
 
 
-def make_spawners(settings: HubFile, warden: Warden | None = None) -> Mapping[str, Spawner]:
-    """Those of the setting `spawners`, the first being the one that is taken by default."""
-    return {name: _make(name, settings, warden) for name in settings.spawners}
+def make_spawners(
+    settings: HubFile, warden: Warden | None = None, *, in_roots_folders: bool = False
+) -> Mapping[str, Spawner]:
+    """Those of the setting `spawners`, the first being the one that is taken by default.
+
+    `in_roots_folders`: sessions may work in folders of root without the setting `allow_root`, if
+    they are not root there themselves.
+    """
+    return {name: _make(name, settings, warden, in_roots_folders) for name in settings.spawners}
 
 
 def local_settings(
@@ -56,7 +63,7 @@ def _tag(state: Path) -> str:
     return hashlib.sha256(bytes(state)).hexdigest()[:12]
 
 
-def _make(name: str, settings: HubFile, warden: Warden | None) -> Spawner:
+def _make(name: str, settings: HubFile, warden: Warden | None, in_roots_folders: bool) -> Spawner:
     match name:
         case "plain":
             from bascule.runtime.spawn.plain import PlainSpawner
@@ -68,7 +75,9 @@ def _make(name: str, settings: HubFile, warden: Warden | None) -> Spawner:
             from bascule.runtime.spawn.local import LocalSpawner
 
             vscode = vscode_place() if warden is None else None
-            return LocalSpawner(local_settings(settings, vscode=vscode), warden=warden)
+            local = local_settings(settings, vscode=vscode)
+            allow_root = settings.allow_root or in_roots_folders
+            return LocalSpawner(replace(local, allow_root=allow_root), warden=warden)
         case "docker":
             from bascule.runtime.spawn.docker import DockerSettings, DockerSpawner
             from bascule.runtime.spawn.docker.settings import ENGINE, IMAGE

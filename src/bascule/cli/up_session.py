@@ -99,7 +99,7 @@ def hub_for(
 
 
 def _ours(settings: HubFile, folder: Path, allow_unisolated: bool) -> HubFile:
-    """Whoever starts it stands in that folder, and may have it as a session; root's too."""
+    """Whoever starts it stands in that folder, and may have it as a session."""
     make_runtime_dir()
     name = f"up-{hashlib.sha256(bytes(folder)).hexdigest()[:12]}"
     changes = {
@@ -107,7 +107,6 @@ def _ours(settings: HubFile, folder: Path, allow_unisolated: bool) -> HubFile:
         "run_dir": (settings.run_dir or runtime_dir()) / name,
         "workspace_roots": (*settings.workspace_roots, folder),
         "allow_unisolated": settings.allow_unisolated or allow_unisolated,
-        "allow_root": settings.allow_root or os.geteuid() == 0,
     }
     return settings.model_copy(update=changes)
 
@@ -124,7 +123,8 @@ def _own_hub(settings: HubFile, token: str, loop: LoopThread) -> Iterator[Hub]:
     def made(port: int) -> Hub:
         return Hub(
             replace(given, port=port),
-            spawners=make_spawners(settings),
+            # Who is root here may have root's folder. In a container the session would be root.
+            spawners=make_spawners(settings, in_roots_folders=os.geteuid() == 0),
             mounts=adapter_mounts(),
             checks=checks,
         )

@@ -30,11 +30,13 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 
 from bascule.runtime.spawn import routes
+from bascule.sandbox.session import seccomp
 
-from . import sudo
+from . import bind_mounts, sudo
 from .namespaces import (
     adopt_orphans,
     be_called,
@@ -73,11 +75,13 @@ _WAY_OUT_FILES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to make. `given` has descriptors by name; `@name@` in a word of `bubblewrap` stands for
-    the number of one."""
+    """What to make. `given` has descriptors by name; a word `@name` of `bubblewrap` stands for the
+    path at which the mount that has that descriptor is attached."""
 
     bubblewrap: Sequence[str]
     """Empty: no isolation."""
+    stage: str
+    """A directory of the warden's own, below which mounts are attached for bubblewrap alone."""
     files: Mapping[str, str]
     cgroups: Sequence[str]
     own_network: bool
@@ -99,6 +103,8 @@ class Order:
     terminals: int
     """How many pseudoterminals it may have: without a limit one session takes all of the
     machine's."""
+    set_id_files: bool
+    """Whether its programs can give files the set-user-ID and set-group-ID bits."""
     memory: int | None
     """Limits on each process or user, for machines without cgroups."""
     processes: int | None
@@ -199,25 +205,26 @@ def _isolate(order: Order) -> list[int]:
     answers, output_end = os.pipe2(os.O_CLOEXEC)
     told, info = os.pipe2(os.O_CLOEXEC)
     numbers = [info, *(_in_memory(text) for text in order.files.values())]
-    words = [_with_numbers(word, order.given) for word in order.bubblewrap]
+    bubblewrap, *words = _attached(order)
     for path, number in zip(order.files, numbers[1:], strict=True):
         words += ["--perms", "0644", "--file", str(number), path]
-    words += ["--remount-ro", "/", "--chdir", "/", "--info-fd", str(info), "--", "cat"]
+    words += ["--remount-ro", "/", "--chdir", "/", "--info-fd", str(info)]
     way_out = None
     if order.network and not order.own_user:
         # Bubblewrap would make one that belongs to root, and so would be whoever leads out of it.
         way_out = _WayOut.made(order.network_uid)
         join_network(way_out.network)
         words.remove("--unshare-net")
-    sources = [number for name, number in order.given.items() if name.startswith("dir:")]
+    # A session reads the command line of its first process, which is bubblewrap: no paths there.
+    numbers.append(_in_memory("".join(f"{word}\0" for word in words)))
     program = subprocess.Popen(
-        words,
+        [bubblewrap, "--args", str(numbers[-1]), "--", "cat"],
         stdin=input_end,
         stdout=output_end,
         env={"PATH": "/usr/bin:/bin"},
-        pass_fds=[*numbers, *sources],
+        pass_fds=numbers,
     )
-    for number in (input_end, output_end, *numbers, *sources):
+    for number in (input_end, output_end, *numbers):
         os.close(number)
     # `cat` answers once bubblewrap is done with everything; before that there is nothing to enter.
     os.write(life, _ECHO)
@@ -343,10 +350,15 @@ def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
         resource.setrlimit(resource.RLIMIT_NPROC, (order.processes, order.processes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.umask(0o022)
+
+    def confine() -> None:
+        if order.bubblewrap:
+            seccomp.confine(set_id_files=order.set_id_files)
+
     if order.root is None:
-        become(order.uid, order.gid, as_root=order.as_root)
+        become(order.uid, order.gid, as_root=order.as_root, confine=confine)
     else:
-        become_with_root(order.uid, order.gid, order.root)
+        become_with_root(order.uid, order.gid, order.root, confine)
     claim(lock)
     os.environ.clear()
     os.environ.update(order.environment)
@@ -387,10 +399,14 @@ def _in_memory(text: str) -> int:
     return number
 
 
-def _with_numbers(word: str, given: Mapping[str, int]) -> str:
-    if not word.startswith("@"):
-        return word
-    return f"/proc/self/fd/{given[word[1:]]}"
+def _attached(order: Order) -> list[str]:
+    """Bubblewrap's words, with every mount we were given at a path that only its heirs see."""
+    mounts = {name: number for name, number in order.given.items() if name.startswith("dir:")}
+    if mounts:
+        bind_mounts.attach_all(mounts, Path(order.stage))
+        for number in mounts.values():
+            os.close(number)
+    return [f"{order.stage}/{w[1:]}" if w.startswith("@") else w for w in order.bubblewrap]
 
 
 if __name__ == "__main__":

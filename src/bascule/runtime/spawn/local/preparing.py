@@ -6,6 +6,7 @@ after a sandbox that has ended removes the rest.
 
 from __future__ import annotations
 
+import logging
 import os
 import pwd
 import re
@@ -20,12 +21,15 @@ from bascule.runtime.spawn import inside
 from bascule.sandbox.session.launch import Launch
 from bascule.sandbox.session.likeness import links_for
 
-from . import places, sudo, view
+from . import bind_mounts, places, sudo, view
+from .bind_mounts import Owner
 from .directories import EGRESS_SOCKET, Directories, egress_dir
 from .egress.networks import own_addresses, reach
 from .machine import Machine, hash_of
 from .records import Leases, Record, Records
 from .settings import LocalSettings
+
+logger = logging.getLogger(__name__)
 
 _ID: Final = re.compile(r"[a-z0-9]{8,40}")
 _USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
@@ -56,11 +60,16 @@ class Preparing:
     directories: Directories
     logs: Path
     system: Sequence[str] = field(init=False)
+    masks: Sequence[str] = field(init=False)
     readable: Sequence[Path] = field(init=False)
     has_sudo: bool = field(init=False)
+    stage: Path = field(init=False)
+    """Where a starting sandbox attaches its directories, in a mount namespace of its own."""
 
     def __post_init__(self) -> None:
-        self.system = view.system()
+        self.stage = self.settings.state_dir / "mounts"
+        self.stage.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.system, self.masks = view.system(), view.masks()
         self.has_sudo = sudo.can_be_had()
         given = {*view.python_paths(), *self.settings.visible}
         self.readable = view.outermost(path for path in given if os.access(path, os.R_OK))
@@ -80,6 +89,7 @@ class Preparing:
         ensure_user(plan.user)
         self._ensure_network(plan)
         self._open_directories(plan, opened)
+        before = _earlier_user(opened) if plan.folder is not None else None
         uid, gid = self._user(plan, opened)
         root = self._root(plan, opened)
         record = Record(
@@ -97,7 +107,10 @@ class Preparing:
                 os.close(descriptor)
             return None
         opened["lock"] = lock
-        self._hand_over(opened, uid, gid, look_on=root is not None)
+        names = ("home", "state") if plan.folder is not None else ("home", "state", "workspace")
+        self._hand_over(names, opened, Owner(uid, gid), before=before, look_on=root is not None)
+        if self._by_descriptor:
+            _clone_mounts(opened)
         opened["log"] = os.open(
             self.logs / plan.session_id,
             os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC,
@@ -153,21 +166,52 @@ class Preparing:
         if not self.machine.bubblewrap:
             uid = self.settings.hub_uid or os.geteuid()
             return uid, uid
-        if plan.folder is not None:
-            if workspace.st_uid == 0 and not self.settings.allow_root:
-                raise AccessDenied(
-                    f"{plan.folder} is root's, and a session is not root unless allow_root is set"
-                )
-            return workspace.st_uid, workspace.st_gid
+        if plan.folder is not None and workspace.st_uid == 0 and not self.settings.allow_root:
+            raise AccessDenied(
+                f"{plan.folder} is root's, and sessions work in root's folders only where "
+                "allow_root is set"
+            )
         first, count = self.settings.first_uid, self.settings.uid_count
-        uid = self._lend(
-            "lease", [workspace.st_uid, first + hash_of(plan.session_id) % count], opened
-        )
+        before = os.fstat(opened["dir:home"]).st_uid
+        uid = self._lend("lease", [before, first + hash_of(plan.session_id) % count], opened)
+        if plan.folder is not None and not self._map_owner(plan.folder, opened, uid):
+            os.close(opened.pop("lease"))
+            self.leases.tidy(uid)
+            return workspace.st_uid, workspace.st_gid
         return uid, uid
 
+    def _map_owner(self, folder: Path, opened: dict[str, int], uid: int) -> bool:
+        """Have the folder be a mount in which its owner's files are that UID's; False: it cannot
+        be had, and the session has to be the owner. But it is never root."""
+        directory = opened["dir:workspace"]
+        found = os.fstat(directory)
+        try:
+            opened["mount:workspace"] = bind_mounts.clone(
+                directory, owner=Owner(found.st_uid, found.st_gid), shown_as=Owner(uid, uid)
+            )
+        except OSError as error:
+            if found.st_uid == 0:
+                raise AccessDenied(
+                    f"{folder} is root's, and cannot be shown to a session as its own, which has "
+                    f"another UID: there are no id-mapped mounts of its file system here ({error})."
+                    " Give the folder to another user (chown), or let the session have a workspace "
+                    "of its own"
+                ) from error
+            logger.warning(
+                "%s has no id-mapped mounts (%s): its session runs as UID %d, the folder's owner",
+                *(folder, error, found.st_uid),
+            )
+            return False
+        return True
+
+    @property
+    def _by_descriptor(self) -> bool:
+        return self.machine.is_root and bool(self.machine.bubblewrap)
+
     def _root(self, plan: SandboxPlan, opened: dict[str, int]) -> int | None:
-        """For a session that is to have a root besides its user; on some machines none can."""
-        wanted = plan.likeness == "openhands" and plan.user != inside.ROOT
+        """For a session that is to have a root besides its user; on some machines none can. Nor can
+        one in a folder of the host: files of two UIDs cannot both become the owner's."""
+        wanted = plan.likeness == "openhands" and plan.user != inside.ROOT and plan.folder is None
         if not (wanted and self.has_sudo and "lease" in opened):
             return None
         return self._lend("lease:root", [], opened)
@@ -186,22 +230,32 @@ class Preparing:
         uid, opened[name] = lent
         return uid
 
-    def _hand_over(self, opened: Mapping[str, int], uid: int, gid: int, *, look_on: bool) -> None:
+    def _hand_over(
+        self,
+        names: Sequence[str],
+        opened: Mapping[str, int],
+        user: Owner,
+        *,
+        before: int | None,
+        look_on: bool,
+    ) -> None:
+        """`before`: as whom the session ran earlier, where that was no leased UID."""
         if not self.machine.is_root:
             os.fchmod(opened["dir:run"], 0o700)
             return
         hub = self.settings.hub_uid
-        ours = os.geteuid() if hub is None else hub
-        for name in ("dir:home", "dir:state", "dir:workspace"):
-            if name != "dir:workspace" or "lease" in opened:
-                places.hand_over(
-                    opened[name],
-                    uid,
-                    gid,
-                    lambda owner: owner == ours or owner in self.leases,
-                    look_on=look_on,
-                )
-        os.fchown(opened["dir:run"], uid, _socket_gid(self.settings))
+        ours = {os.geteuid() if hub is None else hub}
+        if before is not None and (before != 0 or hub is None):
+            ours.add(before)
+        for name in names:
+            places.hand_over(
+                opened[f"dir:{name}"],
+                user.uid,
+                user.gid,
+                lambda owner: owner in ours or owner in self.leases,
+                look_on=look_on,
+            )
+        os.fchown(opened["dir:run"], user.uid, _socket_gid(self.settings))
         os.fchmod(opened["dir:run"], 0o2770)
 
     def _launch(self, plan: SandboxPlan, root: int | None) -> Launch:
@@ -265,6 +319,7 @@ class Preparing:
         weak = machine.cgroups is None
         return {
             "bubblewrap": seen.arguments(machine.bubblewrap) if machine.bubblewrap else [],
+            "stage": str(self.stage),
             "files": dict(seen.files()),
             "cgroups": [str(path) for path in groups],
             "own_network": True,
@@ -278,19 +333,18 @@ class Preparing:
             "as_root": plan.user == inside.ROOT and bool(machine.bubblewrap),
             "root": root,
             "terminals": self.settings.max_terminals,
+            # A leased UID can have such files: to become it is to gain nothing.
+            "set_id_files": machine.is_root and plan.folder is None,
             "memory": limits.memory if weak else None,
             "processes": limits.processes if weak and machine.own_user else None,
             "environment": self._environment(plan, root),
         }
 
     def _view(self, plan: SandboxPlan, uid: int, gid: int, *, is_open: bool) -> view.View:
-        # By descriptor what we have looked at is what is shown. But `cat` inherits it, and whoever
-        # may look into that process could walk from there to anywhere: so only where none may.
-        by_number = self.machine.is_root and uid != 0
         own = plan.directory
 
         def source(name: str, path: Path) -> str:
-            return f"@dir:{name}" if by_number else str(path)
+            return f"@dir:{name}" if self._by_descriptor else str(path)
 
         read_only = {str(path): str(path) for path in self.readable}
         if self.settings.vscode is not None:
@@ -303,6 +357,7 @@ class Preparing:
             read_only[seen] = source("hub", there)
         return view.View(
             system=self.system,
+            masks=self.masks,
             workspace=source("workspace", plan.folder or own / "workspace"),
             home=source("home", own / "home"),
             run_dir=source("run", plan.run_dir),
@@ -315,6 +370,21 @@ class Preparing:
             own_user=self.machine.own_user,
             resolver=_SLIRP_RESOLVER if is_open else "",
         )
+
+
+def _earlier_user(opened: Mapping[str, int]) -> int | None:
+    """The folder's owner, if an earlier version had the session run as that user."""
+    home, folder = (os.fstat(opened[f"dir:{name}"]).st_uid for name in ("home", "workspace"))
+    return home if home == folder else None
+
+
+def _clone_mounts(opened: dict[str, int]) -> None:
+    """Hold each directory as a mount: whoever may rename things gains nothing from here on."""
+    for name in [name for name in opened if name.startswith("dir:")]:
+        mapped = opened.pop(name.replace("dir:", "mount:"), None)
+        mount = bind_mounts.clone(opened[name]) if mapped is None else mapped
+        os.close(opened[name])
+        opened[name] = mount
 
 
 def ensure_id(session_id: str) -> None:

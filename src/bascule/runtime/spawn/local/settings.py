@@ -45,7 +45,7 @@ class LocalSettings:
     cgroup: str = "bascule"
     """Limits are kept in cgroups whose names begin so."""
     allow_root: bool = False
-    """Let a session be root where the folder it works in is root's."""
+    """Let sessions work in folders of root, where what they make is root's. No session is root."""
     allow_unisolated: bool = False
     """Start sandboxes also where nothing keeps them apart. Any session can then do what we can."""
     start_timeout: float = 30.0

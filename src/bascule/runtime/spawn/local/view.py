@@ -7,6 +7,7 @@ communication of its own. Where its files are, `spawn/inside.py` says.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,10 @@ from bascule.runtime.spawn.inside import ROOT, RUN_DIR, STATE_DIR, USER, WORKSPA
 
 _TOP: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC: Final = (
-    *("alternatives", "ca-certificates", "ca-certificates.conf", "ssl", "pki", "crypto-policies"),
+    *("alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies"),
+    # Not all of `ssl` and `pki`: private keys are beside the certificates.
+    *("ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "pki/ca-trust", "pki/java"),
+    *("pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf", "pki/tls/ct_log_list.cnf"),
     *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "default/locale"),
     *("bash.bashrc", "bash_completion.d", "profile", "profile.d", "inputrc", "skel", "environment"),
     *("services", "protocols", "mime.types", "magic", "terminfo", "fonts", "locale.gen"),
@@ -25,7 +29,17 @@ _ETC: Final = (
     *("python3", "python3.11", "python3.12", "python3.13", "java", "maven", "perl", "R", "vim"),
     *("chromium", "chromium.d", "emacs", "npmrc", "nanorc", "wgetrc", "gai.conf", "login.defs"),
 )
-"""What programs need to work, and nothing about this machine, its users or its services."""
+"""What programs need to work, and nothing about this machine, its users or its services. Of these,
+only what every user of the machine may read."""
+
+_PROC_READ_ONLY: Final = ("bus", "fs", "irq", "sys")
+_PROC_HIDDEN: Final = (
+    *("acpi", "asound", "interrupts", "kcore", "key-users", "keys", "kmsg", "kpagecgroup"),
+    *("kpagecount", "kpageflags", "latency_stats", "sched_debug", "scsi", "sysrq-trigger"),
+    *("timer_list", "timer_stats"),
+)
+"""Of the machine as a whole. Users may not write or read most of it anyway; a session need not rely
+on that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +48,8 @@ class View:
 
     system: Sequence[str]
     """What `system` says, the same for all sessions."""
+    masks: Sequence[str] = ()
+    """What `masks` says, likewise."""
     workspace: str
     home: str
     run_dir: str
@@ -63,6 +79,7 @@ class View:
             *("--cap-drop", "ALL"),
             *self.system,
             *_scratch(),
+            *self.masks,
             *_dirs(_above(self.scratch)),
             *(word for path in self.scratch for word in ("--tmpfs", path)),
             # Its home first: what is read may lie below it, as the Python of a root who has one.
@@ -118,9 +135,32 @@ def system() -> Sequence[str]:
         elif top.is_dir():
             shown[str(top)] = str(top)
     for path in ("/opt", "/sys/devices/system/cpu", *(f"/etc/{name}" for name in _ETC)):
-        if Path(path).exists():
+        if _is_everybodys(path):
             shown[path] = os.path.realpath(path)
     return words + _shown("--ro-bind", shown)
+
+
+def masks() -> Sequence[str]:
+    """Arguments that cover what `/proc` has of the machine."""
+    words = []
+    for name in _PROC_READ_ONLY:
+        if Path("/proc", name).exists():
+            words += ["--ro-bind", f"/proc/{name}", f"/proc/{name}"]
+    for name in _PROC_HIDDEN:
+        path = Path("/proc", name)
+        if path.is_dir():
+            words += ["--perms", "0555", "--tmpfs", str(path), "--remount-ro", str(path)]
+        elif path.exists():
+            # Mounted without devices, so it cannot even be opened.
+            words += ["--ro-bind", "/dev/null", str(path)]
+    return words
+
+
+def _is_everybodys(path: str) -> bool:
+    try:
+        return bool(Path(path).stat().st_mode & stat.S_IROTH)
+    except OSError:
+        return False
 
 
 def _scratch() -> list[str]:
