@@ -23,7 +23,7 @@ import httptools
 from bascule.core.contracts import Closable
 from bascule.core.errors import InvalidSetting, LinkError, MessageTooLarge, SandboxUnreachable
 
-from .peers import connect_to
+from .peers import connect_to, shown
 
 Body = bytes | AsyncIterable[bytes]
 
@@ -188,8 +188,8 @@ class HttpClient(Closable):
             raise self._lost(f"did not answer within {timeout} seconds", sent=True) from None
 
     def _lost(self, what: str, *, sent: bool) -> LinkError:
-        place = self._socket_path or self.url
-        return self._unreachable(f"{place} {what}", url=str(place), sent=sent)
+        place = self.url if self._socket_path is None else shown(self._socket_path)
+        return self._unreachable(f"{place} {what}", url=place, sent=sent)
 
     def _head(
         self, method: str, target: str, body: Body, headers: Mapping[str, str] | None
@@ -243,8 +243,7 @@ class HttpClient(Closable):
         except ConnectionRefusedError as error:
             raise self._lost("cannot be reached: nothing listens there", sent=False) from error
         except FileNotFoundError as error:
-            what = f"cannot be reached: there is no socket {self._socket_path}"
-            raise self._lost(what, sent=False) from error
+            raise self._lost("cannot be reached: there is no such socket", sent=False) from error
         except OSError as error:
             raise self._lost(f"cannot be reached: {error}", sent=False) from error
         if self._socket_path is None:

@@ -27,11 +27,17 @@ async def connect_to(path: Path, *, uid: int | None) -> socket.socket:
         if uid is not None:
             peer = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
             if _PEER.unpack(peer)[1] != uid:
-                raise PermissionError(f"the server at {path} runs as somebody else")
+                raise PermissionError(f"the server at {shown(path)} runs as somebody else")
     except BaseException:
         sock.close()
         raise
     return sock
+
+
+def shown(path: Path) -> str:
+    """A session's socket as errors name it: they also reach people, and sessions, whom the hub's
+    directories do not concern."""
+    return f"{path.parent.name}/{path.name}"
 
 
 async def _connect(sock: socket.socket, path: Path) -> None:
@@ -42,7 +48,7 @@ async def _connect(sock: socket.socket, path: Path) -> None:
     descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-            raise PermissionError(f"{path} is no socket")
+            raise PermissionError(f"{shown(path)} is no socket")
         await loop.sock_connect(sock, f"/proc/self/fd/{descriptor}")
     finally:
         os.close(descriptor)

@@ -179,6 +179,7 @@ async def test_a_server_of_another_user_is_not_spoken_to(hub: ProxyPlace, tmp_pa
         status, _, body = await raw.ask(request(f"{BASE}/", token=ADMIN))
         assert status == 502
         assert "somebody else" in json.loads(body)["message"]
+        assert str(tmp_path).encode() not in body
     assert echo.requests == 0
 
 
@@ -189,6 +190,7 @@ async def test_a_file_in_place_of_a_socket_is_said(hub: ProxyPlace, tmp_path: Pa
     async with hub.raw() as raw:
         _, _, body = await raw.ask(request(f"{BASE}/", token=ADMIN))
     assert "is no socket" in json.loads(body)["message"]
+    assert str(tmp_path).encode() not in body
 
 
 async def test_a_socket_nobody_listens_on_is_said(hub: ProxyPlace, tmp_path: Path) -> None:
