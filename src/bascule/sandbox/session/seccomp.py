@@ -17,6 +17,7 @@ import platform
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from .system_calls import LAST, NUMBERS
@@ -78,6 +79,7 @@ _KEYCTL_JOIN_SESSION_KEYRING: Final = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
+_INSTRUCTION: Final = struct.Struct("=HBBI")
 Instruction = tuple[int, int, int, int]
 """Code, how many to skip if true and if false, operand."""
 
@@ -146,15 +148,22 @@ def confine(*, set_id_files: bool) -> None:
     # Where there are no keyrings, or a filter around us keeps them from us, there is none to leave.
     if joined < 0 and ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM):
         raise _failed("keyctl")
-    words = program(here, set_id_files=set_id_files)
-    code = b"".join(struct.pack("=HBBI", *word) for word in words)
+    code = assembled(set_id_files=set_id_files)
     held = ctypes.create_string_buffer(code, len(code))
-    header = struct.pack("@HP", len(words), ctypes.addressof(held))
+    header = struct.pack("@HP", len(code) // _INSTRUCTION.size, ctypes.addressof(held))
     # All threads at once; and without the second, older kernels would slow down every program by
     # what they do against Spectre.
     flags = _SECCOMP_FILTER_FLAG_TSYNC | _SECCOMP_FILTER_FLAG_SPEC_ALLOW
     if _libc.syscall(here.numbers["seccomp"], _SECCOMP_SET_MODE_FILTER, flags, header) != 0:
         raise _failed("seccomp")
+
+
+@cache
+def assembled(*, set_id_files: bool) -> bytes:
+    """The filter of this machine, as the kernel takes it. A zygote has it made once."""
+    here = architecture()
+    words = [] if here is None else program(here, set_id_files=set_id_files)
+    return b"".join(_INSTRUCTION.pack(*word) for word in words)
 
 
 def _without_set_id(of: Architecture) -> list[Instruction]:

@@ -36,7 +36,7 @@ from typing import Any, Final, NoReturn, Self
 from bascule.runtime.spawn import routes
 from bascule.sandbox.session import seccomp
 
-from . import bind_mounts, sudo
+from . import bind_mounts, masks, sudo
 from .namespaces import (
     adopt_orphans,
     be_called,
@@ -129,6 +129,8 @@ def main(descriptor: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in LOADED:
         import_module(name)
+    for set_id_files in (True, False):
+        seccomp.assembled(set_id_files=set_id_files)
     gc.collect()
     gc.freeze()  # a collector that never looks at these never has them copied
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -239,6 +241,7 @@ def _isolate(order: Order) -> list[int]:
     if order.network:
         holds.append(_connect(order, inside, way_out))
     enter(inside, own_network=order.own_network, own_user=order.own_user)
+    masks.cover_proc()
     if order.root is not None:
         sudo.furnish(order.root)
     if way_out is not None:

@@ -29,7 +29,10 @@ _AT_RECURSIVE: Final = 0x8000
 _AT_FDCWD: Final = -100
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 _MOUNT_ATTR_IDMAP: Final = 0x00100000
+_MOUNT_ATTR_READ_ONLY: Final = 0xF
+"""And no devices, no programs and no set-ID bits."""
 _CLONE_NEWNS: Final = 0x00020000
+_MS_RDONLY: Final = 0x1
 _MS_NOSUID: Final = 0x2
 _MS_NODEV: Final = 0x4
 _MS_NOEXEC: Final = 0x8
@@ -57,21 +60,28 @@ class Owner:
     gid: int
 
 
-def clone(directory: int, *, owner: Owner | None = None, shown_as: Owner | None = None) -> int:
-    """A descriptor of a detached mount of `directory` and the mounts below it; closing it while it
-    is attached nowhere ends the mount. Blocks.
+def clone(
+    source: int,
+    *,
+    owner: Owner | None = None,
+    shown_as: Owner | None = None,
+    read_only: bool = False,
+) -> int:
+    """A descriptor of a detached mount of what `source` is, and of the mounts below it; closing it
+    while it is attached nowhere ends the mount. Blocks.
 
     `owner`, `shown_as`: show the files of the first as the second's. Raises `OSError` where the
     kernel or one of the file systems has no id-mapped mounts.
     """
     flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
-    tree = _syscall(_SYS_OPEN_TREE, directory, b"", flags)
+    tree = _syscall(_SYS_OPEN_TREE, source, b"", flags)
     try:
         # Not in the peer group of the host's mount: what is mounted on either side stays there.
         attributes = _MountAttributes(propagation=_MS_PRIVATE)
+        attributes.set = _MOUNT_ATTR_READ_ONLY if read_only else 0
         with contextlib.ExitStack() as stack:
             if owner is not None and shown_as is not None and owner != shown_as:
-                attributes.set = _MOUNT_ATTR_IDMAP
+                attributes.set |= _MOUNT_ATTR_IDMAP
                 attributes.user_namespace = stack.enter_context(_id_map(owner, shown_as))
             _syscall(
                 *(_SYS_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE),
@@ -100,10 +110,21 @@ def attach_all(trees: Mapping[str, int], stage: Path) -> None:
             target.mkdir()
         else:
             target.touch()
-        _syscall(
-            *(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target)),
-            _MOVE_MOUNT_F_EMPTY_PATH,
-        )
+        attach(tree, target)
+
+
+def attach(tree: int, path: Path) -> None:
+    _syscall(
+        *(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(path)),
+        _MOVE_MOUNT_F_EMPTY_PATH,
+    )
+
+
+def mount_empty(path: Path) -> None:
+    """Show an empty directory there, in which nothing can be made."""
+    flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    where = os.fsencode(path)
+    _checked(_libc.mount(b"tmpfs", where, b"tmpfs", flags, b"mode=0555,size=4k"), str(path))
 
 
 def id_map_lines(inside: int, outside: int) -> Sequence[str]:

@@ -60,7 +60,6 @@ class Preparing:
     directories: Directories
     logs: Path
     system: Sequence[str] = field(init=False)
-    masks: Sequence[str] = field(init=False)
     readable: Sequence[Path] = field(init=False)
     has_sudo: bool = field(init=False)
     stage: Path = field(init=False)
@@ -69,7 +68,7 @@ class Preparing:
     def __post_init__(self) -> None:
         self.stage = self.settings.state_dir / "mounts"
         self.stage.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.system, self.masks = view.system(), view.masks()
+        self.system = view.system()
         self.has_sudo = sudo.can_be_had()
         given = {*view.python_paths(), *self.settings.visible}
         self.readable = view.outermost(path for path in given if os.access(path, os.R_OK))
@@ -357,7 +356,6 @@ class Preparing:
             read_only[seen] = source("hub", there)
         return view.View(
             system=self.system,
-            masks=self.masks,
             workspace=source("workspace", plan.folder or own / "workspace"),
             home=source("home", own / "home"),
             run_dir=source("run", plan.run_dir),

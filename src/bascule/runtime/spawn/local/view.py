@@ -32,15 +32,6 @@ _ETC: Final = (
 """What programs need to work, and nothing about this machine, its users or its services. Of these,
 only what every user of the machine may read."""
 
-_PROC_READ_ONLY: Final = ("bus", "fs", "irq", "sys")
-_PROC_HIDDEN: Final = (
-    *("acpi", "asound", "interrupts", "kcore", "key-users", "keys", "kmsg", "kpagecgroup"),
-    *("kpagecount", "kpageflags", "latency_stats", "sched_debug", "scsi", "sysrq-trigger"),
-    *("timer_list", "timer_stats"),
-)
-"""Of the machine as a whole. Users may not write or read most of it anyway; a session need not rely
-on that."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
@@ -48,8 +39,6 @@ class View:
 
     system: Sequence[str]
     """What `system` says, the same for all sessions."""
-    masks: Sequence[str] = ()
-    """What `masks` says, likewise."""
     workspace: str
     home: str
     run_dir: str
@@ -79,7 +68,6 @@ class View:
             *("--cap-drop", "ALL"),
             *self.system,
             *_scratch(),
-            *self.masks,
             *_dirs(_above(self.scratch)),
             *(word for path in self.scratch for word in ("--tmpfs", path)),
             # Its home first: what is read may lie below it, as the Python of a root who has one.
@@ -138,22 +126,6 @@ def system() -> Sequence[str]:
         if _is_everybodys(path):
             shown[path] = os.path.realpath(path)
     return words + _shown("--ro-bind", shown)
-
-
-def masks() -> Sequence[str]:
-    """Arguments that cover what `/proc` has of the machine."""
-    words = []
-    for name in _PROC_READ_ONLY:
-        if Path("/proc", name).exists():
-            words += ["--ro-bind", f"/proc/{name}", f"/proc/{name}"]
-    for name in _PROC_HIDDEN:
-        path = Path("/proc", name)
-        if path.is_dir():
-            words += ["--perms", "0555", "--tmpfs", str(path), "--remount-ro", str(path)]
-        elif path.exists():
-            # Mounted without devices, so it cannot even be opened.
-            words += ["--ro-bind", "/dev/null", str(path)]
-    return words
 
 
 def _is_everybodys(path: str) -> bool:
