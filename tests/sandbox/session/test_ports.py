@@ -46,7 +46,7 @@ def test_when_all_numbers_are_given_the_port_that_is_silent_for_longest_gives_it
     tmp_path: Path,
 ) -> None:
     numbers = Numbers(tmp_path / "ports.json")
-    numbers.declare(8011, DECLARED[0])
+    numbers.declare({8011: DECLARED[0]})
     ports = range(2000, 2098)
     for port in ports:
         numbers.of(port, taken=())

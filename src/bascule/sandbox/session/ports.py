@@ -75,10 +75,14 @@ class Numbers:
             kept = json.loads(self._file.read_text())
             self._known = {int(port): int(n) for port, n in kept}
 
-    def declare(self, port: int, n: int) -> None:
-        self._known = {p: m for p, m in self._known.items() if m != n and p != port}
-        self._known[port] = n
-        self._save()
+    def declare(self, numbers: Mapping[int, int]) -> None:
+        """By port. Saved once: to replace a file that was just written waits for the disk."""
+        taken = set(numbers.values())
+        before = list(self._known.items())
+        others = {p: m for p, m in before if m not in taken and p not in numbers}
+        self._known = others | dict(numbers)
+        if list(self._known.items()) != before:
+            self._save()
 
     def declared(self, n: int) -> int | None:
         return next((port for port, number in self._known.items() if number == n), None)
@@ -145,12 +149,12 @@ class Ports(Closable):
         for left in self._run_dir.glob("app*.sock"):
             left.unlink()
         self._numbers.load()
-        variables = {}
-        for place, (n, usual) in enumerate(zip(DECLARED, _USUAL, strict=True), start=1):
+        ports: dict[int, int] = {}
+        for n, usual in zip(DECLARED, _USUAL, strict=True):
             port = self._numbers.declared(n) or (usual if self._is_isolated else _any_free())
-            self._numbers.declare(port, n)
-            variables[f"APP_PORT_{place}"] = str(port)
-        return variables
+            ports[port] = n
+        self._numbers.declare(ports)
+        return {f"APP_PORT_{place}": str(port) for place, port in enumerate(ports, start=1)}
 
     async def start(self) -> None:
         self._watching = asyncio.get_running_loop().create_task(self._watch())
