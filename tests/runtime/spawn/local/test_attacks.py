@@ -54,10 +54,11 @@ def folder(place: Path) -> Path:
 
 @asynccontextmanager
 async def session(
-    place: Path, *, warden: int = 0, **given: object
+    place: Path, *, warden: int = 0, hub_uid: int | None = None, **given: object
 ) -> AsyncIterator[tuple[SandboxPlan, RemoteRuntime]]:
-    """A session that runs, started by a warden that is the user `warden`."""
-    settings = settings_in(place, allow_root=True)
+    """A session that runs, started by a warden that is the user `warden`, for a hub that is the
+    user `hub_uid`; None: the same."""
+    settings = settings_in(place, allow_root=True, hub_uid=hub_uid)
     session_id = new_session_id()
     plan = SandboxPlan(
         session_id=session_id,
@@ -68,6 +69,7 @@ async def session(
     )
     for each in (place / "sessions", place / "run", plan.directory):
         each.mkdir(exist_ok=True)
+        os.chown(each, place.stat().st_uid, -1)
     if warden == 0:
         async with LocalSpawner(settings) as spawner, _started(spawner, plan) as runtime:
             yield plan, runtime
@@ -141,6 +143,15 @@ async def test_a_session_of_a_warden_without_rights_gains_nothing(place: Path) -
     async with session(place, warden=SOMEBODY) as (_, runtime):
         report = await attacked(runtime, place.name)
     assert report.gained() == {}
+
+
+async def test_a_session_of_a_hub_with_a_user_of_its_own_gains_nothing(place: Path) -> None:
+    os.chown(place, SOMEBODY, SOMEBODY)
+    async with session(place, hub_uid=SOMEBODY) as (plan, runtime):
+        report = await attacked(runtime, place.name)
+        server = owners_of(server_of(plan))
+    assert report.gained("set_id_files") == {}
+    assert not {"0", str(SOMEBODY)} & server
 
 
 async def test_a_session_with_sudo_gains_what_its_root_is_for(place: Path) -> None:

@@ -236,12 +236,11 @@ def _isolate(order: Order) -> list[int]:
     inside = int(json.loads(os.read(told, 4096))["child-pid"])
     os.close(told)
     _tell(order, {"first": inside})
-    _with_rights(order, inside, "mnt", lambda: limit_terminals(order.terminals))
+    _with_rights(order, inside, "mnt", lambda: _arrange_mounts(order))
     holds = [life]
     if order.network:
         holds.append(_connect(order, inside, way_out))
     enter(inside, own_network=order.own_network, own_user=order.own_user)
-    masks.cover_proc()
     if order.root is not None:
         sudo.furnish(order.root)
     if way_out is not None:
@@ -314,6 +313,11 @@ def _connect(order: Order, inside: int, way_out: _WayOut | None) -> int:
     if order.led:
         _with_rights(order, inside, "net", lambda: routes.lead(order.led, SLIRP_GATEWAY))
     return held
+
+
+def _arrange_mounts(order: Order) -> None:
+    limit_terminals(order.terminals)
+    masks.cover_proc()
 
 
 def _set_routes(order: Order) -> None:
