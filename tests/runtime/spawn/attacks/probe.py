@@ -252,7 +252,7 @@ def seen() -> dict[str, Any]:
         "capabilities": capabilities(),
         "writable_mounts": sorted(each for each, words in mounts().items() if "rw" in words),
         "interfaces": [name for _, name in socket.if_nameindex()],
-        "routes": len(Path("/proc/net/route").read_text().splitlines()) - 1,
+        "gateways": gateways(),
         "families": families(),
         "devices": sorted(each.name for each in Path("/dev").iterdir()),
         "others": sorted(comm(each) for each in Path("/proc").glob("[0-9]*") if is_anothers(each)),
@@ -291,6 +291,16 @@ def families() -> list[str]:
             found.append(str(number))
             break
     return found
+
+
+def gateways() -> list[str]:
+    """By which everything that has no route of its own goes out."""
+    rows = [line.split() for line in Path("/proc/net/route").read_text().splitlines()[1:]]
+    return [
+        socket.inet_ntoa(struct.pack("<I", int(gateway, 16)))
+        for _, destination, gateway, *_ in rows
+        if int(destination, 16) == 0 and int(gateway, 16) != 0
+    ]
 
 
 def is_anothers(entry: Path) -> bool:
