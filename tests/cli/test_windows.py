@@ -70,7 +70,7 @@ async def test_an_agent_may_list_but_not_pair(hub: Place, tmp_path: Path) -> Non
     paired, _, complaint = await output("pair", env=env)
 
     assert (listed, paired) == (0, 2)
-    assert "No window is connected. Open the address of VS Code" in text
+    assert "No window is connected. `bascule session url --sign-in NAME`" in text
     assert "scope admin may" in complaint
 
 

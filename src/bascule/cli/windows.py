@@ -112,8 +112,8 @@ def _show(found: Sequence[Window]) -> None:
         console.width = _WIDE
     if not found:
         console.print(
-            "No window is connected. Open the address of VS Code that `bascule up` printed, or "
-            "connect your own VS Code with `bascule pair`.",
+            "No window is connected. `bascule session url --sign-in NAME` prints an address that "
+            "opens a session's VS Code; `bascule pair` connects your own.",
             soft_wrap=True,
         )
         return
