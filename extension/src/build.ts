@@ -15,6 +15,7 @@ import { Places } from "./actions/places";
 import { findRipgrep, Search } from "./actions/search";
 import type { StartedByAgents } from "./actions/started";
 import type { Texts } from "./actions/texts";
+import { unsavedTexts } from "./actions/unsaved";
 import { WindowActions } from "./actions/window";
 import { BrowserWorker, findChromium, type Place } from "./browser/worker";
 import { messageOf } from "./common/failure";
@@ -161,9 +162,10 @@ export function buildExecutor(parts: {
   const { places, started } = parts;
   const hub = (): string => connection()?.hub ?? "";
   const names = new AgentNames(hub);
-  const documents = new Documents(onChanged, log);
+  const documents = new Documents(onChanged);
+  const settled = (): Promise<void> => documents.settled();
   const files = new Files(places, documents);
-  const language = new Language(places);
+  const language = new Language(places, settled);
   context.subscriptions.push(language);
   const executor: Executor = new Executor({
     names,
@@ -177,7 +179,7 @@ export function buildExecutor(parts: {
     editor: new Editor(places, documents, files),
     search: new Search(places, unsavedTexts, findRipgrep(vscode.env.appRoot)),
     language,
-    window: new WindowActions(places, texts, () => setting("allowedCommands")),
+    window: new WindowActions(places, texts, () => setting("allowedCommands"), settled),
     consent: new Consent({
       isTrusted: () => vscode.workspace.isTrusted,
       rules: () => setting("consent"),
@@ -218,11 +220,4 @@ function roots(): string[] {
   return (vscode.workspace.workspaceFolders ?? [])
     .filter((folder) => folder.uri.scheme === "file")
     .map((folder) => folder.uri.fsPath);
-}
-
-function unsavedTexts(): Map<string, string> {
-  const dirty = vscode.workspace.textDocuments.filter(
-    (document) => document.isDirty && document.uri.scheme === "file",
-  );
-  return new Map(dirty.map((document) => [document.uri.fsPath, document.getText()]));
 }

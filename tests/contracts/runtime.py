@@ -29,6 +29,7 @@ from bascule.core.errors import (
     BasculeError,
     CommandInvalid,
     DirectoryNotEmpty,
+    EditConflict,
     EditNoMatch,
     InvalidPattern,
     InvalidShellName,
@@ -421,6 +422,23 @@ class RuntimeSuite:
         assert (workspace / "deep/note.txt").read_text() == "one\nzwei 🙂\nthree\n"
         await runtime.edit(path, "undo_edit")
         assert (workspace / "deep/note.txt").read_text() == "one\ntwo\nthree\n"
+
+    async def test_undoing_an_edit_leaves_what_others_saved_since(
+        self, runtime: Verbs, workspace: Path
+    ) -> None:
+        note = workspace / "note.txt"
+        note.write_text("one\ntwo\nthree\nfour\nfive\n")
+        await runtime.edit(str(note), "str_replace", old_str="two", new_str="zwei")
+        note.write_text(note.read_text().replace("five", "saved by a person"))
+        await runtime.edit(str(note), "undo_edit")
+        assert note.read_text() == "one\ntwo\nthree\nfour\nsaved by a person\n"
+
+        await runtime.edit(str(note), "str_replace", old_str="two", new_str="zwei")
+        theirs = note.read_text().replace("zwei", "by a person as well")
+        note.write_text(theirs)
+        with pytest.raises(EditConflict):
+            await runtime.edit(str(note), "undo_edit")
+        assert note.read_text() == theirs
 
     async def test_an_edit_that_finds_nothing_raises(self, runtime: Verbs, workspace: Path) -> None:
         await runtime.write("note", "text")

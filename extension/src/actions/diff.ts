@@ -1,15 +1,33 @@
 /** Unified diffs without context, in time that grows with the change rather than the file. */
+import { splitLines } from "./lines";
 
 /** Lines on either side past which a change is shown as one: matching them takes quadratic time. */
 const MAX_MATCHED = 2000;
 
-type Change = readonly [oldStart: number, oldEnd: number, newStart: number, newEnd: number];
+export type LineChange = readonly [
+  oldStart: number,
+  oldEnd: number,
+  newStart: number,
+  newEnd: number,
+];
 
 /** Empty when nothing changed. */
 export function unifiedDiff(before: string, after: string, shown: string): string {
   if (before === after) return "";
   const old = splitLines(before);
   const fresh = splitLines(after);
+  const hunks = lineChanges(old, fresh).map(([i1, i2, j1, j2]) =>
+    [
+      `@@ -${span(i1, i2)} +${span(j1, j2)} @@\n`,
+      ...old.slice(i1, i2).map((line) => marked("-", line)),
+      ...fresh.slice(j1, j2).map((line) => marked("+", line)),
+    ].join(""),
+  );
+  return `--- ${shown}\n+++ ${shown}\n${hunks.join("")}`.replace(/\n$/, "");
+}
+
+/** Which lines of `old` have to be replaced by which of `fresh`, in order. */
+export function lineChanges(old: string[], fresh: string[]): LineChange[] {
   let start = 0;
   while (start < old.length && start < fresh.length && old[start] === fresh[start]) start += 1;
   let end = 0;
@@ -21,20 +39,14 @@ export function unifiedDiff(before: string, after: string, shown: string): strin
     end += 1;
   const a = old.slice(start, old.length - end);
   const b = fresh.slice(start, fresh.length - end);
-  const hunks = changes(a, b).map(([i1, i2, j1, j2]) =>
-    [
-      `@@ -${span(start, i1, i2)} +${span(start, j1, j2)} @@\n`,
-      ...a.slice(i1, i2).map((line) => marked("-", line)),
-      ...b.slice(j1, j2).map((line) => marked("+", line)),
-    ].join(""),
-  );
-  return `--- ${shown}\n+++ ${shown}\n${hunks.join("")}`.replace(/\n$/, "");
+  if (!a.length && !b.length) return [];
+  return changes(a, b).map(([i1, i2, j1, j2]) => [start + i1, start + i2, start + j1, start + j2]);
 }
 
-function changes(a: string[], b: string[]): Change[] {
+function changes(a: string[], b: string[]): LineChange[] {
   if (Math.max(a.length, b.length) > MAX_MATCHED || !a.length || !b.length)
     return [[0, a.length, 0, b.length]];
-  const found: Change[] = [];
+  const found: LineChange[] = [];
   let [i, j] = [0, 0];
   for (const [x, y] of [...matches(a, b), [a.length, b.length] as const]) {
     if (x > i || y > j) found.push([i, x, j, y]);
@@ -62,16 +74,12 @@ function matches(a: string[], b: string[]): (readonly [number, number])[] {
 }
 
 /** `line,count`; of no lines at all, the line before them. */
-function span(above: number, start: number, end: number): string {
+function span(start: number, end: number): string {
   const count = end - start;
-  const line = above + start + (count > 0 ? 1 : 0);
+  const line = start + (count > 0 ? 1 : 0);
   return count === 1 ? `${line}` : `${line},${count}`;
 }
 
 function marked(sign: string, line: string): string {
   return line.endsWith("\n") ? sign + line : `${sign}${line}\n\\ No newline at end of file\n`;
-}
-
-function splitLines(text: string): string[] {
-  return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }

@@ -1,52 +1,78 @@
-/** Changes to files through the editor's buffers, so that they are seen and can be undone. */
+/**
+ * Changes to files that may be open in the editor.
+ *
+ * They are written to disk, and VS Code shows what the disk holds: saving through the editor takes
+ * a hundred times as long, and a document may show what a formatter has just changed only seconds
+ * later. What the user has changed and not saved is never written over.
+ */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import * as path from "node:path";
 import * as vscode from "vscode";
-import { Failure, messageOf } from "../common/failure";
+import { Failure } from "../common/failure";
 import { KeyedLocks } from "../common/locks";
-import type { Log } from "../common/log";
+import { changedRange } from "./edits";
 import { unixLines } from "./lines";
-import { asFailure, type Place } from "./places";
-import { decode, fitsBuffer, TextFormat, type Text } from "./textfile";
+import { asFailure, naming, type Place } from "./places";
+import { replaceFile } from "./replacing";
+import { decode, TextFormat, type Text } from "./textfile";
+import { unsavedFiles, unsavedText } from "./unsaved";
 
-/** Bytes past which a file is not loaded into the editor only to be changed. */
-const BUFFER_LIMIT = 20 << 20;
-/** Times that saving is tried. */
-const SAVES = 3;
-/** Milliseconds a clean document may take to show what the disk holds. */
-const FOLLOW_MS = 2000;
+/** Milliseconds an open document may take to show what the disk holds. */
+const FOLLOW_MS = 5000;
+/** Times a change is made anew because the file was changed while it was being made. */
+const TRIES = 5;
 
 export interface Change {
   shown: string;
   uri: vscode.Uri;
   before: string;
   after: string;
-  /** Where the new text stands, when the editor knows. */
-  range?: vscode.Range;
+  /** Lines that hold the new text, from 0, the last one left out. */
+  lines?: { first: number; end: number };
 }
+
+/** The file holds other bytes by now than those that were to be replaced. */
+class Outdated extends Error {}
 
 export class Documents {
   private readonly locks = new KeyedLocks();
+  /** Open documents that do not show yet what was written. */
+  private readonly following = new Map<string, Promise<void>>();
 
-  constructor(
-    private readonly onChanged: (change: Change) => void,
-    private readonly log: Log,
-  ) {}
+  constructor(private readonly onChanged: (change: Change) => void) {}
 
   /** Nobody else changes the file meanwhile, as far as we do the changing. */
   turn<T>(place: Place, work: () => Promise<T>): Promise<T> {
     return this.locks.hold(place.real, work);
   }
 
+  /**
+   * `work` reads the file, decides and calls `replace`. It is done again if a program changed the
+   * file in between: an edit is made on what the file holds, not on what it held.
+   */
+  async retrying<T>(place: Place, work: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!(error instanceof Outdated)) throw error;
+        if (tries === TRIES)
+          throw new Failure(
+            "edit.conflict",
+            `${place.shown} is changed by a program again and again; nothing was written`,
+          );
+      }
+    }
+  }
+
   /** What the user has typed and not saved, or nothing. */
-  unsaved(real: string): string | undefined {
-    const document = find(real);
-    return document?.isDirty ? document.getText() : undefined;
+  unsaved(real: string): Promise<string | undefined> {
+    return unsavedText(real);
   }
 
   /** Fails with `edit.conflict` when the user has changed the file and not saved it. */
   ensureSaved(place: Place): void {
-    if (find(place.real)?.isDirty)
+    if (unsavedFiles(place.real).length)
       throw new Failure(
         "edit.conflict",
         `${place.shown} has changes in the editor that the user has not saved; nothing was written. ` +
@@ -54,7 +80,18 @@ export class Documents {
       );
   }
 
-  /** What the file holds on disk; nothing when it is not there. Bytes past `limit` are refused. */
+  /** Fails with `edit.conflict` when a file below has changes that were not saved. */
+  ensureSavedBelow(place: Place): void {
+    const files = unsavedFiles(place.real);
+    if (files.length)
+      throw new Failure(
+        "edit.conflict",
+        `${files.join(", ")} has changes in the editor that the user has not saved; nothing was ` +
+          "removed. Ask the user to save or discard them first",
+      );
+  }
+
+  /** What the file holds on disk; nothing when it is not there. */
   async load(place: Place): Promise<Buffer | undefined> {
     try {
       return await readFile(place.real);
@@ -67,80 +104,70 @@ export class Documents {
 
   /** Makes a file that was not there. */
   async create(place: Place, content: string): Promise<void> {
-    try {
+    await naming(place.shown, async () => {
       await mkdir(path.dirname(place.real), { recursive: true });
       await writeFile(place.real, content, { flag: "wx" });
-    } catch (error) {
-      throw asFailure(error, place.shown);
-    }
+    });
     this.tell(place, "", content);
   }
 
-  /** Makes `content` the text of a file whose bytes are `data`: one undo step, saved. */
-  async replace(place: Place, data: Buffer, content: string): Promise<void> {
-    this.ensureSaved(place);
+  /** Makes `content` the text of a file whose bytes are `data`; returns the new bytes. */
+  async replace(place: Place, data: Buffer, content: string): Promise<Buffer> {
     const old = textOf(data, place.shown);
     const format = old ? writable(old.format, content, place.shown) : new TextFormat();
     const bytes = format.encode(content, place.shown);
-    if (bytes.equals(data)) return;
-    const after = decode(bytes, place.shown);
-    const throughBuffer =
-      old &&
-      format === old.format &&
-      data.length < BUFFER_LIMIT &&
-      fitsBuffer(old) &&
-      fitsBuffer(after);
-    if (!throughBuffer || !(await this.edit(place, old, after))) {
-      await writeFile(place.real, bytes).catch((error: unknown) => {
-        throw asFailure(error, place.shown);
-      });
-      this.tell(place, old?.content ?? "", after.content);
-    }
-  }
-
-  /** False when the editor cannot hold this file. */
-  private async edit(place: Place, old: Text, after: Text): Promise<boolean> {
-    const document = await this.open(place, old);
-    if (!document) return false;
-    await follow(document, old.content, place);
+    if (bytes.equals(data)) return bytes;
+    if (!(await this.load(place))?.equals(data)) throw new Outdated();
     this.ensureSaved(place);
-    const [range, text] = smallest(document, withLineEndsOf(document, after.content));
-    const edit = new vscode.WorkspaceEdit();
-    edit.replace(document.uri, range, text);
-    if (!(await vscode.workspace.applyEdit(edit)))
-      throw conflict(place, "the editor did not take the change");
-    if (!(await saved(document)))
-      throw new Failure(
-        "file.storage",
-        `${place.shown} was changed in the editor but could not be saved`,
-      );
-    const end = document.positionAt(document.offsetAt(range.start) + text.length);
-    this.tell(place, old.content, after.content, new vscode.Range(range.start, end));
-    return true;
+    await naming(place.shown, () => replaceFile(place.real, bytes));
+    this.tell(place, old?.content ?? "", content);
+    return bytes;
   }
 
-  private async open(place: Place, old: Text): Promise<vscode.TextDocument | undefined> {
-    const known = find(place.real);
-    const encoding = old.format.editorEncoding;
-    // One that was opened in another encoding shows other text; opening it again changes that.
-    if (known && (known.encoding === encoding || shows(known, old.content))) return known;
-    const uri = vscode.Uri.file(place.real);
-    try {
-      return encoding === "utf8" && !known
-        ? await vscode.workspace.openTextDocument(uri)
-        : await vscode.workspace.openTextDocument(uri, { encoding });
-    } catch (error) {
-      this.log.info(
-        `${place.real} is changed on disk, the editor does not open it: ${messageOf(error)}`,
-      );
-      return undefined;
-    }
+  /** Done once the editor shows everything that was written, or does not seem to follow. */
+  async settled(): Promise<void> {
+    await Promise.all(this.following.values());
   }
 
-  private tell(place: Place, before: string, after: string, range?: vscode.Range): void {
+  private tell(place: Place, before: string, after: string): void {
     const uri = vscode.Uri.file(place.real);
-    this.onChanged({ shown: place.shown, uri, before, after, ...(range ? { range } : {}) });
+    this.follow(place.real, after);
+    const lines = before ? changedRange(unixLines(before), unixLines(after)) : undefined;
+    this.onChanged({ shown: place.shown, uri, before, after, ...(lines ? { lines } : {}) });
   }
+
+  private follow(real: string, text: string): void {
+    const document = vscode.workspace.textDocuments.find(
+      ({ uri, isClosed }) => uri.scheme === "file" && uri.fsPath === real && !isClosed,
+    );
+    if (!document) return;
+    const followed = shows(document, text, FOLLOW_MS).then(() => {
+      if (this.following.get(real) === followed) this.following.delete(real);
+    });
+    this.following.set(real, followed);
+  }
+}
+
+/** Whether the document shows the text, within some milliseconds. */
+export async function shows(
+  document: vscode.TextDocument,
+  text: string,
+  patienceMs: number,
+): Promise<boolean> {
+  const wanted = unixLines(text);
+  const does = (): boolean => unixLines(document.getText()) === wanted;
+  if (does()) return true;
+  return new Promise<boolean>((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      listening.dispose();
+      resolve(does());
+    };
+    const timer = setTimeout(done, patienceMs);
+    const listening = vscode.workspace.onDidChangeTextDocument((event) => {
+      if (event.document === document && does()) done();
+    });
+  });
 }
 
 /** The old text, or nothing when the file is not text and is simply written over. */
@@ -160,74 +187,4 @@ function writable(format: TextFormat, content: string, shown: string): TextForma
   } catch {
     return new TextFormat("utf-8", undefined, format.crlf);
   }
-}
-
-function find(real: string): vscode.TextDocument | undefined {
-  return vscode.workspace.textDocuments.find(
-    (document) =>
-      document.uri.scheme === "file" && document.uri.fsPath === real && !document.isClosed,
-  );
-}
-
-/** Autosave may be first, and leave nothing to do; or be at it, and then our own is turned away. */
-async function saved(document: vscode.TextDocument): Promise<boolean> {
-  for (let tries = 0; tries < SAVES; tries++)
-    if ((await document.save()) || !document.isDirty) return true;
-  return false;
-}
-
-/** A clean document shows the disk a moment late; changing the older text would bring it back. */
-async function follow(document: vscode.TextDocument, text: string, place: Place): Promise<void> {
-  if (shows(document, text)) return;
-  await new Promise<void>((resolve, reject) => {
-    const done = (settle: () => void): void => {
-      clearTimeout(timer);
-      listening.dispose();
-      settle();
-    };
-    const timer = setTimeout(() => {
-      done(() => reject(conflict(place, "what the editor shows is not what the disk holds")));
-    }, FOLLOW_MS);
-    const listening = vscode.workspace.onDidChangeTextDocument((event) => {
-      if (event.document === document && shows(document, text)) done(resolve);
-    });
-  });
-}
-
-function shows(document: vscode.TextDocument, text: string): boolean {
-  return unixLines(document.getText()) === unixLines(text);
-}
-
-function conflict(place: Place, why: string): Failure {
-  return new Failure("edit.conflict", `${place.shown}: ${why}; nothing was written`);
-}
-
-function withLineEndsOf(document: vscode.TextDocument, text: string): string {
-  const unix = unixLines(text);
-  return document.eol === vscode.EndOfLine.CRLF ? unix.replaceAll("\n", "\r\n") : unix;
-}
-
-/** The smallest range of the document that has to change, and its new text. */
-function smallest(document: vscode.TextDocument, after: string): [vscode.Range, string] {
-  const before = document.getText();
-  const most = Math.min(before.length, after.length);
-  let start = 0;
-  while (start < most && before[start] === after[start]) start += 1;
-  while (start > 0 && splits(before, start)) start -= 1;
-  let end = 0;
-  while (end < most - start && before[before.length - 1 - end] === after[after.length - 1 - end])
-    end += 1;
-  while (end > 0 && splits(before, before.length - end)) end -= 1;
-  const range = new vscode.Range(
-    document.positionAt(start),
-    document.positionAt(before.length - end),
-  );
-  return [range, after.slice(start, after.length - end)];
-}
-
-/** Between CR and LF, or inside a character of two halves. */
-function splits(text: string, at: number): boolean {
-  const before = text.charCodeAt(at - 1);
-  const after = text.charCodeAt(at);
-  return (before === 0x0d && after === 0x0a) || (before >= 0xd800 && before < 0xdc00);
 }

@@ -10,7 +10,7 @@ import { Failure } from "../common/failure";
 import { seen, type ArgsOf, type Seen } from "../protocol";
 import { unifiedDiff } from "./diff";
 import type { Documents } from "./documents";
-import { insertLines, replaceOnce, type Edited } from "./edits";
+import { insertLines, replaceOnce, takeBack, type Edited } from "./edits";
 import type { Files } from "./files";
 import { countLines, sliceLines, unixLines } from "./lines";
 import type { Place, Places } from "./places";
@@ -34,6 +34,12 @@ interface Done {
   code?: string;
 }
 
+/** An edit that was made: the bytes of the file before and after it. */
+interface Made {
+  before: Buffer;
+  after: Buffer;
+}
+
 interface Opened {
   place: Place;
   data: Buffer;
@@ -43,8 +49,8 @@ interface Opened {
 }
 
 export class Editor {
-  /** What files held before they were edited, newest last. */
-  private readonly history = new Map<string, Buffer[]>();
+  /** The edits of each file, newest last. */
+  private readonly history = new Map<string, Made[]>();
 
   constructor(
     private readonly places: Places,
@@ -159,9 +165,9 @@ ${error.message}`,
     return this.opened(args.path, cwd, async (file) => {
       const { place, data, text } = file;
       const edited = rule(file);
-      await this.documents.replace(place, data, edited.content);
-      const before = this.history.get(place.real) ?? [];
-      this.history.set(place.real, [...before, data].slice(-HISTORY_DEPTH));
+      const after = await this.documents.replace(place, data, edited.content);
+      const made = this.history.get(place.real) ?? [];
+      this.history.set(place.real, [...made, { before: data, after }].slice(-HISTORY_DEPTH));
       const snippet = showSnippet(edited.content, edited.line, edited.lines, place.shown);
       return {
         content: `The file ${place.shown} has been edited. ${snippet}${REVIEW}`,
@@ -171,20 +177,30 @@ ${error.message}`,
     });
   }
 
+  /** Takes back the last edit and nothing else: what others changed in the file since stays. */
   private async undo(args: Edit, cwd: string): Promise<Done> {
     return this.opened(args.path, cwd, async ({ place, data, text }) => {
       const { shown } = place;
       const versions = this.history.get(place.real) ?? [];
       const last = versions.at(-1);
       if (!last) throw new Failure("edit.no_history", `No edit history found for ${shown}.`);
-      const before = decode(last, shown).content;
-      await this.documents.replace(place, data, before);
+      const [before, after, now] = [last.before, last.after, data].map(
+        (bytes) => decode(bytes, shown).content,
+      ) as [string, string, string];
+      const undone = takeBack(before, after, now);
+      if (undone === undefined)
+        throw new Failure(
+          "edit.conflict",
+          `${shown} was changed since the last edit, in the same lines or right beside them; ` +
+            "nothing was undone. Look at it with `view` and use `str_replace`",
+        );
+      await this.documents.replace(place, data, undone);
       this.history.set(place.real, versions.slice(0, -1));
-      const view = showFile(unixLines(before), shown, { whole: before });
+      const view = showFile(unixLines(undone), shown, { whole: undone });
       return {
         content: `Last edit to ${shown} undone successfully. ${view}`,
         existed: true,
-        diff: unifiedDiff(text, unixLines(before), shown),
+        diff: unifiedDiff(text, unixLines(undone), shown),
       };
     });
   }
@@ -197,7 +213,7 @@ ${error.message}`,
   ): Promise<Done> {
     const place = await this.existing(given, cwd);
     const { shown } = place;
-    return this.documents.turn(place, async () => {
+    const change = async (): Promise<Done> => {
       this.documents.ensureSaved(place);
       const data = await this.documents.load(place);
       if (!data) throw missing(shown);
@@ -210,7 +226,8 @@ ${error.message}`,
       const { content, format } = readable(data, shown);
       const asText = (text: string): string => (format.crlf ? unixLines(text) : text);
       return work({ place, data, text: asText(content), asText });
-    });
+    };
+    return this.documents.turn(place, () => this.documents.retrying(place, change));
   }
 
   private async existing(given: string, cwd: string): Promise<Place> {

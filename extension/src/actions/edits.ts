@@ -1,6 +1,7 @@
 /** The rules of an edit: text in, text out. The wording of refusals is what agents look for. */
 import { Failure } from "../common/failure";
-import { countLines, countNewlines, skipLines, unixLines } from "./lines";
+import { lineChanges } from "./diff";
+import { countLines, countNewlines, skipLines, splitLines, unixLines } from "./lines";
 
 const MAX_QUOTED = 1000;
 const MAX_LINES_NAMED = 100;
@@ -56,6 +57,34 @@ export function insertLines(text: string, line: number, fresh: string): Edited {
     line: line + 1,
     lines: countNewlines(fresh) + 1,
   };
+}
+
+/** The lines of `after` that differ from `before`, as one range. */
+export function changedRange(before: string, after: string): { first: number; end: number } {
+  const found = lineChanges(splitLines(before), splitLines(after));
+  return { first: found[0]?.[2] ?? 0, end: found.at(-1)?.[3] ?? 0 };
+}
+
+/**
+ * The text without the edit that made `after` of `before`: what others have changed in `text` since
+ * then stays. Nothing when they changed the same lines, or lines right beside them.
+ */
+export function takeBack(before: string, after: string, text: string): string | undefined {
+  if (text === after) return before;
+  const [old, edited, now] = [splitLines(before), splitLines(after), splitLines(text)];
+  const edit = lineChanges(edited, old);
+  const since = lineChanges(edited, now);
+  const lines: string[] = [];
+  let at = 0;
+  for (const [start, end, from, to] of [...edit].sort(([a], [b]) => a - b)) {
+    if (since.some(([first, last]) => first <= end && last >= start)) return undefined;
+    const moved = since
+      .filter(([, last]) => last < start)
+      .reduce((sum, [a, b, c, d]) => sum + (d - c) - (b - a), 0);
+    lines.push(...now.slice(at, start + moved), ...old.slice(from, to));
+    at = end + moved;
+  }
+  return [...lines, ...now.slice(at)].join("");
 }
 
 function* readings(text: string, old: string, fresh: string): Iterable<[string, string]> {

@@ -48,7 +48,7 @@ export class Files {
 
   /** What the file says, unsaved changes included. */
   async text(place: Place): Promise<string> {
-    const unsaved = this.documents.unsaved(place.real);
+    const unsaved = await this.documents.unsaved(place.real);
     if (unsaved !== undefined) return unsaved;
     const advice = "Look at parts of it with a program in the shell";
     return decode(await bytes(place, advice), place.shown).content;
@@ -59,14 +59,17 @@ export class Files {
     ensureRange(start, end);
     const place = await this.places.find(args.path, cwd);
     const content = endWithNewline(args.content);
-    await this.documents.turn(place, async () => {
+    const change = async (): Promise<void> => {
       this.documents.ensureSaved(place);
       const data = await this.documents.load(place);
       if (!data) return this.documents.create(place, content);
-      if (start === 0 && end === -1) return this.documents.replace(place, data, content);
-      const old = decode(data, place.shown).content;
-      return this.documents.replace(place, data, withLines(old, content, start, end, place.shown));
-    });
+      const isWhole = start === 0 && end === -1;
+      const text = isWhole
+        ? content
+        : withLines(decode(data, place.shown).content, content, start, end, place.shown);
+      await this.documents.replace(place, data, text);
+    };
+    await this.documents.turn(place, () => this.documents.retrying(place, change));
     return seen("write", "", { path: place.shown });
   }
 
@@ -81,11 +84,18 @@ export class Files {
 
   /** A link to a directory is not a directory: it is left alone, with what it leads to. */
   async removeDir(args: ArgsOf<"rmdir">, cwd: string): Promise<Seen<"rmdir">> {
-    const { shown, real } = await this.places.find(args.path, cwd, { follow: false });
+    const place = await this.places.find(args.path, cwd, { follow: false });
+    const { shown, real } = place;
     return naming(shown, async () => {
       const there = await lstat(real);
       if (!there.isDirectory())
         throw new Failure("path.not_directory", `${shown} is not a directory; remove it as a file`);
+      if (await this.places.holdsRoot(real))
+        throw new Failure(
+          "path.permission",
+          `${shown} is a folder of this workspace, or holds one; it is not removed. Remove what is in it`,
+        );
+      this.documents.ensureSavedBelow(place);
       if (args.recursive) await rm(real, { recursive: true });
       else await rmdir(real);
       return seen("rmdir", "", { path: shown });

@@ -13,7 +13,11 @@ export class Language implements Disposable {
   private readonly heard = new Set<string>();
   private readonly disposables = new Disposables();
 
-  constructor(private readonly places: Places) {
+  /** `settled` is done once the editor shows what was written. */
+  constructor(
+    private readonly places: Places,
+    private readonly settled: () => Promise<void>,
+  ) {
     this.disposables.add(
       vscode.languages.onDidChangeDiagnostics(({ uris }) => {
         for (const each of uris) this.heard.add(each.toString());
@@ -29,6 +33,7 @@ export class Language implements Disposable {
   }
 
   async diagnostics(args: ArgsOf<"diagnostics">, cwd: string): Promise<Seen<"diagnostics">> {
+    await this.settled();
     const { limit = 200, severity = "hint" } = args;
     const least = SEVERITIES.indexOf(severity);
     const found = args.path
@@ -47,6 +52,7 @@ export class Language implements Disposable {
   }
 
   async symbols(args: ArgsOf<"symbols">, cwd: string): Promise<Seen<"symbols">> {
+    await this.settled();
     const { limit = 200, query = "" } = args;
     const all = args.path ? await this.symbolsOf(args.path, query, cwd) : await symbolsNamed(query);
     const items = all.slice(0, limit);

@@ -41,6 +41,11 @@ export function isCrlf(text: string): boolean {
   return !/(^|[^\r])\n/.test(text);
 }
 
+/** Each with its newline. */
+export function splitLines(text: string): string[] {
+  return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+}
+
 /** Text that is not empty, and its last line complete. */
 export function endWithNewline(text: string): string {
   if (!text || text.endsWith("\n")) return text;

@@ -63,6 +63,12 @@ export class Places {
       `${shown} leads outside of what may be used here: ${allowed}${origin}`,
     );
   }
+
+  /** Whether a directory is one of the roots, or one of them is below it. */
+  async holdsRoot(real: string): Promise<boolean> {
+    const roots = await Promise.all(this.rules.roots().map(resolved));
+    return roots.some((root) => root === real || root.startsWith(withSlash(real)));
+  }
 }
 
 /** What the operating system or VS Code said, as the failure callers know. */

@@ -17,7 +17,7 @@ const MAX_TEXT = 1000;
 const BEFORE = 200;
 
 /** Text the user has not saved, by file. */
-export type Unsaved = () => ReadonlyMap<string, string>;
+export type Unsaved = () => Promise<ReadonlyMap<string, string>>;
 
 export class Search {
   constructor(
@@ -101,7 +101,7 @@ export class Search {
     options.push("--regexp", args.pattern, "--");
     const cwd = isFile ? path.dirname(real) : real;
     const target = isFile ? `./${path.basename(real)}` : "./";
-    const unsaved = this.unsavedBelow(cwd, isFile ? path.basename(real) : undefined);
+    const unsaved = await this.unsavedBelow(cwd, isFile ? path.basename(real) : undefined);
     const child = this.child([...options, target], cwd, timeout);
     const hits: GrepMatch[] = [];
     for await (const hit of matchesOf(child.stdout)) {
@@ -125,9 +125,9 @@ export class Search {
     return { hits, late };
   }
 
-  private unsavedBelow(directory: string, only?: string): Map<string, string> {
+  private async unsavedBelow(directory: string, only?: string): Promise<Map<string, string>> {
     const found = new Map<string, string>();
-    for (const [file, text] of this.unsaved()) {
+    for (const [file, text] of await this.unsaved()) {
       const relative = path.relative(directory, file);
       if (relative.startsWith("..") || (only !== undefined && relative !== only)) continue;
       found.set(relative, text);

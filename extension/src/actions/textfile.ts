@@ -12,14 +12,6 @@ const MARKS: readonly (readonly [Buffer, Encoding])[] = [
   [Buffer.from([0xff, 0xfe]), "utf-16le"],
   [Buffer.from([0xfe, 0xff]), "utf-16be"],
 ];
-/** What VS Code calls them. */
-const NAMES: Record<Encoding, string> = {
-  "utf-8": "utf8",
-  "utf-16le": "utf16le",
-  "utf-16be": "utf16be",
-  "windows-1252": "windows1252",
-  latin1: "iso88591",
-};
 /** One control byte in so many, and what is not UTF-8 is not text either. */
 const TOO_MANY = 50;
 /** The five bytes windows-1252 leaves undefined. */
@@ -31,11 +23,6 @@ export class TextFormat {
     readonly mark: Buffer = Buffer.alloc(0),
     readonly crlf = false,
   ) {}
-
-  /** The name VS Code opens such a file by. */
-  get editorEncoding(): string {
-    return this.encoding === "utf-8" && this.mark.length ? "utf8bom" : NAMES[this.encoding];
-  }
 
   encode(text: string, shown: string): Buffer {
     const written = this.crlf ? unixLines(text).replaceAll("\n", "\r\n") : text;
@@ -82,16 +69,6 @@ export function decode(data: Buffer, shown: string): Text {
   const encoding = UNDEFINED_1252.test(latin) ? "latin1" : "windows-1252";
   const legacy = encoding === "latin1" ? latin : from1252(latin);
   return { content: legacy, format: new TextFormat(encoding, undefined, isCrlf(legacy)) };
-}
-
-/**
- * Whether the editor's buffer can hold this text as it is: it gives all lines one ending and takes
- * a lone CR for one.
- */
-export function fitsBuffer(text: Text): boolean {
-  const { content } = text;
-  if (!content.includes("\r")) return true;
-  return isCrlf(content) && !/\r(?!\n)/.test(content);
 }
 
 function strictly(data: Buffer, encoding: Encoding): string | undefined {

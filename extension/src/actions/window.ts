@@ -15,12 +15,15 @@ export class WindowActions {
     private readonly places: Places,
     private readonly texts: Texts,
     private readonly allowedCommands: () => string[],
+    /** Done once the editor shows what was written. */
+    private readonly settled: () => Promise<void>,
   ) {}
 
   async openFile(args: ArgsOf<"open_file">, cwd: string): Promise<Seen<"open_file">> {
     const { shown, real } = await this.places.find(args.path, cwd);
     const line = Math.max(0, (args.line ?? 1) - 1);
     const position = new vscode.Position(line, Math.max(0, (args.column ?? 1) - 1));
+    await this.settled();
     await naming(shown, async () => {
       // VS Code's own failure has no code by which one could tell why.
       if ((await stat(real)).isDirectory()) throw Object.assign(new Error(), { code: "EISDIR" });
@@ -78,6 +81,7 @@ export class WindowActions {
         "consent.denied",
         `The user has not allowed agents to run the command '${args.command}' (bascule.allowedCommands)`,
       );
+    await this.settled();
     let result: unknown;
     try {
       const { command, arguments: given = [] } = args;

@@ -2,9 +2,11 @@
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
-import type { Change } from "../actions/documents";
+import { shows, type Change } from "../actions/documents";
 
 const MARK_MS = 2500;
+/** Milliseconds in which the editor follows the disk, or the change is not marked. */
+const FOLLOW_MS = 5000;
 
 /** Only the newest change is shown: an agent may be faster than the editor. */
 export class Spotlight implements Disposable {
@@ -43,13 +45,16 @@ export class Spotlight implements Disposable {
     }
   }
 
-  private async reveal({ uri, range }: Change): Promise<void> {
+  private async reveal({ uri, after, lines }: Change): Promise<void> {
     const document = await vscode.workspace.openTextDocument(uri);
     const editor = await vscode.window.showTextDocument(document, {
       preserveFocus: true,
       preview: true,
     });
-    if (!range) return;
+    if (!lines || !(await shows(document, after, FOLLOW_MS))) return;
+    const range = document.validateRange(
+      new vscode.Range(lines.first, 0, Math.max(lines.end - 1, lines.first), Number.MAX_VALUE),
+    );
     editor.revealRange(range, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
     editor.setDecorations(this.mark, [range]);
     clearTimeout(this.fade);

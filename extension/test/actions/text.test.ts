@@ -4,7 +4,7 @@ import { unifiedDiff } from "../../src/actions/diff";
 import { insertLines, replaceOnce } from "../../src/actions/edits";
 import { compileGlob } from "../../src/actions/globs";
 import { countLines, endWithNewline, sliceLines } from "../../src/actions/lines";
-import { decode, fitsBuffer } from "../../src/actions/textfile";
+import { decode } from "../../src/actions/textfile";
 
 test("lines end after a newline and only there", () => {
   expect(sliceLines("a\nb\u2028c\nd", 1, 2)).toBe("b\u2028c\n");
@@ -83,17 +83,6 @@ test.each([
 
 test("what is not text is said to be binary", () => {
   expect(() => decode(Buffer.from([1, 2, 0, 4]), "f")).toThrow("ERROR_BINARY_FILE");
-});
-
-test("mixed line ends and lone carriage returns do not fit an editor's buffer", () => {
-  const fits = (text: string): boolean => fitsBuffer(decode(Buffer.from(text), "f"));
-  expect([
-    fits("a\nb\n"),
-    fits("a\r\nb\r\n"),
-    fits("a\nb\r\n"),
-    fits("a\rb\n"),
-    fits("a\rb"),
-  ]).toEqual([true, true, false, false, false]);
 });
 
 test("a diff names lines, and the missing newline at the end", () => {

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bascule.sandbox.files.history import History
+from bascule.sandbox.files.history import History, Made
 
 
 def drain(history: History, key: str) -> list[bytes]:
     found = []
-    while (data := history.last(key)) is not None:
-        found.append(data)
+    while (made := history.last(key)) is not None:
+        found.append(made.before)
         history.drop_last(key)
     return found
 
@@ -16,8 +16,8 @@ def drain(history: History, key: str) -> list[bytes]:
 def test_versions_come_back_newest_first_and_per_file() -> None:
     history = History(depth=10, limit=1000)
     for data in (b"1", b"2", b"3"):
-        history.push("a", data)
-    history.push("b", b"other")
+        history.push("a", Made(data, b""))
+    history.push("b", Made(b"other", b""))
 
     assert drain(history, "a") == [b"3", b"2", b"1"]
     assert drain(history, "b") == [b"other"]
@@ -26,18 +26,18 @@ def test_versions_come_back_newest_first_and_per_file() -> None:
 def test_the_oldest_goes_when_it_is_too_deep() -> None:
     history = History(depth=2, limit=1000)
     for data in (b"1", b"2", b"3"):
-        history.push("a", data)
+        history.push("a", Made(data, b""))
 
     assert drain(history, "a") == [b"3", b"2"]
 
 
 def test_the_oldest_of_all_goes_when_it_is_too_much() -> None:
     history = History(depth=10, limit=10)
-    history.push("a", b"aaaaa")
-    history.push("b", b"bbbbb")
-    history.push("a", b"ccccc")
+    history.push("a", Made(b"aaaaa", b""))
+    history.push("b", Made(b"bbbbb", b""))
+    history.push("a", Made(b"ccccc", b""))
 
     assert drain(history, "a") == [b"ccccc"]
     assert drain(history, "b") == [b"bbbbb"]
-    history.push("a", b"x" * 11)
+    history.push("a", Made(b"x" * 11, b""))
     assert drain(history, "a") == []

@@ -16,8 +16,8 @@ def unified_diff(old: str, new: str, path: str) -> str:
         return ""
     start = _line_start(old, _common_start(old, new))
     ending = _common_end(old, new, start)
-    old_lines = _lines(old[start : len(old) - ending])
-    new_lines = _lines(new[start : len(new) - ending])
+    old_lines = split_lines(old[start : len(old) - ending])
+    new_lines = split_lines(new[start : len(new) - ending])
     above = old.count("\n", 0, start)
     hunks = "".join(_hunks(old_lines, new_lines, above))
     return f"--- {path}\n+++ {path}\n{hunks}".removesuffix("\n")
@@ -28,6 +28,26 @@ def _hunks(old: list[str], new: list[str], above: int) -> Iterator[str]:
         yield f"@@ -{_span(above, i1, i2)} +{_span(above, j1, j2)} @@\n"
         yield from (_marked("-", line) for line in old[i1:i2])
         yield from (_marked("+", line) for line in new[j1:j2])
+
+
+def line_changes(old: str, new: str) -> list[tuple[int, int, int, int]]:
+    """Which lines of `old` (start, end) are replaced by which of `new` (start, end), in order."""
+    if old == new:
+        return []
+    start = _line_start(old, _common_start(old, new))
+    ending = _common_end(old, new, start)
+    above = old.count("\n", 0, start)
+    changes = _changes(
+        split_lines(old[start : len(old) - ending]), split_lines(new[start : len(new) - ending])
+    )
+    return [(above + i1, above + i2, above + j1, above + j2) for i1, i2, j1, j2 in changes]
+
+
+def split_lines(text: str) -> list[str]:
+    """With their newlines; only those end a line."""
+    lines = [f"{line}\n" for line in text.split("\n")]
+    last = lines.pop()[:-1]
+    return [*lines, last] if last else lines
 
 
 def _changes(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, int]]:
@@ -51,13 +71,6 @@ def _marked(sign: str, line: str) -> str:
     if line.endswith("\n"):
         return f"{sign}{line}"
     return f"{sign}{line}\n\\ No newline at end of file\n"
-
-
-def _lines(text: str) -> list[str]:
-    """With their newlines; only those end a line."""
-    lines = [f"{line}\n" for line in text.split("\n")]
-    last = lines.pop()[:-1]
-    return [*lines, last] if last else lines
 
 
 def _line_start(text: str, position: int) -> int:

@@ -18,6 +18,7 @@ from bascule.core.actions import FileEdit, FileRead
 from bascule.core.errors import (
     BasculeError,
     BinaryFile,
+    EditConflict,
     EditInvalid,
     InvalidRange,
     IsADirectory,
@@ -30,9 +31,9 @@ from bascule.core.errors import (
 from bascule.core.observations import FileContent, FileEdited
 
 from .diff import unified_diff
-from .edits import Edited, insert_lines, replace_once
+from .edits import Edited, insert_lines, replace_once, take_back
 from .excerpts import Excerpts
-from .history import History
+from .history import History, Made
 from .lines import count_lines
 from .paths import Place
 from .storage import Storage, Version
@@ -53,7 +54,7 @@ T = TypeVar("T")
 
 
 class Editor:
-    """One per sandbox: it remembers, per file, what it held before the last edits."""
+    """One per sandbox: it remembers the last edits of each file."""
 
     def __init__(self, storage: Storage, *, size_limit: int = EDIT_LIMIT) -> None:
         self._storage = storage
@@ -150,9 +151,10 @@ class Editor:
 
     def _undo(self, action: FileEdit, cwd: str) -> _Done:
         with self._opened(action.path, cwd) as file:
-            data = self._history.last(file.place.key)
-            if data is None:
+            made = self._history.last(file.place.key)
+            if made is None:
                 raise NoEditHistory(f"No edit history found for {file.shown}.")
+            data = _without(made, file)
             text = unix_lines(decode(data, file.shown).content)
             self._storage.replace(file.place, data, over=file.version)
             self._history.drop_last(file.place.key)
@@ -166,7 +168,7 @@ class Editor:
     def _save(self, file: _Opened, edited: Edited) -> _Done:
         data = file.format.encode(edited.content, file.shown)
         self._storage.replace(file.place, data, over=file.version)
-        self._history.push(file.place.key, file.version.data)
+        self._history.push(file.place.key, Made(file.version.data, data))
         snippet = show_snippet(edited.content, edited.line, edited.lines, file.shown)
         return _Done(
             f"The file {file.shown} has been edited. {snippet}{_REVIEW}",
@@ -268,6 +270,22 @@ class _Opened:
     def as_text(self, given: str) -> str:
         """With the line ends `text` has: plain newlines where the whole file has CR LF."""
         return unix_lines(given) if self.format.crlf else given
+
+
+def _without(made: Made, file: _Opened) -> bytes:
+    """What the file holds, less that edit: what others changed in it since stays."""
+    if file.version.data == made.after:
+        return made.before
+    before, after, now = (
+        decode(data, file.shown).content for data in (made.before, made.after, file.version.data)
+    )
+    undone = take_back(before, after, now)
+    if undone is None:
+        raise EditConflict(
+            f"{file.shown} was changed since the last edit, in the same lines or right beside"
+            " them; nothing was undone. Look at it with `view` and use `str_replace`"
+        )
+    return file.format.encode(undone, file.shown)
 
 
 def _error(error: BasculeError) -> str:

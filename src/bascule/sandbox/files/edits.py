@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from bascule.core.errors import EditAmbiguous, EditInvalid, EditNoMatch
 
+from .diff import line_changes, split_lines
 from .lines import count_lines, skip_lines
 from .textfile import unix_lines
 
@@ -66,6 +67,26 @@ def insert_lines(text: str, line: int, new: str) -> Edited:
     before, after = text[:at], text[at:]
     inserted = f"{new}\n" if not before or before.endswith("\n") else f"\n{new}"
     return Edited(before + inserted + after, line + 1, new.count("\n") + 1)
+
+
+def take_back(before: str, after: str, now: str) -> str | None:
+    """`now` without the edit that made `after` of `before`; later changes by others stay.
+
+    None when the same lines were changed since, or lines right beside them.
+    """
+    if now == after:
+        return before
+    old, lines = split_lines(before), split_lines(now)
+    since = line_changes(after, now)
+    undone: list[str] = []
+    at = 0
+    for start, end, first, last in line_changes(after, before):
+        if any(i1 <= end and i2 >= start for i1, i2, _, _ in since):
+            return None
+        moved = sum((j2 - j1) - (i2 - i1) for i1, i2, j1, j2 in since if i2 < start)
+        undone += lines[at : start + moved] + old[first:last]
+        at = end + moved
+    return "".join(undone + lines[at:])
 
 
 def _readings(text: str, old: str, new: str) -> Iterator[tuple[str, str]]:

@@ -1,44 +1,57 @@
-"""What files held before they were edited, newest last, bounded in depth and in memory."""
+"""Edits that were made, newest last, bounded in depth and in memory."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Hashable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One edit: what the file held before and after it."""
+
+    before: bytes
+    after: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.before) + len(self.after)
 
 
 class History:
-    """Versions to go back to. When all together pass `limit` bytes the oldest is forgotten."""
+    """Edits that can be undone. When all together pass `limit` bytes the oldest is forgotten."""
 
     def __init__(self, *, depth: int, limit: int) -> None:
         self._depth = depth
         self._limit = limit
         self._lock = threading.Lock()
-        self._versions: deque[tuple[Hashable, bytes]] = deque()
+        self._versions: deque[tuple[Hashable, Made]] = deque()
         self._size = 0
 
-    def push(self, key: Hashable, data: bytes) -> None:
+    def push(self, key: Hashable, made: Made) -> None:
         with self._lock:
             mine = [each for each in self._versions if each[0] == key]
             if len(mine) == self._depth:
                 self._forget(mine[0])
-            self._versions.append((key, data))
-            self._size += len(data)
+            self._versions.append((key, made))
+            self._size += made.size
             while self._size > self._limit:
                 self._forget(self._versions[0])
 
-    def last(self, key: Hashable) -> bytes | None:
+    def last(self, key: Hashable) -> Made | None:
         with self._lock:
-            return next((data for each, data in reversed(self._versions) if each == key), None)
+            return next((made for each, made in reversed(self._versions) if each == key), None)
 
     def drop_last(self, key: Hashable) -> None:
         with self._lock:
             for index in reversed(range(len(self._versions))):
                 if self._versions[index][0] == key:
-                    self._size -= len(self._versions[index][1])
+                    self._size -= self._versions[index][1].size
                     del self._versions[index]
                     return
 
-    def _forget(self, version: tuple[Hashable, bytes]) -> None:
+    def _forget(self, version: tuple[Hashable, Made]) -> None:
         self._versions.remove(version)
-        self._size -= len(version[1])
+        self._size -= version[1].size
