@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from bascule.core.actions import CmdRun, VscodeCommand
-from bascule.core.errors import AmbiguousWindow, LinkError, OutcomeUnknown, WindowUnhealthy
+from bascule.core.errors import AmbiguousWindow, OutcomeUnknown, WindowUnhealthy
 from bascule.core.observations import CmdOutput
 from bascule.runtime.vscode import VSCodeRuntime
 from tests.contracts.runtime import Seen, gone
+from tests.hub.serving import Line
 
 from .rig import EditorWindow, Rig
 
@@ -104,10 +105,62 @@ async def test_a_killed_browser_is_noticed_and_what_ran_ends_in_a_named_error(
         await seen.wait_for(b"up")
         os.kill(await rig.on(rig.browser_pid(browser)), signal.SIGKILL)
         await rig.on(rig.status(window.id, "unhealthy"))
-        with pytest.raises(WindowUnhealthy):
+        with pytest.raises(OutcomeUnknown, match="it had begun") as told:
             await running
-        with pytest.raises(LinkError):
+        assert told.value.detail["sent"] is True
+        with pytest.raises(WindowUnhealthy) as never_sent:
             await agent.read("anything")
+        assert never_sent.value.detail["sent"] is False
+
+
+async def test_actions_in_a_frozen_host_are_done_once_when_it_goes_on(
+    rig: Rig, window: EditorWindow, agent: VSCodeRuntime
+) -> None:
+    """What was in flight is answered, what came later waits, and nothing is done twice."""
+    host = int((await agent.run("echo $PPID")).content)
+    os.mkfifo(window.folder / "frozen")
+    seen = Seen()
+    in_flight = asyncio.create_task(
+        agent.run("echo up; read word < frozen; echo $word >> counted", on_progress=seen)
+    )
+    await seen.wait_for(b"up")
+    async with rig.noticing_soon():
+        os.kill(host, signal.SIGSTOP)
+        try:
+            await rig.on(rig.status(window.id, "unhealthy"))
+            later = asyncio.create_task(agent.run("echo later >> counted", shell="two"))
+            await asyncio.to_thread((window.folder / "frozen").write_text, "once\n")
+        finally:
+            os.kill(host, signal.SIGCONT)
+        await asyncio.gather(in_flight, later)
+    assert sorted((window.folder / "counted").read_text().split()) == ["later", "once"]
+
+
+async def test_an_id_is_done_once_however_many_actions_came_since(
+    rig: Rig, window: EditorWindow
+) -> None:
+    """Its sender lost its line before the answer came, and asks again after many others."""
+    token = await rig.agent_token()
+    action = CmdRun("echo up; read word < late; echo $word | tee -a repeated")
+    os.mkfifo(window.folder / "late")
+    async with VSCodeRuntime(rig.url, token, window=window.id) as agent:
+        async with Line(int(rig.url.rpartition(":")[2])) as line:
+            lost = VSCodeRuntime(line.url, token, window=window.id, patience=0.1)
+            await lost.connect()
+            seen = Seen()
+            asking = asyncio.create_task(lost.act(action, on_progress=seen))
+            await seen.wait_for(b"up")
+            line.cut()
+            with pytest.raises(OutcomeUnknown, match="it had begun"):
+                await asking
+            await lost.aclose()
+        await asyncio.to_thread((window.folder / "late").write_text, "once\n")
+        for _ in range(1100):
+            await agent.list_dir()
+        again = await agent.act(action)
+    assert isinstance(again, CmdOutput), again
+    assert again.content.endswith("once\n")
+    assert (window.folder / "repeated").read_text() == "once\n"
 
 
 async def test_of_two_windows_the_one_that_is_named_acts(

@@ -23,6 +23,7 @@ from bascule.core.errors import (
     WindowUnhealthy,
 )
 from bascule.core.observations import CmdOutput, Error
+from bascule.core.windows import ACTION_LIFE, WindowId
 from bascule.runtime.sync import SyncRuntime
 from bascule.runtime.vscode import VSCodeRuntime
 from bascule.testing.window import Journal
@@ -249,14 +250,95 @@ async def test_a_window_whose_editor_dies_ends_its_actions_by_name(workspace: Pa
     async with (
         Place(heartbeat=0.05, probe_timeout=0.2) as place,
         place.fake_window(workspace) as window,
-        VSCodeRuntime(place.url, place.agent) as runtime,
+        VSCodeRuntime(place.url, place.agent, patience=0.3) as runtime,
     ):
         begun = Begun()
         running = asyncio.create_task(runtime.run("echo up; sleep 60", on_progress=begun))
         await begun.wait()
         window.editor_is_dead = True
-        with pytest.raises(WindowUnhealthy):
+        with pytest.raises(OutcomeUnknown, match="3 bytes of its output came") as told:
             await running
+        assert told.value.detail["sent"] is True
+        assert told.value.detail["output_bytes"] == 3
+        with pytest.raises(WindowUnhealthy) as never_sent:
+            await runtime.run("echo x >> lines")
+        assert never_sent.value.detail["sent"] is False
+        assert not (workspace / "lines").exists()
+
+
+async def test_actions_wait_for_an_editor_that_comes_back(workspace: Path) -> None:
+    async with (
+        Place(heartbeat=0.05, probe_timeout=0.2) as place,
+        place.fake_window(workspace) as window,
+        VSCodeRuntime(place.url, place.agent, patience=60) as runtime,
+    ):
+        os.mkfifo(workspace / "pipe")
+        begun = Begun()
+        in_flight = asyncio.create_task(
+            runtime.run("echo up; read w < pipe; echo $w | tee -a lines", on_progress=begun)
+        )
+        await begun.wait()
+        window.editor_is_dead = True
+        await _status(place, "unhealthy")
+        later = asyncio.create_task(runtime.run("echo later >> lines; echo done", shell="two"))
+        await asyncio.to_thread((workspace / "pipe").write_text, "once\n")
+        window.editor_is_dead = False
+        assert (await in_flight).content.endswith("once\n")
+        assert (await later).content == "done\n"
+        assert sorted((workspace / "lines").read_text().split()) == ["later", "once"]
+        assert len(window.done) == 2
+
+
+async def test_an_id_is_done_once_however_many_actions_came_since(
+    place: Place, workspace: Path
+) -> None:
+    """Its sender never got the answer, and asks for it after thousands of others."""
+    journal, action = Journal(), CmdRun("echo x | tee -a lines")
+    async with place.fake_window(workspace, journal=journal) as window:
+        async with VSCodeRuntime(place.url, place.agent) as runtime:
+            begun = asyncio.create_task(runtime._link.act(WindowId(window.id), action))
+            await window.journal.has_ended.wait()
+            begun.cancel()
+            for n in range(1500):
+                await runtime.act(FileRead(f"file-{n}"))
+            again = await runtime.act(action)
+        assert isinstance(again, CmdOutput)
+        assert (workspace / "lines").read_text() == "x\n"
+
+
+async def test_an_id_older_than_its_life_is_not_begun(place: Place, workspace: Path) -> None:
+    async with (
+        place.fake_window(workspace) as window,
+        VSCodeRuntime(place.url, place.agent) as runtime,
+    ):
+        late = await runtime._link.act(
+            WindowId(window.id), CmdRun("echo x > lines"), age=ACTION_LIFE + 1
+        )
+        assert isinstance(late, Error)
+        assert late.error_id == "outcome.unknown"
+        assert not (workspace / "lines").exists()
+
+
+async def test_what_its_sender_has_is_not_kept(place: Place, workspace: Path) -> None:
+    async with place.fake_window(workspace) as window:
+        async with VSCodeRuntime(place.url, place.agent) as runtime:
+            seen = await runtime.run("echo hi")
+        assert seen.cause is not None
+        async with asyncio.timeout(60):
+            while window.journal.begun[seen.cause].observation is not None:
+                await asyncio.sleep(0.01)
+
+
+async def test_connecting_waits_for_hub_and_window(place: Place, workspace: Path) -> None:
+    await place.stop()
+    runtime = VSCodeRuntime(place.url, place.agent, patience=60)
+    connecting = asyncio.create_task(runtime.connect())
+    await asyncio.sleep(0.3)  # the time without a hub is what is tested
+    await place.start()
+    async with place.fake_window(workspace):
+        await connecting
+        assert (await runtime.run("echo hi")).content == "hi\n"
+        await runtime.aclose()
 
 
 async def test_what_is_too_large_is_an_error_on_either_way(workspace: Path) -> None:
@@ -303,7 +385,7 @@ async def test_two_windows_are_ambiguous_until_one_is_named(place: Place, tmp_pa
 
 async def test_no_window_is_said(place: Place) -> None:
     with pytest.raises(NoWindow, match="Connect"):
-        await VSCodeRuntime(place.url, place.agent).connect()
+        await VSCodeRuntime(place.url, place.agent, patience=0).connect()
 
 
 async def test_hub_token_and_window_come_from_the_environment(
@@ -318,7 +400,7 @@ async def test_hub_token_and_window_come_from_the_environment(
     monkeypatch.setenv("BASCULE_WINDOW", "elsewhere")
     async with place.fake_window(workspace):
         with pytest.raises(NoWindow, match="elsewhere"):
-            await VSCodeRuntime().connect()
+            await VSCodeRuntime(patience=0).connect()
         async with VSCodeRuntime(window="fake") as runtime:
             assert runtime.window.folders[0].path == str(workspace)
 
@@ -344,3 +426,12 @@ async def test_code_that_does_not_await_has_the_same_words(place: Place, workspa
 
     async with place.fake_window(workspace):
         assert await asyncio.to_thread(use) == "hi\n"
+
+
+async def _status(place: Place, wanted: str) -> None:
+    """Wait until the hub says that of its only window."""
+    while True:
+        news = place.hub._sockets.next_news()
+        if [window.status for window in place.hub._registry.windows()] == [wanted]:
+            return
+        await news

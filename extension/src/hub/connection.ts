@@ -20,9 +20,9 @@ import {
   type WindowIdentity,
 } from "./contract";
 
-const REGISTER_MS = 10_000;
+const REGISTER_MS = 30_000;
 /** Milliseconds the editor has to answer before this host speaks for the window. */
-const PROBE_MS = 5000;
+const PROBE_MS = 20_000;
 const DEFAULT_LIMIT = 1 << 20;
 
 export type ConnectionState =
@@ -45,6 +45,8 @@ export interface ConnectionSettings {
 export interface Receiver {
   action(message: unknown): void;
   cancel(id: string): Promise<boolean>;
+  /** Whoever asked for these actions has their observations. */
+  received(ids: string[]): void;
   approval(answered: ApprovalAnswered): void;
   /** Nobody waits for these actions; those that were not begun yet are not wanted. */
   left(ids: readonly string[]): void;
@@ -158,6 +160,7 @@ export class Connection implements Disposable {
     socket.on("oh_cancel", ({ id }, ack) => {
       void receiver.cancel(id).then((known) => ack?.({ known }));
     });
+    socket.on("oh_received", ({ ids }) => receiver.received(ids));
     socket.on("approval.answered", (answered) => receiver.approval(answered));
     socket.on("askers.left", ({ ids }) => receiver.left(ids));
     socket.on("superseded", () => {

@@ -44,7 +44,13 @@ export interface WindowIdentity {
  * An action with the name of the asker's token and an id that is the token's own, which the hub puts
  * there. A name can be given to another token later; the id cannot.
  */
-export type Asked = Action & { agent: string; agent_id?: string; progress?: boolean };
+export type Asked = Action & {
+  agent: string;
+  agent_id?: string;
+  progress?: boolean;
+  /** Seconds since its sender first sent it; missing the first time. */
+  age?: number;
+};
 
 export interface ProgressMessage {
   cause: string;
@@ -86,6 +92,8 @@ export interface FromHub {
   health: (nothing: unknown, ack: (health: { ok: boolean; milliseconds: number }) => void) => void;
   oh_event: (action: unknown) => void;
   oh_cancel: (what: { id: string }, ack?: (known: { known: boolean }) => void) => void;
+  /** Whoever asked for these actions has their observations. */
+  oh_received: (what: { ids: string[] }) => void;
   "approval.answered": (answered: ApprovalAnswered) => void;
   /** Nobody waits for these actions any more. */
   "askers.left": (left: { ids: string[] }) => void;

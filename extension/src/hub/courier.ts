@@ -77,11 +77,11 @@ export class Courier implements Receiver, Disposable {
       this.log.warn(`the hub sent what is no action: ${action}`);
       return;
     }
-    const known = this.journal.find(action.id);
+    const known = this.journal.find(action.id, (action.age ?? 0) * 1000);
     if (known.state === "running") return;
     if (known.state === "new" && this.unwanted.delete(action.id)) this.skip(action);
     else if (known.state === "ended") this.send(known.observation);
-    else if (known.state === "lost") this.send(answer(action.id, lost()));
+    else if (known.state !== "new") this.send(answer(action.id, unknown(known.state)));
     else this.begin(action);
   }
 
@@ -103,6 +103,10 @@ export class Courier implements Receiver, Disposable {
     for (const { controller } of all) controller.abort();
     await Promise.all(all.map(({ done }) => done));
     return all.length;
+  }
+
+  received(ids: string[]): void {
+    for (const id of ids) this.journal.receive(id);
   }
 
   approval(answered: ApprovalAnswered): void {
@@ -217,9 +221,13 @@ function ensureWanted(signal: AbortSignal): void {
   if (signal.aborted) throw new Failure("action.cancelled", "The action was cancelled");
 }
 
-function lost(): Seen {
-  return failed(
-    "outcome.unknown",
-    "The window was reloaded while it did this. It may have been done, in part or whole, and is not done again",
-  );
+const UNKNOWN = {
+  lost: "The window was reloaded while it did this. It may have been done, in part or whole, and is not done again",
+  done: "This action was done before. What was seen then is not kept any more, and it is not done again",
+  expired:
+    "This action was first sent so long ago that the window may have forgotten it. Whether it was done is not known, and it is not done now",
+};
+
+function unknown(state: keyof typeof UNKNOWN): Seen {
+  return failed("outcome.unknown", UNKNOWN[state]);
 }

@@ -3,45 +3,74 @@
  *
  * Each extension host writes a file of its own (two tabs are two hosts of one window) and reads
  * those of the others. Files of hosts that are gone are taken over at start. A line is written
- * before an action begins, after it ended, and when the hub has taken its observation.
+ * before an action begins, after it ended, when the hub has taken its observation, and when its
+ * sender has it.
+ *
+ * An id is known for an hour after its action ended, however many came since. Senders know that
+ * too: one that sends an id again says how old it is, and an unknown id that is older than an hour
+ * may have been forgotten here, so it is not begun. An observation is kept for as long as its id,
+ * unless its sender has it, or all of them together are too large.
  */
 import * as fs from "node:fs";
 import * as path from "node:path";
 import type { Answer } from "../protocol";
 
-export const MAX_ACTIONS = 1000;
-export const MAX_BYTES = 16 << 20;
+/** Milliseconds that an id is known after its action ended; docs/extension-protocol.md. */
+export const LIFE_MS = 3_600_000;
+/** The same once its sender has the answer: nobody sends it again, but a copy may be on its way. */
+const RECEIVED_LIFE_MS = 600_000;
+/** Bytes of all observations together; past that the oldest are dropped, their ids are not. */
+export const MAX_BYTES = 64 << 20;
+/** Bytes past which the file is written anew, without what is not needed any more. */
+const FILE_BYTES = 32 << 20;
 /** Milliseconds within which two changes of a directory may bear the same time, amply. */
 const CLOCK_TICK = 100;
 
-type Line = { begun: string } | { ended: string; observation: Answer } | { acknowledged: string };
+/** `at` is in milliseconds since 1970. An `ended` line without observation: it was dropped. */
+type Line =
+  | { begun: string; at?: number }
+  | { ended: string; at?: number; observation?: Answer }
+  | { acknowledged: string }
+  | { received: string };
 
 interface Entry {
-  size: number;
+  /** When it began, or ended. */
+  at: number;
   mine: boolean;
-  observation?: Answer;
+  ended: boolean;
+  /** The hub has taken the observation. */
   acknowledged: boolean;
+  /** The sender of the action has the observation. */
+  received: boolean;
+  observation?: Answer | undefined;
+  size: number;
 }
 
 export type Known =
   | { state: "new" }
   | { state: "running" }
   | { state: "lost" }
-  | { state: "ended"; observation: Answer };
+  | { state: "ended"; observation: Answer }
+  /** It was done, and what was seen is not kept any more. */
+  | { state: "done" }
+  /** Nobody knows: an action so old may have been forgotten. */
+  | { state: "expired" };
 
 export class Journal {
   private readonly entries = new Map<string, Entry>();
-  private readonly others = new Map<string, number>();
+  private readonly others = new Map<string, { inode: number; read: number }>();
   private listed = { names: [] as string[], changed: -1 };
   private readonly file: string;
   private descriptor: number;
   private held = 0;
   private written = 0;
+  private rewriteAt = FILE_BYTES;
 
   constructor(
     private readonly directory: string,
     host: string,
-    private readonly limits = { actions: MAX_ACTIONS, bytes: MAX_BYTES },
+    private readonly limits = { bytes: MAX_BYTES, fileBytes: FILE_BYTES },
+    private readonly now: () => number = Date.now,
   ) {
     fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
     this.file = path.join(directory, `${process.pid}.${host}.jsonl`);
@@ -50,27 +79,27 @@ export class Journal {
     this.rewrite();
   }
 
-  find(id: string): Known {
+  /** `ageMs` is how long ago the id was first sent, as far as its sender says. */
+  find(id: string, ageMs = 0): Known {
     let entry = this.entries.get(id);
-    if (!entry?.observation && !entry?.mine) {
+    if (!entry?.ended && !entry?.mine) {
       this.readOthers();
       entry = this.entries.get(id);
     }
-    if (!entry) return { state: "new" };
+    if (!entry) return { state: ageMs < LIFE_MS ? "new" : "expired" };
     if (entry.observation) return { state: "ended", observation: entry.observation };
+    if (entry.ended) return { state: "done" };
     return { state: entry.mine ? "running" : "lost" };
   }
 
   begin(id: string): void {
-    this.entries.set(id, { size: 0, mine: true, acknowledged: false });
-    this.write({ begun: id });
+    this.write(this.applied({ begun: id, at: this.now() }));
+    this.forget();
   }
 
   end(observation: Answer): void {
-    const line: Line = { ended: observation.cause, observation };
-    this.apply(line, true);
-    this.write(line);
-    if (this.written > 2 * this.limits.bytes) this.rewrite();
+    this.write(this.applied({ ended: observation.cause, at: this.now(), observation }));
+    if (this.written > this.rewriteAt) this.rewrite();
   }
 
   acknowledge(id: string): void {
@@ -78,6 +107,12 @@ export class Journal {
     if (!entry || entry.acknowledged) return;
     entry.acknowledged = true;
     this.write({ acknowledged: id });
+  }
+
+  /** Whoever asked for the action has its observation. */
+  receive(id: string): void {
+    const entry = this.entries.get(id);
+    if (entry?.ended && !entry.received) this.write(this.applied({ received: id }));
   }
 
   /** Observations of this host that nobody has confirmed, oldest first. */
@@ -95,35 +130,61 @@ export class Journal {
     this.written += fs.writeSync(this.descriptor, `${JSON.stringify(line)}\n`);
   }
 
-  private apply(line: Line, mine: boolean): void {
-    if ("begun" in line) {
-      if (!this.entries.has(line.begun))
-        this.entries.set(line.begun, { size: 0, mine, acknowledged: false });
-    } else if ("ended" in line) {
-      const size = Buffer.byteLength(JSON.stringify(line.observation));
-      const before = this.entries.get(line.ended);
-      this.held += size - (before?.size ?? 0);
-      this.entries.set(line.ended, {
-        size,
-        mine: before?.mine ?? mine,
-        acknowledged: before?.acknowledged ?? false,
-        observation: line.observation,
-      });
-    } else {
-      const entry = this.entries.get(line.acknowledged);
-      if (entry) entry.acknowledged = true;
-    }
-    this.forget();
+  private applied(line: Line): Line {
+    this.apply(line, true);
+    return line;
   }
 
-  /** The oldest go first; one that still runs is never forgotten. */
+  private apply(line: Line, mine: boolean): void {
+    if ("begun" in line) {
+      if (!this.entries.has(line.begun)) this.entries.set(line.begun, this.entry(line.at, mine));
+    } else if ("ended" in line) {
+      const entry = this.entries.get(line.ended) ?? this.entry(line.at, mine);
+      this.entries.set(line.ended, entry);
+      this.hold(entry, undefined);
+      entry.ended = true;
+      entry.at = line.at ?? this.now();
+      if (!entry.received) this.hold(entry, line.observation);
+      this.shrink();
+    } else if ("acknowledged" in line) {
+      const entry = this.entries.get(line.acknowledged);
+      if (entry) entry.acknowledged = true;
+    } else {
+      const entry = this.entries.get(line.received);
+      if (!entry) return;
+      entry.received = true;
+      this.hold(entry, undefined);
+    }
+  }
+
+  private entry(at = this.now(), mine: boolean): Entry {
+    return { at, mine, ended: false, acknowledged: false, received: false, size: 0 };
+  }
+
+  private hold(entry: Entry, observation: Answer | undefined): void {
+    const size = observation ? Buffer.byteLength(JSON.stringify(observation)) : 0;
+    this.held += size - entry.size;
+    entry.size = size;
+    entry.observation = observation;
+  }
+
+  /** Of observations, the oldest go first; that their actions were done stays known. */
+  private shrink(): void {
+    if (this.held <= this.limits.bytes) return;
+    for (const entry of this.entries.values()) {
+      if (this.held <= this.limits.bytes) return;
+      this.hold(entry, undefined);
+    }
+  }
+
+  /** Those whose life is over; one that still runs is never forgotten. */
   private forget(): void {
-    if (this.entries.size <= this.limits.actions && this.held <= this.limits.bytes) return;
+    const now = this.now();
     for (const [id, entry] of this.entries) {
-      if (this.entries.size <= this.limits.actions && this.held <= this.limits.bytes) return;
-      if (entry.mine && !entry.observation) continue;
+      if (entry.mine && !entry.ended) continue;
+      if (now - entry.at < (entry.received ? RECEIVED_LIFE_MS : LIFE_MS)) return;
+      this.hold(entry, undefined);
       this.entries.delete(id);
-      this.held -= entry.size;
     }
   }
 
@@ -164,20 +225,24 @@ export class Journal {
 
   /** Returns the ids of actions that it says ended. */
   private readFrom(name: string): string[] {
-    const from = this.others.get(name) ?? 0;
+    const known = this.others.get(name);
+    let inode: number;
     let data: Buffer;
     try {
       const full = path.join(this.directory, name);
-      if (fs.statSync(full).size === from) return [];
+      const there = fs.statSync(full);
+      if (there.ino === known?.inode && there.size === known.read) return [];
+      inode = there.ino;
       data = fs.readFileSync(full);
     } catch {
       this.others.delete(name); // its host ended and another took it over
       return [];
     }
-    // A file that shrank was rewritten. A last line without its newline is still being written.
-    const fresh = data.length < from ? data : data.subarray(from);
+    // A new inode: it was rewritten. A last line without its newline is still being written.
+    const from = inode === known?.inode ? known.read : 0;
+    const fresh = data.subarray(from);
     const whole = fresh.lastIndexOf("\n") + 1;
-    this.others.set(name, data.length - fresh.length + whole);
+    this.others.set(name, { inode, read: from + whole });
     const lines = fresh.subarray(0, whole).toString("utf8").split("\n").flatMap(parse);
     for (const line of lines) this.apply(line, false);
     return lines.flatMap((line) => ("ended" in line ? [line.ended] : []));
@@ -186,8 +251,11 @@ export class Journal {
   private rewrite(): void {
     const lines: Line[] = [];
     for (const [id, entry] of this.entries) {
-      lines.push(entry.observation ? { ended: id, observation: entry.observation } : { begun: id });
+      const { at, observation } = entry;
+      if (!entry.ended) lines.push({ begun: id, at });
+      else lines.push({ ended: id, at, ...(observation ? { observation } : {}) });
       if (entry.acknowledged) lines.push({ acknowledged: id });
+      if (entry.received) lines.push({ received: id });
     }
     const text = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
     fs.closeSync(this.descriptor);
@@ -195,6 +263,7 @@ export class Journal {
     fs.renameSync(`${this.file}.new`, this.file);
     this.descriptor = fs.openSync(this.file, "a", 0o600);
     this.written = text.length;
+    this.rewriteAt = Math.max(this.limits.fileBytes, 2 * this.written);
   }
 }
 

@@ -2,7 +2,7 @@ import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Journal } from "../../src/hub/journal";
+import { Journal, LIFE_MS } from "../../src/hub/journal";
 import { answer, failed, type Answer } from "../../src/protocol";
 
 let directory: string;
@@ -60,21 +60,43 @@ test("two hosts of one window know of each other's actions", () => {
   two.close();
 });
 
-test("it is bounded, oldest first, and what still runs is never forgotten", () => {
-  const journal = new Journal(directory, "a", { actions: 10, bytes: 1 << 20 });
+test("an id is known however many actions came since, until its life is over", () => {
+  let now = 0;
+  const journal = new Journal(directory, "a", undefined, () => now);
   journal.begin("running");
-  for (let n = 0; n < 50; n += 1) {
+  journal.begin("first");
+  journal.end(observed("first"));
+  for (let n = 0; n < 3000; n += 1) {
     journal.begin(`${n}`);
     journal.end(observed(`${n}`));
   }
+  expect(journal.find("first").state).toBe("ended");
+  now = LIFE_MS + 1;
+  journal.begin("later");
   expect(journal.find("running")).toEqual({ state: "running" });
-  expect(journal.find("0")).toEqual({ state: "new" });
-  expect(journal.find("49").state).toBe("ended");
+  expect(journal.find("first")).toEqual({ state: "new" });
+  // What its sender says of its age keeps it from being done a second time.
+  expect(journal.find("first", LIFE_MS + 1)).toEqual({ state: "expired" });
   journal.close();
 });
 
-test("its file stays within bounds however much is observed", () => {
-  const journal = new Journal(directory, "a", { actions: 1000, bytes: 10_000 });
+test("what its sender has is not kept, but that it was done is known, also to the next host", () => {
+  const before = new Journal(directory, "a");
+  before.begin("1");
+  before.receive("1"); // too early: it has not ended
+  before.end(observed("1", "text"));
+  expect(before.find("1").state).toBe("ended");
+  before.receive("1");
+  expect(before.find("1")).toEqual({ state: "done" });
+  abandon(before);
+  const journal = new Journal(directory, "b");
+  expect(journal.find("1")).toEqual({ state: "done" });
+  journal.close();
+});
+
+test("too many bytes of observations are dropped, oldest first, and their ids are not", () => {
+  const limits = { bytes: 10_000, fileBytes: 20_000 };
+  const journal = new Journal(directory, "a", limits);
   for (let n = 0; n < 200; n += 1) {
     journal.begin(`${n}`);
     journal.end(observed(`${n}`, "x".repeat(1000)));
@@ -82,9 +104,25 @@ test("its file stays within bounds however much is observed", () => {
   const sizes = fs
     .readdirSync(directory)
     .map((name) => fs.statSync(path.join(directory, name)).size);
-  expect(Math.max(...sizes)).toBeLessThan(25_000);
+  expect(Math.max(...sizes)).toBeLessThan(50_000);
+  expect(journal.find("0")).toEqual({ state: "done" });
   expect(journal.find("199").state).toBe("ended");
   journal.close();
+});
+
+test("a file that its host wrote anew is read from its beginning", () => {
+  const limits = { bytes: 1000, fileBytes: 1000 };
+  const one = new Journal(directory, "a", limits);
+  const two = new Journal(directory, "b");
+  one.begin("0");
+  expect(two.find("0")).toEqual({ state: "lost" });
+  for (let n = 1; n < 50; n += 1) {
+    one.begin(`${n}`);
+    one.end(observed(`${n}`, "x".repeat(100)));
+  }
+  for (let n = 1; n < 50; n += 1) expect(["ended", "done"]).toContain(two.find(`${n}`).state);
+  one.close();
+  two.close();
 });
 
 test("a line torn by a host that died is passed over", () => {

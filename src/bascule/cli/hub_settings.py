@@ -48,7 +48,7 @@ class HubFile(BaseModel):
     max_body: Bytes = 32 << 20
     message_bytes: Bytes = 32 << 20
     heartbeat: Seconds = 3.0
-    probe_timeout: Seconds = 3.0
+    probe_timeout: Seconds = 15.0
     forget_after: Seconds = 300.0
     apps_origin: str = ""
     frame_origins: Names = ()

@@ -195,13 +195,21 @@ class Runtime(Closable):
 class WindowLink(Closable):
     """The way from a runtime to the windows of a hub: in its process, or over the network.
 
-    A window does an action id once. So after a loss (`WindowGone`, `HubUnreachable`) the same
-    action may be given again: it is done if it was not, and else answered with what was seen.
+    A window does an action id once. So after a loss (`WindowGone`, `WindowUnhealthy`,
+    `HubUnreachable`) the same action may be given again: it is done if it was not, and else
+    answered with what was seen.
     """
 
     @abstractmethod
     async def connect(self) -> None:
-        """Reach the hub. Raises `HubUnreachable`, `AccessDenied` or `VersionMismatch`."""
+        """Reach the hub. Raises `HubUnreachable`, `AccessDenied` or `VersionMismatch`.
+
+        After `HubUnreachable` it may be called again.
+        """
+
+    @abstractmethod
+    async def changed(self) -> None:
+        """Wait until a window came, went or changed its status, or the hub is reached again."""
 
     @abstractmethod
     async def windows(self) -> Sequence[Window]:
@@ -209,9 +217,17 @@ class WindowLink(Closable):
 
     @abstractmethod
     async def act(
-        self, window_id: WindowId, action: Action, *, on_progress: OnProgress | None = None
+        self,
+        window_id: WindowId,
+        action: Action,
+        *,
+        on_progress: OnProgress | None = None,
+        age: float = 0.0,
     ) -> Observation:
         """Have the window do `action` and return what was seen.
+
+        `age` is how many seconds ago this id was first sent; a window does not begin an unknown
+        one that is older than `ACTION_LIFE`, since it may have forgotten it.
 
         Raises `LinkError`s as they happen and never sends again by itself. Cancelling ends the
         action in the window and returns once it has ended there. `on_progress` may miss pieces

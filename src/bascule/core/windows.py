@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NewType
+from typing import Final, Literal, NewType
 
 WindowId = NewType("WindowId", str)
 """A UUID as text, kept by the window across reloads."""
 
 WindowStatus = Literal["healthy", "unhealthy", "gone"]
 """unhealthy: connected, but its editor does not answer. gone: not connected, not yet forgotten."""
+
+ACTION_LIFE: Final = 3600.0
+"""Seconds a window knows the id of an action after it ended. Nobody sends an older one again."""
 
 Remote = Literal["local", "ssh", "wsl", "container", "web"]
 """Where the window's files are, seen from the user's screen."""

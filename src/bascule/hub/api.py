@@ -19,6 +19,7 @@ from bascule.core.errors import (
     AccessDenied,
     BasculeError,
     InvalidRequest,
+    LinkError,
     OutcomeUnknown,
 )
 from bascule.core.windows import Window, WindowId
@@ -174,9 +175,23 @@ class Api:
         time = (action.timeout or _DEFAULT_TIME) + self._settings.action_grace
         try:
             async with asyncio.timeout(time):
-                observation = await self._link(request).act(WindowId(window_id), action)
+                # Its answer may not arrive, so the window keeps the observation.
+                link = HubWindows(
+                    self._sockets, self._registry, identity_of(request), confirms=False
+                )
+                observation = await link.act(WindowId(window_id), action)
         except TimeoutError:
             raise OutcomeUnknown(f"The window did not answer within {time:g} seconds") from None
+        except LinkError as error:
+            if not error.detail.get("sent"):
+                raise
+            raise OutcomeUnknown(
+                f"{error.message}; whether the action was done is not known. Sent again under the "
+                "same id it is not done twice",
+                window_id=window_id,
+                id=action.id,
+                sent=True,
+            ) from error
         return reply_envelope(event, observation)
 
     async def heartbeat(self, window_id: str, request: Request) -> MessageAnswer:

@@ -43,9 +43,16 @@ class _Waiting(Asker):
 
 
 class HubWindows(WindowLink):
-    """The windows of a hub in this process, as `identity` may see and use them."""
+    """The windows of a hub in this process, as `identity` may see and use them.
 
-    def __init__(self, sockets: Sockets, registry: Registry, identity: Identity) -> None:
+    With `confirms` the window is told that an observation was received, and need not keep it.
+    Whoever hands observations on, and may fail at that, does without.
+    """
+
+    def __init__(
+        self, sockets: Sockets, registry: Registry, identity: Identity, *, confirms: bool = True
+    ) -> None:
+        self._confirms = confirms
         self._sockets = sockets
         self._registry = registry
         self._identity = identity
@@ -59,19 +66,32 @@ class HubWindows(WindowLink):
         return [each for each in self._registry.windows() if self._identity.may_see(each.owner)]
 
     async def act(
-        self, window_id: WindowId, action: Action, *, on_progress: OnProgress | None = None
+        self,
+        window_id: WindowId,
+        action: Action,
+        *,
+        on_progress: OnProgress | None = None,
+        age: float = 0.0,
     ) -> Observation:
         self._ensure_open()
         event = encode_action(action)
         if on_progress is not None:
             event["progress"] = True
+        if age:
+            event["age"] = age
         waiting = _Waiting(self._identity, on_progress)
         try:
             await self._sockets.hand_over(waiting, self._identity, window_id, event)
-            return decode_observation(await waiting.answered)
+            observation = await waiting.answered
         except asyncio.CancelledError:
             await self._sockets.cancel(waiting, action.id)
             raise
+        if self._confirms:
+            await self._sockets.received(self._identity, window_id, [action.id])
+        return decode_observation(observation)
+
+    async def changed(self) -> None:
+        await self._sockets.next_news()
 
     async def returned(self, window_id: WindowId) -> None:
         while True:

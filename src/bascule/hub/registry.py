@@ -99,6 +99,10 @@ class Registry:
             )
         return newest
 
+    def connected(self, window_id: WindowId) -> Sequence[Host]:
+        """The hosts of a window whose sockets are open. Raises `NoSuchWindow`."""
+        return [host for host in self._entry(window_id).hosts.values() if host.is_connected]
+
     def has_speaker(self, window_id: WindowId) -> bool:
         entry = self._entries.get(window_id)
         return entry is not None and _status(entry) == "healthy"

@@ -34,11 +34,11 @@ class HubSettings:
     """Bytes of a Socket.IO message; told to both ends, a larger frame closes its socket."""
     heartbeat: float = 3.0
     """Time between two questions whether a window's editor answers."""
-    probe_timeout: float = 3.0
+    probe_timeout: float = 15.0
     """Time an editor has to answer one."""
     forget_after: float = 300.0
     """Time after which a host that is unhealthy or gone is forgotten."""
-    nonce_lifetime: float = 30.0
+    nonce_lifetime: float = 60.0
     pairing_lifetime: float = 600.0
     sign_in_lifetime: float = 600.0
     """Time an address that signs in is good for, once."""

@@ -161,7 +161,7 @@ class Sockets(Closable):
             max_http_buffer_size=1 << 40,  # the listener closes what sends larger frames
             http_compression=False,
             ping_interval=10,
-            ping_timeout=10,
+            ping_timeout=20,  # a busy machine may keep a client from answering for a while
             serializer=TextPacket,
             client_manager=_Manager(),
         )
@@ -260,6 +260,19 @@ class Sockets(Closable):
         except socketio.exceptions.TimeoutError:
             return False
         return isinstance(answer, Mapping) and bool(answer.get("known"))
+
+    async def received(
+        self, identity: Identity, window_id: WindowId, ids: Sequence[EventId]
+    ) -> None:
+        """Tell the hosts of a window that these actions' observations reached their asker."""
+        try:
+            self._ensure_visible(identity, window_id)
+        except NoSuchWindow:
+            return  # when it comes back it keeps them until their life is over
+        for host in self._registry.connected(window_id):
+            await self._server.emit(
+                "oh_received", {"ids": list(ids)}, to=host.sid, namespace=WINDOW
+            )
 
     def ensure_visible(self, identity: Identity, window_id: WindowId) -> Window:
         """The window, if this identity may know of it. Raises `NoSuchWindow`."""
@@ -403,6 +416,7 @@ class Sockets(Closable):
         on("disconnect", self._runtime_lost, namespace=RUNTIME)
         on("oh_event", self._action_came, namespace=RUNTIME)
         on("oh_cancel", self._cancel_came, namespace=RUNTIME)
+        on("oh_received", self._received_came, namespace=RUNTIME)
         on("approval.answered", self._approval_answered, namespace=RUNTIME)
 
     async def _window_connected(self, sid: str, environ: Mapping[str, Any], auth: object) -> None:
@@ -499,6 +513,15 @@ class Sockets(Closable):
         if runtime is None or not isinstance(action_id, str):
             return {"known": False}
         return {"known": await self.cancel(runtime, EventId(action_id))}
+
+    async def _received_came(self, sid: str, data: object) -> None:
+        runtime = self._runtimes.get(sid)
+        if runtime is None or not isinstance(data, Mapping):
+            return
+        window_id, ids = data.get("window_id"), data.get("ids")
+        if isinstance(window_id, str) and isinstance(ids, list):
+            known = [EventId(each) for each in ids if isinstance(each, str)]
+            await self.received(runtime.identity, WindowId(window_id), known)
 
     async def _approval_answered(self, sid: str, data: object) -> None:
         runtime = self._runtimes.get(sid)

@@ -11,6 +11,7 @@ import bascule
 from bascule.core.actions import Action
 from bascule.core.contracts import OnProgress, WindowLink
 from bascule.core.errors import (
+    AccessDenied,
     BasculeError,
     HubUnreachable,
     LinkError,
@@ -30,6 +31,7 @@ from bascule.wire import (
 )
 
 from .hub_calls import HubCalls
+from .receipts import Receipts
 
 _CANCEL: Final = 12.0
 """Seconds in which a window has ended a cancelled action, or is given up on."""
@@ -78,6 +80,7 @@ class HubLink(WindowLink):
             on_lost=self._lost,
         )
         self._waiting: dict[EventId, _Waiting] = {}
+        self._receipts = Receipts(self._confirm)
         self._limit = 0
         self._news: asyncio.Future[None] | None = None
 
@@ -87,6 +90,7 @@ class HubLink(WindowLink):
     async def aclose(self) -> None:
         for waiting in self._waiting.values():
             waiting.fail(UsageError("The runtime was closed"))
+        await self._receipts.aclose()
         await self._socket.aclose()
         self._tell_news()
         await self._calls.aclose()
@@ -103,22 +107,34 @@ class HubLink(WindowLink):
             await news
 
     async def act(
-        self, window_id: WindowId, action: Action, *, on_progress: OnProgress | None = None
+        self,
+        window_id: WindowId,
+        action: Action,
+        *,
+        on_progress: OnProgress | None = None,
+        age: float = 0.0,
     ) -> Observation:
         event = encode_action(action)
         if on_progress is not None:
             event["progress"] = True
+        if age:
+            event["age"] = age
         self._ensure_fits(event)
         waiting = self._waiting[action.id] = _Waiting(on_progress)
         try:
             await self._socket.emit("oh_event", {"window_id": window_id, "event": event})
-            return decode_observation(await waiting.answered)
+            observation = await waiting.answered
         except asyncio.CancelledError:
             await self._cancel(window_id, action.id)
             raise
         finally:
             if self._waiting.get(action.id) is waiting:
                 del self._waiting[action.id]
+        self._receipts.add(window_id, action.id)
+        return decode_observation(observation)
+
+    async def changed(self) -> None:
+        await self._next_news()
 
     async def returned(self, window_id: WindowId) -> None:
         while True:
@@ -170,6 +186,11 @@ class HubLink(WindowLink):
             raise MessageTooLarge(
                 f"The action has {size} bytes and the hub takes {self._limit}", limit=self._limit
             )
+
+    async def _confirm(self, window_id: WindowId, ids: Sequence[EventId]) -> None:
+        """What the window is not told of, it keeps until its life is over."""
+        with suppress(LinkError, UsageError, AccessDenied):
+            await self._socket.emit("oh_received", {"window_id": window_id, "ids": list(ids)})
 
     async def _cancel(self, window_id: WindowId, action_id: EventId) -> None:
         """Have the window end the action, and wait until it has."""

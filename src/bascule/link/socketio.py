@@ -32,7 +32,7 @@ Handler = Callable[..., Awaitable[Any]]
 
 _FIRST_DELAY: Final = 0.05
 _LONGEST_DELAY: Final = 5.0
-_HELLO: Final = 10.0
+_HELLO: Final = 30.0
 """Seconds a server has to greet a socket it accepted."""
 _OVERHEAD: Final = 1 << 16
 """Bytes of a frame that are not the message."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
 from bascule.core.actions import Action
-from bascule.core.contracts import LogMatch, OnProgress, WindowLink
+from bascule.core.contracts import LogMatch, OnProgress, Progress, WindowLink
 from bascule.core.errors import (
     AccessDenied,
     BasculeError,
@@ -18,14 +19,16 @@ from bascule.core.errors import (
     LinkError,
     NoSuchWindow,
     NotSupported,
+    NoWindow,
     OutcomeUnknown,
     UsageError,
     VersionMismatch,
     WindowGone,
+    WindowUnhealthy,
 )
 from bascule.core.observations import Observation
 from bascule.core.window_choice import choose
-from bascule.core.windows import Window
+from bascule.core.windows import ACTION_LIFE, Window
 from bascule.link.hub import HubLink
 from bascule.wire import error_observation
 
@@ -34,6 +37,12 @@ from .window_verbs import WindowVerbs
 
 _GRACE: Final = 150.0
 """Seconds an answer may take past the action's own time-out: the user has 120 to consent."""
+_WINDOWS_RETURN: Final = 12.0
+"""Seconds in which windows have connected again to a hub that was restarted."""
+_LOSSES: Final = (WindowGone, WindowUnhealthy, HubUnreachable, NoSuchWindow)
+"""What passes: the same action may be sent again afterwards."""
+_FIRST_DELAY: Final = 0.1
+_LONGEST_DELAY: Final = 2.0
 
 
 class VSCodeRuntime(WindowVerbs):
@@ -44,11 +53,13 @@ class VSCodeRuntime(WindowVerbs):
     BASCULE_WINDOW where they are not given; in the hub's own process, `link` is handed in
     instead.
 
-    An action is done once. When window or hub are lost on the way it is sent again under the
-    same id, for up to `patience` seconds and as long as the action has time; the window answers
-    what it has done already from memory. Where nobody can tell what became of it,
-    `OutcomeUnknown` is raised; where the window's editor is dead, `WindowUnhealthy`. Files
-    cannot be uploaded or downloaded, and logs not read: a window has no such actions.
+    An action is done once. When window or hub are lost on the way, or the window's editor stops
+    answering, it is sent again under the same id once they are back, for up to `patience` seconds
+    and as long as the action has time; the window answers what it has done already from memory.
+    Where nobody can tell what became of it, `OutcomeUnknown` is raised, with `sent`, `seconds`
+    and `output_bytes` in its detail. An action that never left gets the `LinkError` that kept it
+    from leaving. Files cannot be uploaded or downloaded, and logs not read: a window has no such
+    actions.
     """
 
     def __init__(
@@ -80,14 +91,18 @@ class VSCodeRuntime(WindowVerbs):
         return self.window.capabilities
 
     async def connect(self) -> None:
-        """Find the window. Raises `NoWindow`, `AmbiguousWindow`, or why the hub is not reached."""
+        """Find the window. Raises `NoWindow`, `AmbiguousWindow`, or why the hub is not reached.
+
+        A hub that is not reached is tried again for `patience` seconds. So is a hub without the
+        window, but for no longer than a window takes to come back to a restarted hub.
+        """
         if self._closed:
             raise UsageError("This runtime was closed; make another")
         if self._window is not None:
             return
         try:
-            await self._link.connect()
-            self._window = choose(await self._link.windows(), self._selector)
+            await self._reach_hub()
+            self._window = await self._find_window()
         except BaseException:
             await self._link.aclose()
             raise
@@ -104,6 +119,32 @@ class VSCodeRuntime(WindowVerbs):
             if self._closed:
                 raise
             return error_observation(error, action.id)
+
+    async def _reach_hub(self) -> None:
+        deadline = time.monotonic() + self._patience
+        delay = _FIRST_DELAY
+        while True:
+            try:
+                return await self._link.connect()
+            except HubUnreachable:
+                if time.monotonic() + delay > deadline:
+                    raise
+            # There is no event for a hub that comes up.
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, _LONGEST_DELAY)
+
+    async def _find_window(self) -> Window:
+        deadline = time.monotonic() + min(self._patience, _WINDOWS_RETURN)
+        while True:
+            changed = asyncio.ensure_future(self._link.changed())
+            try:
+                return choose(await self._link.windows(), self._selector)
+            except (NoWindow, HubUnreachable):
+                done, _ = await asyncio.wait({changed}, timeout=deadline - time.monotonic())
+                if not done:
+                    raise
+            finally:
+                changed.cancel()
 
     async def upload(self, source: Path, destination: str) -> None:  # noqa: ARG002
         _cannot("upload")
@@ -137,35 +178,93 @@ class VSCodeRuntime(WindowVerbs):
 
     async def _act(self, action: Action, on_progress: OnProgress | None) -> Observation:
         """Send until there is an answer, or none can be had."""
-        was_sent = False
+        sending = _Sending(action, on_progress)
         try:
             async with asyncio.timeout(_time_for(action)):
                 while True:
                     try:
-                        return await self._link.act(self.window.id, action, on_progress=on_progress)
-                    except (WindowGone, HubUnreachable, NoSuchWindow) as error:
-                        was_sent = was_sent or bool(error.detail.get("sent", True))
-                        await self._wait_for_return(error, was_sent=was_sent)
+                        return await self._send(sending)
+                    except _LOSSES as error:
+                        sending.failed(error)
+                        await self._wait_for_return(sending, error)
         except TimeoutError:
-            raise OutcomeUnknown(
-                f"The window did not answer the {action.kind} action in the time it had; "
-                "it may still be at it",
-                window_id=self.window.id,
-                id=action.id,
+            if sending.error is not None and not sending.may_have_left:
+                raise _as_link_error(sending.error) from None
+            raise self._unknown(
+                sending, f"The window did not answer the {action.kind} action in the time it had"
             ) from None
 
-    async def _wait_for_return(self, error: BasculeError, *, was_sent: bool) -> None:
+    async def _send(self, sending: _Sending) -> Observation:
+        age = sending.begin()
+        watch = None if sending.on_progress is None else sending.watch
+        return await self._link.act(self.window.id, sending.action, on_progress=watch, age=age)
+
+    async def _wait_for_return(self, sending: _Sending, error: BasculeError) -> None:
         try:
             async with asyncio.timeout(self._patience):
                 await self._link.returned(self.window.id)
         except TimeoutError:
-            if not was_sent:
+            if not sending.may_have_left:
                 raise _as_link_error(error) from None
-            raise OutcomeUnknown(
-                f"{error.message}, and did not come back within {self._patience:g} seconds; "
-                "whether the action was done is not known",
-                window_id=self.window.id,
-            ) from error
+            why = f"{error.message}, and did not come back within {self._patience:g} seconds"
+            raise self._unknown(sending, why) from error
+        if sending.age > ACTION_LIFE:
+            why = f"{error.message}, and came back too late to know of the action"
+            raise self._unknown(sending, why) from error
+
+    def _unknown(self, sending: _Sending, why: str) -> OutcomeUnknown:
+        """Tells what is known, which is not whether the action was done."""
+        seen = sending.output_bytes
+        begun = f"it had begun: {seen} bytes of its output came" if seen else "it may have begun"
+        return OutcomeUnknown(
+            f"{why}; whether the action was done is not known. It was sent "
+            f"{sending.age:.1f} seconds ago, and {begun}",
+            window_id=self.window.id,
+            id=sending.action.id,
+            sent=True,
+            seconds=round(sending.age, 1),
+            output_bytes=seen,
+        )
+
+
+class _Sending:
+    """An action on its way: whether it may have reached the window, and since when."""
+
+    def __init__(self, action: Action, on_progress: OnProgress | None) -> None:
+        self.action = action
+        self.on_progress = on_progress
+        self.output_bytes = 0
+        self.error: BasculeError | None = None
+        """What the last try failed with."""
+        self._first: float | None = None
+        self._this: float | None = None
+
+    @property
+    def may_have_left(self) -> bool:
+        return self._first is not None or self._this is not None
+
+    @property
+    def age(self) -> float:
+        """Seconds since it may have reached the window; 0 if it cannot have."""
+        first = self._this if self._first is None else self._first
+        return 0.0 if first is None else time.monotonic() - first
+
+    def begin(self) -> float:
+        """It is sent now. Returns how old it was before."""
+        age = self.age
+        self._this = time.monotonic()
+        return age
+
+    def failed(self, error: BasculeError) -> None:
+        if error.detail.get("sent", True) and self._first is None:
+            self._first = self._this
+        self._this = None
+        self.error = error
+
+    def watch(self, progress: Progress) -> None:
+        self.output_bytes += len(progress.data)
+        if self.on_progress is not None:
+            self.on_progress(progress)
 
 
 def _link(hub_url: str, token: str) -> WindowLink:

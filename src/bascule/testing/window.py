@@ -9,7 +9,6 @@ import asyncio
 import os
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,6 +26,7 @@ from bascule.core.errors import (
 )
 from bascule.core.identity import EventId
 from bascule.core.observations import Observation
+from bascule.core.windows import ACTION_LIFE
 from bascule.link.http import HttpClient
 from bascule.link.socketio import SocketClient
 from bascule.sandbox.executor import Sandbox
@@ -44,7 +44,6 @@ from bascule.wire import (
 
 from .bridge import FakeEditor, answer_action
 
-_REMEMBERED: Final = 1000
 _PIECE: Final = 64 << 10
 _ACKNOWLEDGE: Final = 10.0
 
@@ -53,6 +52,7 @@ _ACKNOWLEDGE: Final = 10.0
 class _Entry:
     host_id: str
     observation: Mapping[str, Any] | None = None
+    has_ended: bool = False
     is_acknowledged: bool = False
 
 
@@ -63,19 +63,24 @@ class Journal:
     def __init__(self) -> None:
         self.window_id = str(uuid4())
         self.window_key = secrets.token_urlsafe(32)
-        self.begun: OrderedDict[EventId, _Entry] = OrderedDict()
+        self.begun: dict[EventId, _Entry] = {}
         self.has_ended = asyncio.Event()
         """Set whenever an action ended; whoever waits for the next one clears it."""
 
     def begin(self, action_id: EventId, host_id: str) -> None:
         self.begun[action_id] = _Entry(host_id)
-        while len(self.begun) > _REMEMBERED:
-            self.begun.popitem(last=False)
 
     def end(self, action_id: EventId, observation: Mapping[str, Any]) -> None:
         if (entry := self.begun.get(action_id)) is not None:
             entry.observation = observation
+            entry.has_ended = True
             self.has_ended.set()
+
+    def received(self, action_id: EventId) -> None:
+        """Its sender has it: it need not be kept, but that it was done stays known."""
+        entry = self.begun.get(action_id)
+        if entry is not None and entry.has_ended:
+            entry.observation = None
 
     def acknowledged(self, action_id: EventId) -> None:
         if (entry := self.begun.get(action_id)) is not None:
@@ -136,6 +141,7 @@ class FakeWindow(Closable):
             handlers={
                 "oh_event": self._action_came,
                 "oh_cancel": self._cancel_came,
+                "oh_received": self._received_came,
                 "health": self._asked_for_health,
                 "superseded": self._superseded,
             },
@@ -231,12 +237,18 @@ class FakeWindow(Closable):
         action_id = EventId(event["id"])
         self.agents.add(event["agent"])
         known = self.journal.begun.get(action_id)
-        if known is None:
+        if known is None and float(event.get("age") or 0) > ACTION_LIFE:
+            error = OutcomeUnknown("The window may have forgotten an action that is so old")
+            self._answer(action_id, error_observation(error, action_id))
+        elif known is None:
             self.journal.begin(action_id, self.host_id)
             self.done.append(action_id)
             self._start(self._do(action_id, event))
         elif known.observation is not None:
             self._start(self._send(known.observation))
+        elif known.has_ended:
+            error = OutcomeUnknown("It was done, and what was seen is not kept any more")
+            self._answer(action_id, error_observation(error, action_id))
         elif known.host_id != self.host_id:
             error = OutcomeUnknown("The window was reloaded while it did this")
             self._answer(action_id, error_observation(error, action_id))
@@ -282,6 +294,10 @@ class FakeWindow(Closable):
             await self._socket.emit(event, data)
         except (LinkError, UsageError):
             return
+
+    async def _received_came(self, data: Mapping[str, Any]) -> None:
+        for action_id in data["ids"]:
+            self.journal.received(EventId(action_id))
 
     async def _cancel_came(self, data: Mapping[str, Any]) -> object:
         return {"known": await self._in_flight.cancel(EventId(data["id"]))}
