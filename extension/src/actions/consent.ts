@@ -97,7 +97,7 @@ export class Consent {
   private isAdmitted(action: Asked, rule: Rule): boolean {
     const { admitted, keyOf } = this.settings;
     const key = keyOf(action);
-    if (key !== undefined && admitted.has(key)) return true;
+    if (key !== undefined && admitted.has(key) && !removesTree(action)) return true;
     return rule === "allow" && !admitted.isStopped();
   }
 
@@ -171,4 +171,9 @@ function publication(action: Asked, question: Question): ApprovalRequested {
     warnings: warnings(request),
     expires: expires.toISOString(),
   };
+}
+
+/** Admitting an agent is not agreeing to this: only a rule in the user's own settings is. */
+function removesTree(action: Asked): boolean {
+  return action.action === "rmdir" && (action.args as { recursive?: boolean }).recursive === true;
 }

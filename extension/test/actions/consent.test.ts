@@ -125,6 +125,21 @@ test("after a stop the settings admit nobody, until the user does", async () => 
   expect(asked).toHaveLength(1);
 });
 
+test("removing a directory with all it holds is asked each time, unless a rule allows it", async () => {
+  const tree = action("rmdir", { path: "src", recursive: true });
+  const { consent: made, asked, admitted, say } = consent();
+  admitted.add("hub ann");
+  say("once");
+  await made.admit(action("rmdir", { path: "empty" }), never);
+  expect(asked).toHaveLength(0);
+  await made.admit(tree, never);
+  await made.admit(tree, never);
+  expect(asked).toHaveLength(2);
+  const ruled = consent({ rules: () => ({ rmdir: "allow" }) });
+  await ruled.consent.admit(tree, never);
+  expect(ruled.asked).toHaveLength(0);
+});
+
 test("a denial is told to the agent and to the hub", async () => {
   const { consent: made, told, say } = consent();
   say("deny");
