@@ -21,7 +21,9 @@ import pytest
 
 from bascule.cli import main
 from bascule.cli.hub_settings import HubFile, load
+from bascule.cli.spawners import local_settings, make_spawners
 from bascule.core.errors import InvalidSetting
+from bascule.runtime.spawn.docker import DockerSpawner
 
 from .processes import BASCULE, environment
 from .processes import bascule as run
@@ -168,6 +170,7 @@ def test_flags_go_over_variables_and_variables_over_the_file(tmp_path: Path) -> 
         ("port", r"hub\.toml is not TOML"),
         ('public_url = "hub.example"', "public_url"),
         ("heartbeat = 0", "heartbeat"),
+        ('open_networks = ["10.1.2.3/8"]', r"open_networks: .*10\.1\.2\.3/8 has host bits set"),
     ],
 )
 def test_a_setting_that_cannot_be_is_named_with_its_place(
@@ -177,6 +180,17 @@ def test_a_setting_that_cannot_be_is_named_with_its_place(
     file.write_text(text)
     with pytest.raises(InvalidSetting, match=complaint):
         load(file, {}, {})
+
+
+def test_networks_that_open_sessions_reach_are_told_to_every_spawner() -> None:
+    settings = load(Path(os.devnull), {"BASCULE_OPEN_NETWORKS": "10.1.0.0/16,fd00::/64"}, {})
+    wanted = ("10.1.0.0/16", "fd00::/64")
+    assert settings.open_networks == wanted
+    assert local_settings(settings).open_networks == wanted
+    docker = make_spawners(settings.model_copy(update={"spawners": ("docker",)}))["docker"]
+    assert isinstance(docker, DockerSpawner)
+    assert docker.settings.open_networks == wanted
+    settings.settings("a-token")  # the hub itself has no use for them
 
 
 def test_a_variable_that_cannot_be_is_named() -> None:

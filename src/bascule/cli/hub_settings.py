@@ -6,12 +6,13 @@ Every setting has one name: `public_url` in `bascule.toml`, BASCULE_PUBLIC_URL, 
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from bascule.core.errors import InvalidSetting
 from bascule.core.sessions import EgressMode
@@ -26,7 +27,14 @@ def _listed(value: object) -> object:
     return [word for word in value.split(",") if word] if isinstance(value, str) else value
 
 
+def _ensure_networks(names: tuple[str, ...]) -> tuple[str, ...]:
+    for each in names:
+        ipaddress.ip_network(each)  # raises `ValueError`, which names it
+    return names
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Networks = Annotated[Names, AfterValidator(_ensure_networks)]
 Paths = Annotated[tuple[Path, ...], BeforeValidator(_listed)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int | None, Field(ge=0)]
@@ -68,6 +76,7 @@ class HubFile(BaseModel):
     max_session_processes: Count = 8192
     max_session_disk: Bytes | None = None
     max_egress: EgressMode = "proxy"
+    open_networks: Networks = ()
     spawners: Names = ("local",)
     allow_unisolated: bool = False
     allow_root: bool = False
@@ -103,6 +112,7 @@ class HubFile(BaseModel):
         values = self.model_dump(
             exclude={
                 *("log_format", "state_dir", "run_dir", "spawners", "allow_unisolated"),
+                "open_networks",
                 *("docker_engine", "docker_image", "allow_root", "user", "warden", "warden_dir"),
             }
         )

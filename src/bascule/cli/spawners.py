@@ -53,6 +53,7 @@ def local_settings(
         workspace_roots=tuple(settings.workspace_roots),
         allow_unisolated=settings.allow_unisolated,
         allow_root=settings.allow_root,
+        open_networks=settings.open_networks,
         vscode=vscode,
         hub_uid=hub_uid,
     )
@@ -90,6 +91,7 @@ def _make(name: str, settings: HubFile, warden: Warden | None, in_roots_folders:
                     image=settings.docker_image or IMAGE,
                     workspace_roots=settings.workspace_roots,
                     allow_root=settings.allow_root,
+                    open_networks=settings.open_networks,
                 )
             )
         case _:

@@ -15,6 +15,8 @@ import struct
 import sys
 from collections.abc import Iterable
 
+DONE = "done"
+"""What this file's text says at its end, run as a program."""
 _SIOCADDRT = 0x890B
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP_AND_RUNNING = 0x41
@@ -75,8 +77,19 @@ def _ask(sock: socket.socket, route: bytes) -> None:
         return
 
 
+def _default_gateway() -> str:
+    """Of a container: the machine it runs on."""
+    with open("/proc/net/route") as file:  # noqa: PTH123
+        rows = [line.split() for line in file.readlines()[1:]]
+    number = next(int(row[2], 16) for row in rows if int(row[1], 16) == int(row[7], 16) == 0)
+    return socket.inet_ntoa(struct.pack("=I", number))
+
+
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    reject(given["reject"])
-    if given["lead"]:
-        lead(given["lead"], given["gateway"])
+    gateway = _default_gateway()
+    lead(given["lead"], gateway)
+    allowed = [ipaddress.ip_network(each) for each in given["allowed"]]
+    is_allowed = any(ipaddress.ip_address(gateway) in each for each in allowed)
+    reject([*given["reject"], *([] if is_allowed else [f"{gateway}/32"])])
+    sys.stdout.write(DONE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import signal
@@ -40,6 +41,20 @@ except OSError as error:
     print(len(made), error.strerror)
 """
 PATIENT_CURL = "curl -s --retry 30 --retry-connrefused --retry-delay 1"
+
+
+REACH = """
+import socket, struct
+rows = [line.split() for line in open("/proc/net/route").readlines()[1:]]
+gateway = next(row[2] for row in rows if row[1] == row[7] == "00000000" and int(row[3], 16) & 2)
+gateway = socket.inet_ntoa(struct.pack("=I", int(gateway, 16)))
+for host in (gateway, "169.254.169.254", "203.0.113.7"):
+    with socket.socket() as sock:
+        sock.settimeout(3)
+        print(sock.connect_ex((host, 80)))
+"""
+"""Prints what a connection ended with: to this machine, to the metadata service of a cloud, and to
+a public address. Whether somebody is there is another question: there is a route, or not."""
 
 
 class TestDocker(SpawnerSuite):
@@ -120,6 +135,33 @@ class TestDocker(SpawnerSuite):
         assert seen.content.split() == [
             *("CapEff:", "0" * 16, "CapBnd:", "0" * 16, "NoNewPrivs:", "1"),
         ]
+
+    @pytest.mark.parametrize("networks", [(), ("0.0.0.0/0",)])
+    async def test_an_open_session_reaches_the_internet_and_not_this_machine(
+        self, plan: SandboxPlan, place: Path, settings_in: MakeSettings, networks: tuple[str, ...]
+    ) -> None:
+        """Nor the metadata service of a cloud; unless that is meant."""
+        plan = replace(plan, egress=Egress(mode="open"))
+        async with DockerSpawner(settings_in(place, open_networks=networks)) as spawner:
+            await spawner.open()
+            await spawner.start(plan)
+            async with client(plan) as runtime:
+                await runtime.write("reach.py", REACH)
+                seen = await runtime.run("python3 reach.py")
+                changed = await runtime.run("ip route add 169.254.169.254/32 dev eth0")
+            await spawner.stop(plan.session_id)
+        unreachable = [word == str(errno.EHOSTUNREACH) for word in seen.content.split()]
+        assert changed.exit_code != 0
+        assert unreachable == [not networks, not networks, False]
+
+    async def test_what_a_container_writes_elsewhere_counts_as_disk(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        await spawner.start(plan)
+        before = await spawner.disk(plan.directory)
+        async with client(plan) as runtime:
+            await runtime.run("head -c 8M /dev/urandom >/var/tmp/big; sync /var/tmp/big")
+        assert await spawner.disk(plan.directory) >= before + (8 << 20)
 
     async def test_nothing_secret_is_kept_by_the_engine(
         self, spawner: Spawner, plan: SandboxPlan, engine: Dockerd

@@ -122,6 +122,35 @@ class Engine(Closable):
             processes=stats.get("pids_stats", {}).get("current", 0),
         )
 
+    async def run_in_network_of(self, id: str, image: str, command: list[str]) -> str:
+        """Run a program with rights over the network of a container, in another one that has
+        nothing else of it and is gone afterwards; returns what it said."""
+        first, *rest = command
+        configuration: dict[str, Any] = {
+            "Image": image,
+            "Entrypoint": [first],
+            "Cmd": rest,
+            "User": "0",
+            "AttachStdout": True,
+            "AttachStderr": True,
+            "HostConfig": {
+                "NetworkMode": f"container:{id}",
+                "CapDrop": ["ALL"],
+                "CapAdd": ["NET_ADMIN"],
+                "SecurityOpt": ["no-new-privileges"],
+                "ReadonlyRootfs": True,
+                "AutoRemove": True,
+            },
+        }
+        said = b""
+        with losses():
+            made = await self.docker.containers.create(configuration)
+            async with made.attach(stdout=True, stderr=True) as stream:
+                await made.start()
+                while (message := await stream.read_out()) is not None:
+                    said += message.data
+        return said.decode(errors="replace")
+
     async def written(self, id: str) -> int:
         """Bytes of the disk that a container has changed in its image's files, `/tmp` included; 0
         when it is gone."""

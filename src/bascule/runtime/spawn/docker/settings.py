@@ -35,6 +35,8 @@ class DockerSettings:
     """A folder of the host can be a workspace if it is in one of these."""
     network: str = "bascule"
     """Of sessions whose egress is `open`. Made when needed, and such that none reaches another."""
+    open_networks: tuple[str, ...] = ()
+    """Networks that are not public and that sessions whose egress is `open` reach all the same."""
     first_uid: int = 70_000
     uid_count: int = 20_000
     """The UIDs that sessions run as, where we are root. Nobody else's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
 import os
@@ -27,8 +28,9 @@ from bascule.core.errors import (
     SandboxUnreachable,
 )
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
-from bascule.runtime.spawn import disk
+from bascule.runtime.spawn import disk, routes
 from bascule.runtime.spawn.answering import answering
+from bascule.runtime.spawn.local.egress.networks import own_addresses, reach
 from bascule.runtime.spawn.local.egress.proxy import Resolve
 
 from .container import SCOPE, Blueprint, Found, container_name, ensure_can
@@ -217,12 +219,26 @@ class DockerSpawner(Spawner):
                     # Attached before it runs: should we end in between, so does its input.
                     await line.__aenter__()
                     await made.start()
+                    if plan.egress.mode == "open":
+                        await self._keep_to_the_internet(made.id, blueprint.image)
                     await line.write_in(blueprint.launch(image).to_json())
                     end_input(line)
                 except BaseException:
                     await line.close()
                     raise
         return made.id, line
+
+    async def _keep_to_the_internet(self, container_id: str, image: str) -> None:
+        """Set routes in its network, before anything of the session runs. What sets them has the
+        right to; nobody in the session has."""
+        out = await asyncio.to_thread(lambda: reach(self.settings.open_networks, own_addresses()))
+        program = await asyncio.to_thread(Path(routes.__file__).read_text)
+        allowed = self.settings.open_networks
+        asked = json.dumps({"reject": out.rejected, "lead": out.led, "allowed": allowed})
+        command = [self.settings.command[0], "-I", "-c", program, asked]
+        said = await self._engine.run_in_network_of(container_id, image, command)
+        if said != routes.DONE:
+            raise SandboxStartFailed(f"The routes of its network could not be set: {said.strip()}")
 
     async def _created(self, blueprint: Blueprint) -> DockerContainer:
         """The engine may still be busy with what a spawner that was killed had asked of it. It
