@@ -39,17 +39,18 @@ def place() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-@pytest.fixture(params=["root", "somebody"])
+@pytest.fixture(params=["root", "somebody", "hub"])
 async def spawner(place: Path, request: pytest.FixtureRequest) -> AsyncIterator[LocalSpawner]:
-    """As both kinds of warden: with the rights of root, and with none."""
-    settings = settings_in(place)
+    """With the rights of root, with none, and of root for a hub that is somebody."""
+    settings = settings_in(place, hub_uid=SOMEBODY if request.param == "hub" else None)
     if request.param == "root":
         async with opened(LocalSpawner(settings)) as spawner:
             yield spawner
     else:
+        uid = SOMEBODY if request.param == "somebody" else 0
         os.chown(place, SOMEBODY, SOMEBODY)
         async with (
-            warden_of(SOMEBODY, settings, place / "warden.sock") as path,
+            warden_of(uid, settings, place / "warden.sock") as path,
             opened(LocalSpawner(settings, warden=path)) as spawner,
         ):
             yield spawner
