@@ -255,8 +255,15 @@ class HttpClient(Closable):
         if self._socket_path is not None:
             sock = await connect_to(self._socket_path, uid=self._socket_uid)
             return await loop.create_unix_connection(self._new_connection, sock=sock)
+        host = self._host
+        if host.endswith(".localhost"):  # this machine, though many resolvers do not know it
+            host = "localhost"
         return await loop.create_connection(
-            self._new_connection, self._host, self._port, ssl=self._tls
+            self._new_connection,
+            host,
+            self._port,
+            ssl=self._tls,
+            server_hostname=self._host if self._tls is not None else None,
         )
 
     def _new_connection(self) -> _Connection:
