@@ -17,6 +17,7 @@ from bascule.hub.mounts import MakeMount
 from bascule.hub.proxy import Routes
 from bascule.hub.web.api import MakeChecks
 from bascule.link.http import HttpClient
+from bascule.sandbox.server.listener import bound_pair
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow, Journal
@@ -61,7 +62,7 @@ class Place:
         checks: MakeChecks = tuple,
         **settings: Any,
     ) -> None:
-        self._sock = socket.create_server(("127.0.0.1", 0))
+        self._sock = _free_on_both()
         self.port = self._sock.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         if "apps_origin" in settings:
@@ -75,6 +76,15 @@ class Place:
         self._checks = checks
         self.hub = self._made(self._sock)
         self.agent = self.window = ""
+
+    @property
+    def page_url(self) -> str:
+        """Where browsers of this machine are led: the hub's page is there and nowhere else."""
+        return self.hub.proxy.gate.origins.page(f"127.0.0.1:{self.port}")
+
+    def session_url(self, session_id: str) -> str:
+        """The origin of a session, for the same browsers."""
+        return self.hub.proxy.gate.origins.session(f"127.0.0.1:{self.port}", session_id)
 
     async def __aenter__(self) -> Self:
         await self.hub.start()
@@ -127,6 +137,14 @@ class Place:
         async with window:
             await window.connect()
             yield window
+
+
+def _free_on_both() -> socket.socket:
+    """A port that the hub can have on both loopback addresses."""
+    sock, *rest = bound_pair("127.0.0.1", 0, who="The test")
+    for other in rest:
+        other.close()
+    return sock
 
 
 class Line:

@@ -15,9 +15,14 @@ VISIT = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "
 
 
 class Visitor(HttpClient):
-    """A browser as far as headers go."""
+    """A browser as far as headers go, at the host where the hub's page is."""
 
     cookie = ""
+
+    def __init__(self, hub: Place, host: str = "") -> None:
+        self.page = hub.page_url
+        self.host = {"Host": host or self.page.removeprefix("http://")}
+        super().__init__(hub.url, headers=self.host)
 
     async def get(self, where: str, headers: Mapping[str, str] | None = None) -> Reply:
         known = {"Cookie": self.cookie} if self.cookie else {}
@@ -51,7 +56,7 @@ async def hub() -> AsyncIterator[Place]:
 
 @pytest.fixture
 async def visitor(hub: Place) -> AsyncIterator[Visitor]:
-    async with Visitor(hub.url) as made:
+    async with Visitor(hub) as made:
         yield made
 
 
@@ -111,10 +116,12 @@ async def test_the_document_is_framed_by_nobody_and_runs_no_script_of_others(
     assert headers["cache-control"] == "no-store"
 
 
-async def test_another_name_or_origin_gets_nothing(visitor: Visitor) -> None:
+async def test_another_name_or_origin_gets_nothing(hub: Place, visitor: Visitor) -> None:
     await visitor.sign_in(ADMIN)
     key = {"X-Bascule-Page": await visitor.key()}
-    assert (await visitor.get("/", {**VISIT, "Host": "evil.example"})).status == 403
+    for host in ("evil.example", "evil.localhost", "localhost.", "hub-x.localhost"):
+        async with Visitor(hub, host) as other:
+            assert (await other.get("/", VISIT)).status == 403
     foreign = {**key, "Origin": "http://127.0.0.1:1"}
     assert (await visitor.get("/api/sessions", foreign)).status == 403
 
@@ -129,7 +136,7 @@ async def test_the_cookie_is_good_for_calls_of_the_page_and_no_others(visitor: V
 async def test_signing_out_ends_the_key(visitor: Visitor) -> None:
     await visitor.sign_in(ADMIN)
     key = {"X-Bascule-Page": await visitor.key()}
-    out = {"Cookie": visitor.cookie, "Origin": visitor.url}
+    out = {"Cookie": visitor.cookie, "Origin": visitor.page}
     assert (await visitor.request("POST", "/sign-out", headers=out, timeout=30)).status == 200
     assert (await visitor.get("/api/sessions", key)).status == 401
 

@@ -25,7 +25,7 @@ from .test_hostile import outcome
 async def visitor(hub: SessionPlace) -> AsyncIterator[Visitor]:
     if not (FILES / "index.html").is_file():
         pytest.skip("the page is not built; scripts/web builds it")
-    async with Visitor(hub.url) as made:
+    async with Visitor(hub) as made:
         await made.sign_in(ADMIN)
         yield made
 
@@ -51,7 +51,7 @@ class Listener:
         made = cls()
         await made._client.connect(
             visitor.url,
-            headers={"Cookie": visitor.cookie, "Origin": visitor.url},
+            headers={**visitor.host, "Cookie": visitor.cookie, "Origin": visitor.page},
             auth={"key": key},
             namespaces=["/page"],
             transports=["websocket"],
@@ -100,7 +100,7 @@ async def test_it_is_for_the_owner_alone_and_framed_by_nobody(
     mine = await admin.ready({"name": "mine"})
     headers = (await visitor.get(f"/watch/{mine}", VISIT)).headers
     policy = headers["content-security-policy"]
-    assert "frame-src 'self';" in policy
+    assert f"frame-src 'self' {hub.session_url(mine)};" in policy
     assert "frame-ancestors 'none'" in policy
     assert "frame-src" not in (await visitor.get("/", VISIT)).headers["content-security-policy"]
     for where in ("/watch/", "/watch/nosuchsession", f"/watch/{mine}/more"):
@@ -112,10 +112,10 @@ async def test_it_is_for_the_owner_alone_and_framed_by_nobody(
     assert (await visitor.get(f"/watch/{mine}", VISIT)).status == 404
 
 
-async def test_what_is_framed_reaches_neither_calls_nor_a_window_with_the_page(
+async def test_what_is_framed_has_another_origin_and_cannot_lead_the_tab_away(
     browser: Browser, hub: SessionPlace, admin: Asker
 ) -> None:
-    """As a script of the workspace that VS Code runs: it is on the same origin as its frame."""
+    """As a script of the workspace that VS Code runs."""
     session = await admin.ready({"name": "mine"})
     async with Screen.open(browser, hub.url) as screen:
         await screen.sign_in(f"/watch/{session}")
@@ -124,18 +124,18 @@ async def test_what_is_framed_reaches_neither_calls_nor_a_window_with_the_page(
         shown = await page.wait_for_selector("iframe")
         framed = None if shown is None else await shown.content_frame()
         assert framed is not None
-        await framed.goto(f"{hub.url}/docs")
-        seen = "top.document.querySelector('meta[name=bascule-key]').content"
-        key = await framed.evaluate(seen)
-        assert key.startswith(f"{session}.")
-        called = (
-            f"const r = await fetch('/api/sessions', {{headers: {{'X-Bascule-Page': {seen}}}}}); "
-            "return r.status;"
-        )
-        assert await outcome(framed, called) == 403
-        for opener in ("window", "top"):
-            async with screen.context.expect_page() as opening:
-                await framed.evaluate(f"() => {{ window.shown = {opener}.open('/'); }}")
-            opened = await opening.value
-            await opened.get_by_role("link", name="mine", exact=True).wait_for()
-            assert await outcome(framed, "return window.shown.document.title;") == "no"
+        own = hub.session_url(session)
+        await framed.wait_for_url(f"{own}/vscode/{session}/", wait_until="commit")
+        assert await framed.evaluate("origin") == own
+        assert await outcome(framed, "return top.document.title;") == "no"
+        assert await outcome(framed, "return parent.frames.length + top.name;") == "no"
+        await page.locator("iframe").click()  # what a person does there does not help it either
+        led = "top.location.href = 'about:blank#led'; return 'led';"
+        assert await outcome(framed, led) == "no"
+        await outcome(framed, "location.href = top.origin;")
+        assert page.url == f"{hub.page_url}/watch/{session}"
+        async with screen.context.expect_page() as opening:
+            await framed.evaluate(f"() => {{ window.shown = window.open('{hub.page_url}'); }}")
+        opened = await opening.value
+        await opened.get_by_role("link", name="mine", exact=True).wait_for()
+        assert await outcome(framed, "return window.shown.document.title;") == "no"

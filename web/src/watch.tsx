@@ -8,9 +8,14 @@ import { Badge, Empty } from "./ui/parts";
 import { DemoSteps, demoOf, PLAY } from "./views/demo";
 import { nameOf } from "./views/sessions";
 
+const SANDBOX =
+  "allow-scripts allow-same-origin allow-forms allow-popups allow-popups-to-escape-sandbox " +
+  "allow-modals allow-downloads";
+
 /**
- * A session's VS Code beside what is done in it. This is a document of its own: what it frames can
- * look into it, so its key is good for this session alone, and all else is behind links.
+ * A session's VS Code beside what is done in it. The frame has the session's own origin. This is
+ * still a document of its own, with a key that is good for this session alone: all else is behind
+ * links.
  */
 export function Watch({ id }: { id: string }) {
   const session = sessions.value.get(id);
@@ -123,7 +128,11 @@ function Editor(props: {
           <iframe
             src={`/vscode/${id}/`}
             title={`VS Code of ${nameOf(session)}`}
-            allow="clipboard-read; clipboard-write; fullscreen"
+            // The frame ends at the session's own origin, and the policy of this document lets
+            // it go nowhere else; without `*` these would be for the origin it starts from.
+            allow="clipboard-read *; clipboard-write *; fullscreen *"
+            // It cannot lead this tab away.
+            sandbox={SANDBOX}
             onLoad={props.drawn}
           />
         </>

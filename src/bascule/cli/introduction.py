@@ -34,7 +34,7 @@ class Introduction:
         session = up.session
         us, named = ourselves(), shlex.quote(session.name or session.id)
         if up.address:
-            opened = open_browser and show_in_browser(up.address)
+            opened = open_browser and show_in_browser(up.own_address)
             note = "opened in your browser" if opened else "in a browser; it works once"
             self._facts.insert(0, ("open", up.address, note))
         if up.no_page:

@@ -147,6 +147,8 @@ class UpSession:
     address: str
     """Shows it in any browser of this machine, once; then the browser is signed in. Empty: there
     is nothing to show it with."""
+    own_address: str = ""
+    """The same for browsers of this user alone, to start one with."""
     no_vscode: str = ""
     """Why it has no VS Code, and what to do about it; else empty."""
     no_page: str = ""
@@ -186,9 +188,10 @@ async def _begin(wish: Wish, hub: HubPlace, on_stage: OnStage) -> UpSession:
             no_vscode, no_page = await asyncio.to_thread(lambda: (_lack_of_vscode(), _no_page()))
             onward = _shown_at(session, has_vscode=not no_vscode, has_page=not no_page)
             address = await calls.sign_in_address(onward) if onward else ""
+            own = await calls.sign_in_address(onward, same_user=True) if onward else ""
     has_network = session.metadata["egress"]["mode"] != "off"
     no_network = "" if has_network else wish.no_network or "--egress open gives it one"
-    return UpSession(session, address, no_vscode, no_page, no_network)
+    return UpSession(session, address, own, no_vscode, no_page, no_network)
 
 
 async def _taken_up(wish: Wish, known: HubSession, calls: SessionCalls) -> HubSession:

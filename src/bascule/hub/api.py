@@ -47,6 +47,7 @@ from .messages import (
 )
 from .metrics import CONTENT_TYPE, Metrics
 from .once import PairingCodes, SignInCodes
+from .peers import peer_uid
 from .registry import Registry
 from .replies import Refused, status_of
 from .settings import HubSettings
@@ -242,7 +243,13 @@ class Api:
         token = request.headers.get("authorization", "").partition(" ")[2].strip()
         if not token:
             raise AccessDenied("Such an address is for whoever brings a token; a page has none")
-        code = self._sign_in_codes.issue(hash_of(token), local_path(body.next))
+        uid = None
+        if body.same_user:
+            ends = request.scope["client"], request.scope["server"]
+            uid = await asyncio.to_thread(peer_uid, *ends)
+            if uid is None:
+                raise InvalidRequest("`same_user` is for clients on the hub's own machine")
+        code = self._sign_in_codes.issue(hash_of(token), local_path(body.next), uid=uid)
         return SignInAnswer(url=f"{self._url()}/sign-in?{urlencode({'code': code})}")
 
     async def list_tokens(self) -> list[TokenReport]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
 from bascule.core.errors import AccessDenied, InvalidRequest, MessageTooLarge
 
 from .identity import Identity
+from .origins import Origins, split_host
 from .replies import App, Message, Receive, Refused, Scope, Send, send_error
 from .settings import HubSettings
 from .tokens import Tokens
@@ -92,6 +93,7 @@ class Guard:
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])
         try:
+            ensure_one_host(scope["headers"])
             self._names.ensure_welcome(headers)
             path: str = scope["path"]
             is_open = path in OPEN_PATHS or path.startswith(PAIRING) or self._is_open(path)
@@ -126,6 +128,7 @@ class Names:
         public = urlsplit(settings.public_url)
         named = {*settings.allowed_hosts, settings.host, public.hostname or ""}
         self._hosts = {name.lower() for name in named}
+        self._hosts.add(Origins(settings).local_name)
         self._is_wild = settings.host in _WILDCARDS
         self._origins = {origin.lower().rstrip("/") for origin in settings.allowed_origins}
         if public.netloc:
@@ -145,7 +148,9 @@ class Names:
         return origin in self._origins or origin in (f"http://{host}", f"https://{host}")
 
     def _is_ours(self, host: str) -> bool:
-        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        name, _ = split_host(host)
+        if not name:
+            return False
         if "*" in self._hosts or name == "localhost" or name in self._hosts - _WILDCARDS:
             return True
         try:
@@ -154,6 +159,12 @@ class Names:
             return False
         # A number is never a name that somebody else made point here.
         return address.is_loopback or self._is_wild
+
+
+def ensure_one_host(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Raises `Refused` for several `Host` headers, of which two programs may read two names."""
+    if sum(name == b"host" for name, _ in headers) > 1:
+        raise Refused(400, InvalidRequest("A request has one Host header; this one has several"))
 
 
 def _counted(receive: Receive, limit: int) -> Receive:

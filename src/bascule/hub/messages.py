@@ -94,6 +94,9 @@ class PairedAnswer(BaseModel):
 class SignInBody(BaseModel):
     next: Text = "/"
     """A path of the hub."""
+    same_user: bool = False
+    """Whether only a browser of the same user of this machine may use the address, so that nobody
+    else can who sees it in the list of processes."""
 
 
 class SignInAnswer(BaseModel):

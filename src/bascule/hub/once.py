@@ -61,21 +61,35 @@ class SignInCodes:
     def __init__(self, lifetime: float, *, clock: Clock = time.monotonic) -> None:
         self._lifetime = lifetime
         self._clock = clock
-        self._given: dict[str, tuple[str, str, float]] = {}
+        self._given: dict[str, tuple[str, str, float, int | None]] = {}
 
-    def issue(self, token_hash: str, onward: str) -> str:
+    def issue(self, token_hash: str, onward: str, *, uid: int | None = None) -> str:
+        """`uid`: the only user of this machine who may redeem it; None: anybody may."""
         now = self._clock()
         self._given = {code: kept for code, kept in self._given.items() if kept[2] > now}
         while len(self._given) >= _MOST_CODES:
             del self._given[next(iter(self._given))]
         code = secrets.token_urlsafe(18)
-        self._given[code] = token_hash, onward, now + self._lifetime
+        self._given[code] = token_hash, onward, now + self._lifetime, uid
         return code
 
-    def redeem(self, code: str) -> tuple[str, str] | None:
-        """The token's hash and where it leads; None for a code that is wrong, used or too old."""
-        token_hash, onward, expires = self._given.pop(code, ("", "", 0.0))
-        return (token_hash, onward) if token_hash and self._clock() < expires else None
+    def user_of(self, code: str) -> int | None:
+        """The only user who may redeem it; None when anybody may, or nobody."""
+        return self._given[code][3] if code in self._given else None
+
+    def peek(self, code: str, uid: int | None = None) -> tuple[str, str] | None:
+        """The same as `redeem` answers, and the code stays good."""
+        token_hash, onward, expires, only = self._given.get(code, ("", "", 0.0, None))
+        is_good = token_hash and self._clock() < expires and only in (None, uid)
+        return (token_hash, onward) if is_good else None
+
+    def redeem(self, code: str, uid: int | None = None) -> tuple[str, str] | None:
+        """The token's hash and where it leads; None for a code that is wrong, used or too old, or
+        that another user than `uid` was given, who can still use it."""
+        found = self.peek(code, uid)
+        if found is not None:
+            del self._given[code]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

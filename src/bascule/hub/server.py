@@ -16,7 +16,7 @@ from bascule.core.contracts import Closable, Spawner, WindowLink
 from bascule.core.errors import BasculeError, InvalidSetting, StorageFailed
 from bascule.core.sessions import SessionId
 from bascule.runtime.verbs import Verbs
-from bascule.sandbox.server.listener import Listener, bound_socket
+from bascule.sandbox.server.listener import Listener, bound_pair, loopback_twin
 
 from .api import Api, identity_of, may
 from .changes import Changes
@@ -80,7 +80,8 @@ class Hub(Closable):
         """`checks` looks at this machine for the page's sake, as `bascule doctor` does."""
         _ensure_token(settings.admin_token)
         self._settings = settings
-        self._socket = sock
+        self._given_socket = sock
+        self._open_sockets: list[socket.socket] = [] if sock is None else [sock]
         self._port = settings.port
         self._store = _store(settings)
         self.tokens = Tokens(self._store, settings.admin_token)
@@ -212,14 +213,14 @@ class Hub(Closable):
 
     async def start(self) -> None:
         """Listen. Raises `InvalidSetting` when the port or the directory cannot be had."""
-        sock = await asyncio.to_thread(self._prepare)
-        self._socket = sock
-        self._port = sock.getsockname()[1]
+        self._open_sockets = await asyncio.to_thread(self._prepare)
+        self._port = self._open_sockets[0].getsockname()[1]
         await self._store.open()
         await self.sessions.open()
-        await self._listener.start(sock)
+        await self._listener.start(*self._open_sockets)
         self._started = True
         logger.info("the hub answers at %s", self.url)
+        self._warn_of_origins()
 
     async def aclose(self) -> None:
         if self._closed:
@@ -236,8 +237,8 @@ class Hub(Closable):
         await self.sessions.aclose()
         await self._records.aclose()
         await self._store.aclose()
-        if self._socket is not None:
-            self._socket.close()
+        for sock in self._open_sockets:
+            sock.close()
         if self._started:
             logger.info("the hub has stopped")
 
@@ -249,14 +250,28 @@ class Hub(Closable):
             raise
         return self
 
-    def _prepare(self) -> socket.socket:
+    def _warn_of_origins(self) -> None:
+        origins = self.proxy.gate.origins
+        if origins.is_missing:
+            logger.warning(
+                "sessions_origin is not set: browsers elsewhere cannot open VS Code and apps of "
+                "sessions; see docs/guides/nginx.md"
+            )
+        elif risk := origins.remaining_risk:
+            logger.warning("%s; see docs/security.md", risk)
+
+    def _prepare(self) -> list[socket.socket]:
         """In a thread: names are looked up, a directory is made."""
         if self._settings.state_dir is not None:
             _ensure_directory(self._settings.state_dir)
-        host, port = self._settings.host, self._settings.port
-        sock = self._socket or bound_socket(host, port, who="The hub")
-        sock.setblocking(False)
-        return sock
+        if self._given_socket is None:
+            socks = bound_pair(self._settings.host, self._settings.port, who="The hub")
+        else:
+            twin = loopback_twin(self._given_socket)
+            socks = [self._given_socket, *([twin] if twin is not None else [])]
+        for sock in socks:
+            sock.setblocking(False)
+        return socks
 
     def _count(self, kind: str, outcome: str, seconds: float) -> None:
         self._metrics.ended(kind, outcome, seconds)

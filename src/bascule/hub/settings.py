@@ -52,6 +52,11 @@ class HubSettings:
     apps_origin: str = ""
     """An origin apart for the apps of sessions: `https://apps.example:8443`, or one for each app,
     `https://*.apps.example`. Empty: they share the hub's."""
+    sessions_origin: str = ""
+    """The origins of sessions: `https://*.sessions.example` gives each its own name,
+    `https://hub.example:8443` puts all on one, apart from the hub's; `hub` puts them on the hub's
+    own, which lets their pages act as whoever looks at them. Empty: `http://*.localhost` on this
+    machine, and none elsewhere."""
     frame_origins: tuple[str, ...] = ()
     """Web pages, besides the hub's own, that may show a session in a frame."""
     run_dir: Path | None = None

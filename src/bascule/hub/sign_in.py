@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from html import escape
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 from bascule.core.errors import AccessDenied, InvalidRequest, MessageTooLarge
 
-from .guard import Names
+from .guard import Names, ensure_one_host
+from .identity import Identity
 from .once import SignInCodes
+from .peers import peer_uid
 from .proxy.cookies import HUB_COOKIE
 from .proxy.doorman import LIFETIME, TokenDoorman
+from .proxy.entrance import FOREIGN, onward_page
 from .proxy.pages import Reply, error_reply, page, redirect
 from .proxy.places import ensure_plain
 from .proxy.proxy import Proxy
@@ -29,6 +33,11 @@ _USED: Final = (
     "This address signs in once, and has been used or is too old. `bascule session url --sign-in` "
     "gives another."
 )
+_TYPED: Final = "&typed=1"
+"""Added to an address with a code by the page that asks again for somebody who typed it."""
+_CONFIRM: Final = """<p>{who}</p><form method="post" action="/sign-in">
+<input type="hidden" name="code" value="{code}"><p><button>Sign in as {name}</button></p></form>
+<p>If you did not ask for this address, close this page.</p>"""
 _MAX_FORM: Final = 8 << 10
 _FORM: Final = """{complaint}<form method="post" action="/sign-in">
 <p><label>Token <input type="password" name="token" autocomplete="current-password" autofocus
@@ -60,35 +69,81 @@ class SignInPages:
         try:
             if scope["type"] != "http":
                 raise Refused(400, InvalidRequest("This is no WebSocket"))
+            ensure_one_host(request.headers)
             self._names.ensure_welcome(dict(request.headers))
-            reply = await self._answer(scope["path"], request, receive)
+            reply = await self._answer(scope, request, receive)
         except Refused as refused:
             reply = error_reply(refused.status, refused.error, is_page=request.is_page)
         await send_reply(send, reply)
 
-    async def _answer(self, path: str, request: Request, receive: Receive) -> Reply:
+    async def _answer(self, scope: Scope, request: Request, receive: Receive) -> Reply:
         if refused := self._proxy.gate.refuse_plain(request):
             return refused
-        match path, request.method:
+        if elsewhere := self._proxy.gate.elsewhere(request):
+            return self._not_here(request, elsewhere)
+        match scope["path"], request.method:
             case "/sign-in", b"GET" | b"HEAD":
-                return await self._show(request)
+                return await self._show(request, scope)
             case "/sign-in", b"POST":
-                return await self._sign_in(await _form(receive))
+                return await self._sign_in(await _form(receive), scope)
             case "/sign-out", b"POST":
                 return await self._sign_out(request)
         raise Refused(405, InvalidRequest(f"{request.method.decode()} is not done here"))
 
-    async def _show(self, request: Request) -> Reply:
+    async def _show(self, request: Request, scope: Scope) -> Reply:
         asked = parse_qs(urlsplit(request.target.decode("latin-1")).query)
         onward = local_path(asked.get("next", [_HOME])[0])
         code = asked.get("code", [""])[0]
         if code and request.method == b"GET" and not _is_early(request):
-            found = self._codes.redeem(code)
+            uid = await self._uid(code, scope)
+            found = await self._with_code(request, code, uid, is_typed="typed" in asked)
             if found is not None:
-                return await self._let_in(*found)
+                return found
         if await self._doorman.signed_in(request) is not None:
             return redirect(onward)
         return _sign_in_page(200, onward, _USED if code else "")
+
+    def _not_here(self, request: Request, elsewhere: Reply) -> Reply:
+        """A cookie of this host would be sent to every server on every port of the machine."""
+        there = next(value for name, value in elsewhere.headers if name == b"location").decode()
+        if request.method not in (b"GET", b"HEAD"):
+            raise Refused(403, AccessDenied(f"Sign in at {there}; at {request.host} nobody can"))
+        # Not a redirect: the browser would not say then whether it is signed in there.
+        return onward_page(there) if "code=" in there else elsewhere
+
+    async def _uid(self, code: str, scope: Scope) -> int | None:
+        """The user whose browser it is, looked up for codes that are good for one alone."""
+        if self._codes.user_of(code) is None:
+            return None
+        return await asyncio.to_thread(peer_uid, scope.get("client"), scope.get("server"))
+
+    async def _with_code(
+        self, request: Request, code: str, uid: int | None, *, is_typed: bool
+    ) -> Reply | None:
+        """Sign in with a one-time code; None for one that is not good.
+
+        Whoever follows a link of somebody else's does not notice that it signs in, so a person has
+        to agree before a browser changes from one account to another.
+        """
+        site = request.one(b"sec-fetch-site")
+        visitor = await self._doorman.signed_in(request)
+        again = f"/sign-in?code={quote(code, safe='')}"
+        if site in FOREIGN:  # from a page of ours the browser shows who is signed in
+            return onward_page(again)
+        if site == b"none" and visitor is None:
+            return onward_page(again + _TYPED)
+        found = self._codes.peek(code, uid)
+        identity = await self._doorman.by_hash(found[0]) if found is not None else None
+        if identity is not None:
+            is_same = visitor is not None and visitor.identity == identity
+            is_asked_for = visitor is None and (is_typed or not site or identity.is_admin)
+            if not is_same and not is_asked_for:
+                return _confirm_page(code, identity, visitor.identity if visitor else None)
+        return await self._redeem(code, uid)
+
+    async def _redeem(self, code: str, uid: int | None) -> Reply | None:
+        found = self._codes.redeem(code, uid)
+        return None if found is None else await self._let_in(*found)
 
     async def _let_in(self, token_hash: str, onward: str) -> Reply:
         if await self._doorman.by_hash(token_hash) is None:
@@ -96,9 +151,12 @@ class SignInPages:
         _, value = self._doorman.sign_in_by(token_hash)
         return _signed_in(value, onward)
 
-    async def _sign_in(self, form: dict[str, list[str]]) -> Reply:
+    async def _sign_in(self, form: dict[str, list[str]], scope: Scope) -> Reply:
         token = form.get("token", [""])[0].strip()
         onward = local_path(form.get("next", [_HOME])[0])
+        if code := form.get("code", [""])[0]:
+            uid = await self._uid(code, scope)
+            return await self._redeem(code, uid) or _sign_in_page(401, onward, _USED)
         identity = await self._doorman.token(token)
         if identity is None:
             return _sign_in_page(401, onward, "This token is unknown or has expired.")
@@ -142,6 +200,13 @@ def _sign_in_page(status: int, onward: str, complaint: str = "") -> Reply:
     said = f"<p><strong>{escape(complaint)}</strong></p>" if complaint else ""
     content = _FORM.format(complaint=said, next=escape(onward))
     return page(status, "Sign in to Bascule", content, _UNFRAMED)
+
+
+def _confirm_page(code: str, identity: Identity, now: Identity | None) -> Reply:
+    who = f"You are signed in as {now.name} ({now.owner}). " if now else ""
+    who += f"This address signs you in as {identity.name} ({identity.owner})."
+    content = _CONFIRM.format(who=escape(who), code=escape(code), name=escape(identity.name))
+    return page(200, "Sign in to Bascule?", content, _UNFRAMED)
 
 
 def _signed_in(cookie: str, onward: str) -> Reply:

@@ -54,9 +54,14 @@ class HubCalls(Closable):
         answer = await self._ask("POST", "/api/vscode/pair")
         return Pairing(answer["code"], answer["expires"], answer["link"])
 
-    async def sign_in_address(self, onward: str) -> str:
-        """Opened in a browser it signs in as we are, once, and leads to that path of the hub."""
-        answer: str = (await self._ask("POST", "/api/sign-in", {"next": onward}))["url"]
+    async def sign_in_address(self, onward: str, *, same_user: bool = False) -> str:
+        """Opened in a browser it signs in as we are, once, and leads to that path of the hub.
+
+        With `same_user` only in a browser of the same user of the hub's machine, where we have to
+        be too: others can read the arguments of a browser that is started with the address.
+        """
+        body = {"next": onward, "same_user": same_user}
+        answer: str = (await self._ask("POST", "/api/sign-in", body))["url"]
         return answer
 
     async def tokens(self) -> Sequence[Mapping[str, Any]]:

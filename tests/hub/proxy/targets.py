@@ -180,6 +180,11 @@ class ProxyPlace(HubPlace):
         self.routes = MemoryRoutes()
         super().__init__(routes=self.routes, **settings)
 
+    @property
+    def page(self) -> str:
+        """The host of the hub's page on this machine, as far as requests here name a port."""
+        return self.hub.proxy.gate.origins.local_name
+
     def open(self, place: Place, target: Target, *, owner: str = "admin") -> None:
         self.routes.set(place, target, owner=owner)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import subprocess
 from collections.abc import AsyncIterator
+from html import unescape
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -22,87 +25,217 @@ PAGE = ("Accept: text/html", "Sec-Fetch-Dest: document")
 FORM = "Content-Type: application/x-www-form-urlencoded"
 
 
-async def sign_in(raw: Raw, token: str, *headers: str, onward: str = f"{BASE}/") -> tuple[int, str]:
+OWN = f"{SESSION}.localhost"
+"""The host of the session."""
+
+
+async def sign_in(
+    hub: ProxyPlace, raw: Raw, token: str, *headers: str, onward: str = f"{BASE}/"
+) -> tuple[int, str]:
     """Fill in the form; the status, and the cookie as a browser would send it."""
     body = urlencode({"token": token, "next": onward})
-    head = request("/sign-in", FORM, f"Content-Length: {len(body)}", *headers, method="POST")
+    size = f"Content-Length: {len(body)}"
+    head = request("/sign-in", FORM, size, *headers, method="POST", host=hub.page)
     status, said, _ = await raw.ask(head + body.encode())
     return status, said.get("set-cookie", "").partition(";")[0]
+
+
+async def enter(
+    hub: ProxyPlace, raw: Raw, cookie: str, target: str = f"{BASE}/", *headers: str
+) -> tuple[str, str]:
+    """Go from the hub to a session's origin as a browser does; the cookie there as it is set, and
+    where it leads."""
+    status, said, _ = await raw.ask(request(target, f"Cookie: {cookie}", *PAGE, host=hub.page))
+    assert status == 303, target
+    return await arrive(raw, said["location"], *headers)
+
+
+async def arrive(raw: Raw, address: str, *headers: str) -> tuple[str, str]:
+    """The rest of the way, from the redirect with a code on."""
+    host, _, path = address.removeprefix("http://").partition("/")
+    assert path.startswith("_bascule/enter?code=")
+    status, said, body = await raw.ask(request(f"/{path}", *PAGE, *headers, host=host))
+    assert status == 200
+    given, there = said["set-cookie"], refresh_of(body)
+    own = f"Cookie: {given.partition(';')[0]}"
+    status, said, _ = await raw.ask(request(there, own, *PAGE, host=host))
+    assert status == 303, there
+    return given, said["location"]
+
+
+def refresh_of(page: bytes) -> str:
+    """Where a page leads by itself."""
+    found = re.search(rb'http-equiv="refresh" content="0;url=([^"]+)"', page)
+    assert found is not None, page
+    return unescape(found[1].decode())
 
 
 # Signing in ---------------------------------------------------------------------------------
 
 
-async def test_a_browser_is_led_through_the_sign_in_and_back(hub: ProxyPlace) -> None:
+async def test_a_browser_is_led_through_the_sign_in_to_the_sessions_own_origin(
+    hub: ProxyPlace,
+) -> None:
     async with hub.echo(), hub.raw() as raw:
         status, headers, _ = await raw.ask(request(f"{BASE}/?a=b", *PAGE))
+        assert (status, headers["location"]) == (303, f"http://{hub.page}{BASE}/?a=b")
+        status, headers, _ = await raw.ask(request(f"{BASE}/?a=b", *PAGE, host=hub.page))
         assert (status, headers["location"]) == (
             303,
             f"/sign-in?next={quote(f'{BASE}/?a=b', safe='')}",
         )
-        status, headers, page = await raw.ask(request(headers["location"], *PAGE))
+        status, headers, page = await raw.ask(request(headers["location"], *PAGE, host=hub.page))
         assert status == 200
         assert b'action="/sign-in"' in page
         assert headers["content-security-policy"] == "frame-ancestors 'none'"  # besides another
         assert f'value="{BASE}/?a=b"'.encode() in page
 
-        status, cookie = await sign_in(raw, ADMIN)
-        assert (status, cookie.partition("=")[0]) == (200, "__Host-bascule")
-        status, headers, body = await raw.ask(request(f"{BASE}/", f"Cookie: a=1; {cookie}", *PAGE))
+        status, cookie = await sign_in(hub, raw, ADMIN)
+        assert (status, cookie.partition("=")[0]) == (200, "__Host-Http-bascule")
+        given, there = await enter(hub, raw, cookie, f"{BASE}/?a=b")
+        assert there == f"{BASE}/?a=b"
+        assert given.startswith(f"__Host-Http-bascule-{SESSION}=")
+        assert given.endswith("; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict")
+        own = given.partition(";")[0]
+        asked = request(there, f"Cookie: a=1; {own}; {cookie}", *PAGE, host=OWN)
+        status, headers, body = await raw.ask(asked)
         assert status == 200
         assert dict(json.loads(body)["headers"])["cookie"] == "a=1"
+        policy = headers["content-security-policy"]
+        assert policy == f"frame-ancestors 'self' http://{hub.page}"
 
-        given = headers["set-cookie"]
-        assert given.startswith(f"__Secure-bascule-{SESSION}=")
-        assert f"Path={BASE}/; " in given
-        assert given.endswith("HttpOnly; Secure; SameSite=Lax")
-        own = given.partition(";")[0]
-        assert (await raw.ask(request(f"{BASE}/", f"Cookie: {own}")))[0] == 200
+
+async def test_the_cookie_of_a_frame_is_one_that_browsers_take_in_frames(hub: ProxyPlace) -> None:
+    async with hub.echo(), hub.raw() as raw:
+        _, cookie = await sign_in(hub, raw, ADMIN)
+        _, headers, _ = await raw.ask(
+            request(f"{BASE}/", f"Cookie: {cookie}", *PAGE, host=hub.page)
+        )
+        host, _, path = headers["location"].removeprefix("http://").partition("/")
+        asked = request(f"/{path}", "Sec-Fetch-Dest: iframe", "Accept: text/html", host=host)
+        _, headers, _ = await raw.ask(asked)
+        assert headers["set-cookie"].endswith(
+            "; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=None; Partitioned"
+        )
+
+
+async def test_every_address_has_the_port_that_the_browser_used(hub: ProxyPlace) -> None:
+    """A forwarded port may have another number here than there."""
+    async with hub.echo(), hub.raw() as raw:
+        _, cookie = await sign_in(hub, raw, ADMIN)
+        _, headers, _ = await raw.ask(request(f"{BASE}/", *PAGE, host="127.0.0.1:28300"))
+        assert headers["location"] == f"http://{hub.page}:28300{BASE}/"
+        asked = request(f"{BASE}/", f"Cookie: {cookie}", *PAGE, host=f"{hub.page}:28300")
+        _, headers, _ = await raw.ask(asked)
+        assert headers["location"].startswith(f"http://{OWN}:28300/_bascule/enter?code=")
+        _, headers, _ = await raw.ask(request(f"{BASE}/", *PAGE, host=f"{OWN}:28300"))
+        assert headers["location"] == f"http://{hub.page}:28300{BASE}/"
+
+
+async def test_a_code_is_good_once_and_for_its_session_alone(hub: ProxyPlace) -> None:
+    async with hub.echo(), hub.raw() as raw:
+        _, cookie = await sign_in(hub, raw, ADMIN)
+        known = f"Cookie: {cookie}"
+        for host in (OWN, "zzzzzzzz12345678.localhost"):
+            _, headers, _ = await raw.ask(request(f"{BASE}/", known, *PAGE, host=hub.page))
+            path = "/" + headers["location"].removeprefix("http://").partition("/")[2]
+            answers = [await raw.ask(request(path, *PAGE, host=each)) for each in (host, OWN)]
+            given = ["set-cookie" in headers for _, headers, _ in answers]
+            assert given == [host == OWN, False]
+            status, _, page = await raw.ask(request(refresh_of(answers[1][2]), *PAGE, host=OWN))
+            assert (status, b"No cookie came back" in page) == (403, True)  # and no endless circle
 
 
 async def test_the_cookie_of_the_sign_in_is_for_this_host_and_no_script(hub: ProxyPlace) -> None:
     async with hub.raw() as raw:
         body = f"token={ADMIN}"
-        head = request("/sign-in", FORM, f"Content-Length: {len(body)}", method="POST")
+        size = f"Content-Length: {len(body)}"
+        head = request("/sign-in", FORM, size, method="POST", host=hub.page)
         _, headers, _ = await raw.ask(head + body.encode())
 
     cookie = headers["set-cookie"]
     assert cookie.endswith("; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict")
 
 
+async def test_nobody_signs_in_where_the_cookie_would_reach_every_port(hub: ProxyPlace) -> None:
+    """Cookies of 127.0.0.1 are sent to every server of the machine."""
+    async with hub.raw() as raw:
+        for host in ("127.0.0.1", "localhost", "[::1]", "127.0.0.1:8300"):
+            body = f"token={ADMIN}"
+            size = f"Content-Length: {len(body)}"
+            asked = request("/sign-in", FORM, size, method="POST", host=host)
+            status, headers, _ = await raw.ask(asked + body.encode())
+            assert (status, "set-cookie" in headers) == (403, False), host
+            for path in ("/", "/sign-in", f"/watch/{SESSION}"):
+                status, headers, _ = await raw.ask(request(path, *PAGE, host=host))
+                assert status == 303
+                assert headers["location"].startswith(f"http://{hub.page}"), host
+
+
 @pytest.mark.parametrize("onward", ["//evil.example", "https://evil.example", "/\\evil", "x", "/ä"])
 async def test_the_sign_in_leads_nowhere_else(hub: ProxyPlace, onward: str) -> None:
     async with hub.raw() as raw:
-        _, _, page = await raw.ask(request(f"/sign-in?next={quote(onward, safe='')}", *PAGE))
+        there = f"/sign-in?next={quote(onward, safe='')}"
+        _, _, page = await raw.ask(request(there, *PAGE, host=hub.page))
 
     assert b'value="/"' in page
 
 
 async def test_a_wrong_token_and_a_windows_token_do_not_sign_in(hub: ProxyPlace) -> None:
     async with hub.raw() as raw:
-        assert await sign_in(raw, "wrong") == (401, "")
-        assert await sign_in(raw, hub.window) == (403, "")
+        assert await sign_in(hub, raw, "wrong") == (401, "")
+        assert await sign_in(hub, raw, hub.window) == (403, "")
 
 
 async def test_a_foreign_page_cannot_sign_anybody_in_or_out(hub: ProxyPlace) -> None:
     async with hub.raw() as raw:
         for origin in ("https://evil.example", "null"):
-            assert await sign_in(raw, ADMIN, f"Origin: {origin}") == (403, "")
-            out = request("/sign-out", f"Origin: {origin}", "Content-Length: 0", method="POST")
+            assert await sign_in(hub, raw, ADMIN, f"Origin: {origin}") == (403, "")
+            out = request(
+                *("/sign-out", f"Origin: {origin}", "Content-Length: 0"),
+                method="POST",
+                host=hub.page,
+            )
             assert (await raw.ask(out))[0] == 403
 
 
-async def test_a_link_on_another_site_is_followed_once_more_from_here(hub: ProxyPlace) -> None:
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
+async def test_a_link_on_another_site_is_followed_once_more_from_here(
+    hub: ProxyPlace, site: str
+) -> None:
+    """Browsers withhold a strict cookie then, and Firefox says `none` after some redirects."""
     async with hub.echo(), hub.raw() as raw:
-        status, _, page = await raw.ask(request(f"{BASE}/x", *PAGE, "Sec-Fetch-Site: cross-site"))
+        known = f"Cookie: {(await sign_in(hub, raw, ADMIN))[1]}"
+        asked = request(f"{BASE}/x", *PAGE, f"Sec-Fetch-Site: {site}", host=hub.page)
+        status, _, page = await raw.ask(asked)
         assert status == 200
-        found = re.search(rb'http-equiv="refresh" content="0;url=([^"]+)"', page)
-        assert found is not None
-        there = found[1].decode()
-        assert (await raw.ask(request(there, *PAGE)))[0] == 200  # a form: it does not go round
-        known = f"Cookie: {(await sign_in(raw, ADMIN))[1]}"
-        status, headers, _ = await raw.ask(request(there, *PAGE, known))
+        there = refresh_of(page)
+        again = ("Sec-Fetch-Site: same-origin", *PAGE)
+        if site != "none":
+            assert there == f"{BASE}/x"
+            _, headers, _ = await raw.ask(request(there, *again, host=hub.page))
+            there = headers["location"]
+        # A form: it does not go round.
+        assert (await raw.ask(request(there, *again, host=hub.page)))[0] == 200
+        status, headers, _ = await raw.ask(request(there, *again, known, host=hub.page))
         assert (status, headers["location"]) == (303, f"{BASE}/x")
+
+
+async def test_a_link_of_another_site_that_can_have_vscode_run_code_asks_first(
+    hub: ProxyPlace,
+) -> None:
+    async with hub.echo(), hub.raw() as raw:
+        known = f"Cookie: {(await sign_in(hub, raw, ADMIN))[1]}"
+        for query, is_led in (
+            ("folder=/w&ew=true", True),
+            ('payload=[["extensionDevelopmentPath","https://evil.example"]]', False),
+            ("folder=/w&tkn=x", False),
+        ):
+            target = f"{BASE}/?{quote(query, safe='=&')}"
+            for site in ("cross-site", "same-site"):
+                asked = request(target, known, *PAGE, f"Sec-Fetch-Site: {site}", host=hub.page)
+                status, _, page = await raw.ask(asked)
+                assert (status, b"http-equiv" in page) == (200, is_led), query
 
 
 async def test_over_plain_http_nobody_signs_in_from_elsewhere() -> None:
@@ -120,19 +253,22 @@ async def test_over_plain_http_nobody_signs_in_from_elsewhere() -> None:
 
 async def test_signing_out_ends_the_cookies_and_the_tunnels(hub: ProxyPlace) -> None:
     async with hub.echo(), hub.raw() as raw, aiohttp.ClientSession() as client:
-        _, cookie = await sign_in(raw, ADMIN)
-        _, headers, _ = await raw.ask(request(f"{BASE}/", f"Cookie: {cookie}", *PAGE))
-        own = headers["set-cookie"].partition(";")[0]
-        socket = await client.ws_connect(f"{hub.hub.url}{BASE}/ws", headers={"Cookie": own})
+        _, cookie = await sign_in(hub, raw, ADMIN)
+        own = (await enter(hub, raw, cookie))[0].partition(";")[0]
+        socket = await client.ws_connect(
+            f"{hub.hub.url}{BASE}/ws", headers={"Cookie": own, "Host": OWN}
+        )
         await socket.receive()
 
-        out = request("/sign-out", f"Cookie: {cookie}", "Content-Length: 0", method="POST")
+        out = request(
+            *("/sign-out", f"Cookie: {cookie}", "Content-Length: 0"), method="POST", host=hub.page
+        )
         status, headers, _ = await raw.ask(out)
         assert (status, "Max-Age=0" in headers["set-cookie"]) == (200, True)
         ended = await asyncio.wait_for(socket.receive(), 10)
         assert ended.type in (aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.ERROR)
         for old in (cookie, own):
-            assert (await raw.ask(request(f"{BASE}/", f"Cookie: {old}")))[0] == 401
+            assert (await raw.ask(request(f"{BASE}/", f"Cookie: {old}", host=OWN)))[0] == 401
 
 
 async def test_cookies_outlive_a_restart_of_the_hub_and_end_with_the_token(
@@ -140,15 +276,18 @@ async def test_cookies_outlive_a_restart_of_the_hub_and_end_with_the_token(
 ) -> None:
     async with hub.echo():
         async with hub.raw() as raw:
-            _, cookie = await sign_in(raw, ADMIN)
+            _, cookie = await sign_in(hub, raw, ADMIN)
+            own = (await enter(hub, raw, cookie))[0].partition(";")[0]
         await hub.stop()
         await hub.start()
         async with hub.raw() as raw:
-            assert (await raw.ask(request(f"{BASE}/", f"Cookie: {cookie}")))[0] == 200
+            assert (await raw.ask(request(f"{BASE}/", f"Cookie: {own}", host=OWN)))[0] == 200
+            await enter(hub, raw, cookie)
             token = await hub.token("short", "agent")
-            _, cookie = await sign_in(raw, token)
+            _, cookie = await sign_in(hub, raw, token)
+            own = (await enter(hub, raw, cookie))[0].partition(";")[0]
             await hub.hub.tokens.revoke("short")
-            assert (await raw.ask(request(f"{BASE}/", f"Cookie: {cookie}")))[0] == 401
+            assert (await raw.ask(request(f"{BASE}/", f"Cookie: {own}", host=OWN)))[0] == 401
 
 
 async def test_an_address_signs_a_browser_in_once(hub: ProxyPlace) -> None:
@@ -156,28 +295,119 @@ async def test_an_address_signs_a_browser_in_once(hub: ProxyPlace) -> None:
     async with hub.echo(), hub.raw() as raw, HubCalls(hub.hub.url, token) as calls:
         address = await calls.sign_in_address(f"{BASE}/")
         target = address.removeprefix(hub.hub.url)
-        early = await raw.ask(request(target, "Sec-Purpose: prefetch", *PAGE))
+        early = await raw.ask(request(target, "Sec-Purpose: prefetch", *PAGE, host=hub.page))
         assert "set-cookie" not in early[1]
         status, headers, body = await raw.ask(request(target, *PAGE))
+        assert (status, refresh_of(body)) == (200, f"http://{hub.page}{target}")
+        status, headers, body = await raw.ask(request(target, *PAGE, host=hub.page))
         cookie = headers["set-cookie"]
         assert (status, f"url={BASE}/".encode() in body) == (200, True)
-        assert cookie.startswith("__Host-bascule=")
+        assert cookie.startswith("__Host-Http-bascule=")
         assert "HttpOnly; Secure; SameSite=Strict" in cookie
-        given = f"Cookie: {cookie.partition(';')[0]}"
-        assert (await raw.ask(request(f"{BASE}/", given)))[0] == 200
-        status, headers, body = await raw.ask(request(target, *PAGE))
+        await enter(hub, raw, cookie.partition(";")[0])
+        status, headers, body = await raw.ask(request(target, *PAGE, host=hub.page))
         assert (status, "set-cookie" in headers) == (200, False)
         assert b"has been used" in body
         await hub.hub.tokens.revoke("ada's laptop")
-        assert (await raw.ask(request(f"{BASE}/", given)))[0] == 401
+        given = f"Cookie: {cookie.partition(';')[0]}"
+        _, headers, _ = await raw.ask(request(f"{BASE}/", given, *PAGE, host=hub.page))
+        assert headers["location"].startswith("/sign-in?")
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", "none", ""])
+async def test_an_address_does_not_change_who_is_signed_in_unless_a_person_agrees(
+    hub: ProxyPlace, site: str
+) -> None:
+    eve = await hub.token("eve's laptop", "agent", owner="eve")
+    async with hub.raw() as raw, HubCalls(hub.hub.url, eve) as calls:
+        known = f"Cookie: {(await sign_in(hub, raw, ADMIN))[1]}"
+        target = (await calls.sign_in_address("/")).removeprefix(hub.hub.url)
+        headers = (*PAGE, *((f"Sec-Fetch-Site: {site}",) if site else ()))
+        shown = [] if site in ("cross-site", "same-site") else [known]  # as browsers do
+        status, said, page = await raw.ask(request(target, *headers, *shown, host=hub.page))
+        if site in ("cross-site", "same-site"):
+            assert "set-cookie" not in said
+            own = ("Sec-Fetch-Site: same-origin", *PAGE, known)
+            status, said, page = await raw.ask(request(refresh_of(page), *own, host=hub.page))
+        assert (status, "set-cookie" in said) == (200, False)
+        assert b"You are signed in as admin" in page
+        assert b"Sign in as eve" in page
+        found = re.search(rb'name="code" value="([^"]+)"', page)
+        assert found is not None
+        body = urlencode({"code": found[1].decode()})
+        size = f"Content-Length: {len(body)}"
+        for origin, is_agreed in (("https://evil.example", False), (f"http://{hub.page}", True)):
+            asked = request(
+                *("/sign-in", FORM, size, known, f"Origin: {origin}"), method="POST", host=hub.page
+            )
+            status, said, _ = await raw.ask(asked + body.encode())
+            assert ("set-cookie" in said) is is_agreed
+
+
+async def test_a_link_signs_nobody_in_to_a_strangers_account_either(hub: ProxyPlace) -> None:
+    eve = await hub.token("eve's laptop", "agent", owner="eve")
+    async with hub.raw() as raw, HubCalls(hub.hub.url, eve) as calls:
+        target = (await calls.sign_in_address("/")).removeprefix(hub.hub.url) + "&typed=1"
+        site = "Sec-Fetch-Site: cross-site"
+        _, _, page = await raw.ask(request(target, site, *PAGE, host=hub.page))
+        own = ("Sec-Fetch-Site: same-origin", *PAGE)
+        status, said, page = await raw.ask(request(refresh_of(page), *own, host=hub.page))
+        assert (status, "set-cookie" in said) == (200, False)
+        assert b"This address signs you in as eve" in page
+
+
+async def test_an_address_that_is_typed_signs_in_at_once(hub: ProxyPlace) -> None:
+    eve = await hub.token("eve's laptop", "agent", owner="eve")
+    async with hub.raw() as raw, HubCalls(hub.hub.url, eve) as calls:
+        target = (await calls.sign_in_address("/")).removeprefix(hub.hub.url)
+        typed = ("Sec-Fetch-Site: none", *PAGE)
+        _, _, page = await raw.ask(request(target, *typed, host=hub.page))
+        own = ("Sec-Fetch-Site: same-origin", *PAGE)
+        _, said, _ = await raw.ask(request(refresh_of(page), *own, host=hub.page))
+        assert "set-cookie" in said
 
 
 async def test_an_address_that_signs_in_leads_nowhere_else(hub: ProxyPlace) -> None:
     async with hub.raw() as raw, HubCalls(hub.hub.url, ADMIN) as calls:
         for onward in ("//elsewhere.example/", "https://elsewhere.example/", "/a/../b"):
             address = await calls.sign_in_address(onward)
-            _, _, body = await raw.ask(request(address.removeprefix(hub.hub.url), *PAGE))
+            target = address.removeprefix(hub.hub.url)
+            _, _, body = await raw.ask(request(target, *PAGE, host=hub.page))
             assert b'url=/"' in body
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="asks as another user")
+async def test_an_address_in_a_browsers_arguments_is_of_no_use_to_other_users(
+    hub: ProxyPlace,
+) -> None:
+    async with hub.raw() as raw, HubCalls(hub.hub.url, ADMIN) as calls:
+        address = await calls.sign_in_address("/", same_user=True)
+        target = address.removeprefix(hub.hub.url)
+        asked = request(target, *PAGE, host=hub.page)
+        answer = await asyncio.to_thread(_asked_by, 12345, hub.port, asked)
+        assert b"has been used or is too old" in answer
+        assert b"set-cookie" not in answer
+        _, headers, _ = await raw.ask(asked)  # and it was not used up by them
+        assert headers["set-cookie"].startswith("__Host-Http-bascule=")
+
+
+def _asked_by(uid: int, port: int, data: bytes) -> bytes:
+    """What another user of this machine is answered."""
+    script = (
+        "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1])));"
+        "s.sendall(sys.stdin.buffer.read());"
+        "sys.stdout.buffer.write(s.makefile('rb').read())"
+    )
+    done = subprocess.run(
+        ["/usr/bin/python3", "-c", script, str(port)],
+        input=data.replace(b"Host:", b"Connection: close\r\nHost:", 1),
+        capture_output=True,
+        check=True,
+        timeout=30,
+        user=uid,
+        cwd="/",
+    )
+    return done.stdout
 
 
 # Strangers ----------------------------------------------------------------------------------
@@ -190,12 +420,12 @@ async def strangers(hub: ProxyPlace) -> AsyncIterator[list[str]]:
         bob = await hub.token("bob", "agent", owner="bob")
         root = await hub.token("root", "admin", owner="root")
         session = await hub.token("s", "session", session_id="otherone12345678")
-        _, cookie = await sign_in(raw, bob)
+        _, cookie = await sign_in(hub, raw, bob)
         other = Place("vscode", "bobsone112345678")
         async with hub.echo(other, owner="bob"):
-            _, headers, _ = await raw.ask(request(f"{other.path}/", f"Cookie: {cookie}", *PAGE))
-        own = headers["set-cookie"].partition(";")[0]
-        renamed = f"__Secure-bascule-{SESSION}=" + own.partition("=")[2]
+            given, _ = await enter(hub, raw, cookie, f"{other.path}/")
+        own = given.partition(";")[0]
+        renamed = f"__Host-Http-bascule-{SESSION}=" + own.partition("=")[2]
         bearers = [f"Authorization: Bearer {token}" for token in (bob, root, session, hub.window)]
         yield [*bearers, f"Cookie: {cookie}", f"Cookie: {own}", f"Cookie: {renamed}"]
 
@@ -205,10 +435,12 @@ async def test_nobody_but_the_owner_gets_in(hub: ProxyPlace, strangers: list[str
     async with hub.echo() as target, hub.echo(APP) as app, hub.raw() as raw:
         for header in strangers:
             for path in (BASE, APP.path):
-                status, _, _ = await raw.ask(request(f"{path}/", header))
-                assert status in (401, 404), header
-                status, _, _ = await raw.ask(request(f"{path}/", header, *PAGE))
-                assert status in (303, 404), header
+                for host in ("127.0.0.1", hub.page, OWN):
+                    status, _, _ = await raw.ask(request(f"{path}/", header, host=host))
+                    assert status in (401, 404), header
+                    status, said, _ = await raw.ask(request(f"{path}/", header, *PAGE, host=host))
+                    assert status in (303, 404), header
+                    assert "/_bascule/" not in said.get("location", ""), header
     assert target.requests == app.requests == 0
 
 
@@ -220,6 +452,11 @@ async def test_a_strangers_websocket_is_refused_in_its_handshake(
             name, _, value = header.partition(": ")
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await client.ws_connect(f"{hub.hub.url}{BASE}/ws", headers={name: value})
+            assert refused.value.status in (401, 404)
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await client.ws_connect(
+                    f"{hub.hub.url}{BASE}/ws", headers={name: value, "Host": OWN}
+                )
             assert refused.value.status in (401, 404)
     assert target.requests == 0
 
@@ -246,9 +483,15 @@ async def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(hub: ProxyP
     async with hub.echo(), hub.raw() as raw:
         target = f"{BASE}/?folder=%2Fw&tkn={token}&b=1"
         status, headers, _ = await raw.ask(request(target, *PAGE))
-        assert (status, headers["location"]) == (303, f"{BASE}/?folder=%2Fw&b=1")
-        own = headers["set-cookie"].partition(";")[0]
-        assert (await raw.ask(request(headers["location"], f"Cookie: {own}")))[0] == 200
+        assert status == 303
+        given, there = await arrive(raw, headers["location"])
+        assert there == f"{BASE}/?folder=%2Fw&b=1"
+        own = given.partition(";")[0]
+        assert (await raw.ask(request(there, f"Cookie: {own}", host=OWN)))[0] == 200
+        # Nor does the session learn it at its own address.
+        asked = request(target, f"Cookie: {own}", *PAGE, host=OWN)
+        status, headers, _ = await raw.ask(asked)
+        assert (status, headers["location"]) == (303, f"http://{hub.page}{target}")
         other = Place("vscode", "otherone12345678")
         async with hub.echo(other) as echo:
             asked = request(f"{other.path}/?tkn={token}", *PAGE, token=ADMIN)
@@ -274,12 +517,13 @@ async def test_a_foreign_page_does_not_reach_a_target(
 async def test_only_named_pages_may_frame_a_session() -> None:
     framing = ("https://openhands.example",)
     async with ProxyPlace(frame_origins=framing) as hub, hub.echo(), hub.raw() as raw:
-        _, cookie = await sign_in(raw, ADMIN)
-        _, headers, _ = await raw.ask(request(f"{BASE}/", f"Cookie: {cookie}", *PAGE))
+        _, cookie = await sign_in(hub, raw, ADMIN)
+        own = (await enter(hub, raw, cookie))[0].partition(";")[0]
+        _, headers, _ = await raw.ask(request(f"{BASE}/", f"Cookie: {own}", *PAGE, host=OWN))
+        page = hub.page
 
     policy = headers["content-security-policy"]
-    assert policy == "frame-ancestors 'self' https://openhands.example"
-    assert headers["set-cookie"].endswith("Secure; SameSite=None; Partitioned")
+    assert policy == f"frame-ancestors 'self' https://openhands.example http://{page}"
 
 
 async def test_files_of_the_workspace_run_nothing_here(hub: ProxyPlace) -> None:
@@ -302,12 +546,17 @@ async def test_a_path_without_its_slash_gets_it(hub: ProxyPlace) -> None:
 
 async def test_an_app_is_shown_under_a_key_with_an_origin_of_nobody(hub: ProxyPlace) -> None:
     async with hub.echo(APP), hub.raw() as raw:
-        _, cookie = await sign_in(raw, ADMIN)
-        status, headers, _ = await raw.ask(request(f"{APP.path}/x?y", f"Cookie: {cookie}", *PAGE))
+        _, cookie = await sign_in(hub, raw, ADMIN)
+        given, there = await enter(hub, raw, cookie, f"{APP.path}/x?y")
+        own = f"Cookie: {given.partition(';')[0]}"
+        status, headers, _ = await raw.ask(request(there, own, *PAGE, host=OWN))
         keyed = hub.hub.addresses.keyed(APP)
         assert (status, headers["location"]) == (303, f"{keyed}/x?y")
 
-        status, headers, body = await raw.ask(request(f"{keyed}/x?y", *PAGE))
+        # On the hub's origin no page of an app is ever shown, with a key neither.
+        status, headers, _ = await raw.ask(request(f"{keyed}/x?y", *PAGE, host=hub.page))
+        assert (status, headers["location"]) == (303, f"http://{OWN}{keyed}/x?y")
+        status, headers, body = await raw.ask(request(f"{keyed}/x?y", *PAGE, host=OWN))
         assert status == 200
         policy = headers["content-security-policy"]
         assert policy.startswith("sandbox allow-scripts")
@@ -361,11 +610,13 @@ async def test_a_key_opens_its_own_app_and_nothing_else(hub: ProxyPlace) -> None
 
 async def test_an_app_may_opt_out_of_the_sandbox(hub: ProxyPlace) -> None:
     async with hub.echo(APP, is_sandboxed=False), hub.raw() as raw:
-        _, cookie = await sign_in(raw, ADMIN)
-        status, headers, _ = await raw.ask(request(f"{APP.path}/", f"Cookie: {cookie}", *PAGE))
+        _, cookie = await sign_in(hub, raw, ADMIN)
+        own = (await enter(hub, raw, cookie, f"{APP.path}/"))[0].partition(";")[0]
+        asked = request(f"{APP.path}/", f"Cookie: {own}", *PAGE, host=OWN)
+        status, headers, _ = await raw.ask(asked)
 
     assert status == 200
-    assert headers["content-security-policy"] == "frame-ancestors 'self'"
+    assert headers["content-security-policy"].startswith("frame-ancestors 'self' ")
 
 
 async def test_an_app_that_knows_its_base_path_gets_it_with_the_key(hub: ProxyPlace) -> None:
@@ -379,8 +630,9 @@ async def test_an_app_that_knows_its_base_path_gets_it_with_the_key(hub: ProxyPl
 @pytest.mark.parametrize("origin", ["http://apps.localhost:1", "http://*.apps.localhost:1"])
 async def test_with_an_origin_of_their_own_apps_and_hub_never_meet(origin: str) -> None:
     async with ProxyPlace(apps_origin=origin) as hub, hub.echo(APP), hub.raw() as raw:
-        _, cookie = await sign_in(raw, ADMIN)
-        _, headers, _ = await raw.ask(request(f"{APP.path}/x?y", f"Cookie: {cookie}", *PAGE))
+        _, cookie = await sign_in(hub, raw, ADMIN)
+        asked = request(f"{APP.path}/x?y", f"Cookie: {cookie}", *PAGE, host=hub.page)
+        _, headers, _ = await raw.ask(asked)
         granted = headers["location"]
         assert granted.startswith(origin.replace("*", f"{SESSION}-0"))
         host, _, path = granted.partition("://")[2].partition("/")
@@ -400,7 +652,7 @@ async def test_with_an_origin_of_their_own_apps_and_hub_never_meet(origin: str) 
         _, headers, _ = await raw.ask(request(path, *PAGE, host=host))
         assert "//" not in headers["location"]
         back, headers, _ = await raw.ask(request(location, *PAGE, host=host))
-        assert (back, headers["location"]) == (303, f"{hub.hub.url}{APP.path}/x?y")
+        assert (back, headers["location"]) == (303, f"http://{hub.page}:{hub.port}{APP.path}/x?y")
         for path in ("/health", "/sign-in", f"{BASE}/", "/api/vscode/instances"):
             asked = request(path, f"Cookie: {cookie}", host=host, token=ADMIN)
             assert (await raw.ask(asked))[0] in (401, 404)

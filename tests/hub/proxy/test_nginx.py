@@ -37,6 +37,7 @@ pytestmark = [
 ]
 
 NAME = "hub.test"
+SESSIONS = "sessions.test"
 BASE = VSCODE.path
 MAIN = """\
 {user}
@@ -57,7 +58,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         [
             *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
             *("-nodes", "-days", "2", "-subj", f"/CN={NAME}"),
-            *("-addext", f"subjectAltName=DNS:{NAME}"),
+            *("-addext", f"subjectAltName=DNS:{NAME},DNS:*.{SESSIONS}"),
             *("-out", str(files[0]), "-keyout", str(files[1])),
         ],
         check=True,
@@ -74,6 +75,9 @@ class Front:
         self.port = _free_port()
         self.url = f"https://{NAME}:{self.port}"
         self.host = f"{NAME}:{self.port}"
+        self.sessions_origin = f"https://*.{SESSIONS}:{self.port}"
+        self.own = f"{SESSION}.{SESSIONS}:{self.port}"
+        """The host of a session."""
         self.file = here / "conf.d" / "bascule.conf"
         self.run_dir = here / "run"
         self._certificate = certificate
@@ -88,6 +92,7 @@ class Front:
     def site(self, hub_port: int, **more: object) -> Site:
         values = {
             "public_url": self.url,
+            "sessions_origin": self.sessions_origin,
             "hub": f"127.0.0.1:{hub_port}",
             "certificate": self._certificate[0],
             "certificate_key": self._certificate[1],
@@ -115,18 +120,22 @@ class Front:
         select.select([descriptor], [], [], 20)
         os.close(descriptor)
 
-    def client(self) -> TlsRaw:
-        return TlsRaw(self.port, self._certificate[0])
+    def client(self, name: str = NAME) -> TlsRaw:
+        return TlsRaw(self.port, self._certificate[0], name)
+
+    def session_client(self, session_id: str = SESSION) -> TlsRaw:
+        return self.client(f"{session_id}.{SESSIONS}")
 
 
 class TlsRaw(Raw):
-    def __init__(self, port: int, certificate: Path) -> None:
+    def __init__(self, port: int, certificate: Path, name: str) -> None:
         super().__init__(port)
+        self._name = name
         self._context = ssl.create_default_context(cafile=str(certificate))
 
     async def __aenter__(self) -> Self:
         self.reader, self.writer = await asyncio.open_connection(
-            "127.0.0.1", self._port, ssl=self._context, server_hostname=NAME
+            "127.0.0.1", self._port, ssl=self._context, server_hostname=self._name
         )
         return self
 
@@ -140,7 +149,9 @@ def front(tmp_path: Path, certificate: tuple[Path, Path]) -> Iterator[Front]:
 
 @pytest.fixture
 async def hub(front: Front) -> AsyncIterator[ProxyPlace]:
-    async with ProxyPlace(public_url=front.url, run_dir=front.run_dir) as hub:
+    async with ProxyPlace(
+        public_url=front.url, sessions_origin=front.sessions_origin, run_dir=front.run_dir
+    ) as hub:
         await asyncio.to_thread(front.nginx.install, render(front.site(hub.port)), front.file)
         await asyncio.to_thread(front.start)
         yield hub
@@ -171,25 +182,63 @@ async def test_a_session_is_reached_by_its_socket_without_the_hub_between(
     assert seen["x-original-uri"] == f"{BASE}/a%20b%2Fc%0d?x=%0a"
     assert seen["cookie"] == "a=1"
     assert "authorization" not in seen
-    assert headers["content-security-policy"] == "frame-ancestors 'self'"
+    assert headers["content-security-policy"] == f"frame-ancestors 'self' {front.url}"
     assert not hub.hub.proxy.pool._idle  # the hub has not been there
 
 
-async def test_signing_in_works_through_nginx_and_its_cookie_stays_with_the_hub(
-    front: Front, hub: ProxyPlace
-) -> None:
-    async with hub.echo(path=socket_path(front.run_dir, VSCODE)), front.client() as raw:
+async def test_a_browser_is_led_to_the_sessions_own_name(front: Front, hub: ProxyPlace) -> None:
+    async with (
+        hub.echo(path=socket_path(front.run_dir, VSCODE)),
+        front.client() as raw,
+        front.session_client() as own_raw,
+    ):
         status, headers, _ = await raw.ask(request(f"{BASE}/", *PAGE, host=front.host))
         assert (status, headers["location"].partition("?")[0]) == (303, "/sign-in")
-        _, cookie = await _sign_in(raw, front)
-        asked = request(f"{BASE}/", f"Cookie: {cookie}; a=1; {cookie}", *PAGE, host=front.host)
-        status, headers, body = await raw.ask(asked)
-        assert status == 200
-        assert dict(json.loads(body)["headers"])["cookie"] == "a=1"
-        own = headers["set-cookie"].partition(";")[0]
-        assert own.startswith(f"__Secure-bascule-{SESSION}=")
-        asked = request(f"{BASE}/", f"Cookie: {own}", host=front.host)
-        assert (await raw.ask(asked))[0] == 200
+        own = await _enter(raw, own_raw, front)
+        asked = request(f"{BASE}/", f"Cookie: a=1; {own}; b=2", *PAGE, host=front.own)
+        status, headers, body = await own_raw.ask(asked)
+        assert (status, headers["server"]) == (200, "nginx")
+        assert dict(json.loads(body)["headers"])["cookie"] == "a=1; b=2"
+        assert headers["content-security-policy"] == f"frame-ancestors 'self' {front.url}"
+        assert not hub.hub.proxy.pool._idle  # the hub has not been there
+
+
+async def test_a_sessions_name_shows_nothing_of_the_hub_nor_of_another_session(
+    front: Front, hub: ProxyPlace
+) -> None:
+    other = Place("vscode", "zzzzzzzz12345678")
+    async with (
+        hub.echo(path=socket_path(front.run_dir, VSCODE)) as echo,
+        hub.echo(other, path=socket_path(front.run_dir, other)) as others,
+        front.client() as raw,
+        front.session_client() as own_raw,
+    ):
+        own = f"Cookie: {await _enter(raw, own_raw, front)}"
+        reached = echo.requests
+        for path in ("/", "/health", "/sign-in", "/docs", "/api/sessions", f"{other.path}/"):
+            for token in ("", ADMIN):
+                asked = request(path, own, host=front.own, token=token)
+                assert (await own_raw.ask(asked))[0] == 404, path
+        site = "Sec-Fetch-Site: same-site"
+        for header in (site, "Origin: https://zzzzzzzz12345678.sessions.test", "Origin: null"):
+            assert (await own_raw.ask(request(f"{BASE}/", own, header, host=front.own)))[0] == 403
+        status, headers, _ = await own_raw.ask(
+            request(f"{BASE}/", own, site, *PAGE, host=front.own)
+        )
+        assert (status, headers["location"]) == (303, f"{front.url}{BASE}/")
+        assert (echo.requests, others.requests) == (reached, 0)
+
+
+async def _enter(raw: Raw, own_raw: Raw, front: Front) -> str:
+    """The cookie of the session's origin."""
+    _, cookie = await _sign_in(raw, front)
+    asked = request(f"{BASE}/", f"Cookie: {cookie}", *PAGE, host=front.host)
+    _, headers, _ = await raw.ask(asked)
+    start = f"https://{front.own}"
+    assert headers["location"].startswith(f"{start}/_bascule/enter?code=")
+    asked = request(headers["location"].removeprefix(start), *PAGE, host=front.own)
+    _, headers, _ = await own_raw.ask(asked)
+    return headers["set-cookie"].partition(";")[0]
 
 
 async def _sign_in(raw: Raw, front: Front) -> tuple[int, str]:
@@ -288,8 +337,9 @@ async def test_an_app_is_sandboxed_and_its_cookies_are_dropped(
 ) -> None:
     async with hub.echo(APP, path=socket_path(front.run_dir, APP)), front.client() as raw:
         keyed = hub.hub.addresses.keyed(APP)
-        asked = request(f"{APP.path}/", *PAGE, host=front.host, token=ADMIN)
-        assert (await raw.ask(asked))[1]["location"] == f"{keyed}/"
+        asked = request(f"{keyed}/", *PAGE, host=front.host)
+        there = f"https://{front.own}{keyed}/"
+        assert (await raw.ask(asked))[1]["location"] == there
         given = '[["Set-Cookie","__Host-bascule=x;Path=/;Secure"],["X-Accel-Redirect","/health"]]'
         query = given.replace('"', "%22").replace(" ", "%20")
         asked = request(f"{keyed}/headers?set={query}", "Origin: null", host=front.host)

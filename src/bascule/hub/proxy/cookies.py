@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-HUB_COOKIE: Final = b"__Host-bascule"
-"""Set by the sign-in; the browser lets nobody set it for another path or from another host."""
-_SESSION_COOKIE: Final = b"__Secure-bascule-"
-_APP_COOKIE: Final = b"__Host-bascule-app"
-_OURS: Final = (b"__host-bascule", b"__secure-bascule", b"bascule")
+HUB_COOKIE: Final = b"__Host-Http-bascule"
+"""Set by the sign-in. By its prefix a browser takes it from this host alone, for all its paths, and
+from no script."""
+_APP_COOKIE: Final = b"__Host-Http-bascule-app"
+_APP_COOKIE_OF_PATH: Final = b"__Secure-bascule-app"
+_OURS: Final = (b"__host-http-bascule", b"__host-bascule", b"__secure-bascule", b"bascule")
 
 
 def session_cookie(session_id: str) -> bytes:
-    return _SESSION_COOKIE + session_id.encode()
+    """The cookie that opens one session, at the origin of that session."""
+    return HUB_COOKIE + b"-" + session_id.encode()
 
 
 def app_cookie(path: str) -> bytes:
     """The cookie of one app on the apps' origin, whose own path may be empty."""
-    return _SESSION_COOKIE + b"app" + path.replace("/", "-").encode() if path else _APP_COOKIE
+    return _APP_COOKIE_OF_PATH + path.replace("/", "-").encode() if path else _APP_COOKIE
 
 
 def values_of(header: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -48,6 +48,18 @@ class Doorman(Protocol):
         """Whom it comes from, by a token or a cookie good for the place. None: nobody known."""
         ...
 
+    async def bearer(self, request: Request, place: Place) -> Visitor | None:
+        """Whom it comes from by the token that a program sends; cookies do not count."""
+        ...
+
+    async def in_session(self, request: Request, place: Place) -> Visitor | None:
+        """Whom it comes from by the cookie of the session's own origin; nothing else counts."""
+        ...
+
+    async def signed_in(self, request: Request) -> Visitor | None:
+        """Whom it comes from by the cookie of the hub's own origin; nothing else counts."""
+        ...
+
     async def token(self, token: str) -> Identity | None:
         """Whose it is; None for a word that is no token of the hub's."""
         ...
@@ -74,24 +86,33 @@ class TokenDoorman:
         """Sign-ins that were ended before their time; one is forgotten once it is too old."""
 
     async def who(self, request: Request, place: Place) -> Visitor | None:
-        if identity := await self.token(_token_in(request, place)):
-            return Visitor(identity, "bearer")
-        cookies = [pair for header in request.all(b"cookie") for pair in values_of(header)]
+        return (
+            await self.bearer(request, place)
+            or await self.in_session(request, place)
+            or await self.signed_in(request)
+        )
+
+    async def bearer(self, request: Request, place: Place) -> Visitor | None:
+        identity = await self.token(_token_in(request, place))
+        return Visitor(identity, "bearer") if identity is not None else None
+
+    async def in_session(self, request: Request, place: Place) -> Visitor | None:
         own = session_cookie(place.session_id)
-        for name, value in cookies:
+        for name, value in _cookies(request):
             found = self._open(value, _session(place)) if name == own else None
             if found and (identity := await self._tokens.identify_hash(found.token_hash)):
                 return Visitor(identity, "session", found)
-        return await self._signed_in(cookies)
+        return None
 
     async def token(self, token: str) -> Identity | None:
         return await self._tokens.identify(token) if token else None
 
     async def signed_in(self, request: Request) -> Visitor | None:
-        """Whoever signed in to the hub itself."""
-        return await self._signed_in(
-            [pair for header in request.all(b"cookie") for pair in values_of(header)]
-        )
+        for name, value in _cookies(request):
+            found = self._open(value, _HUB) if name == HUB_COOKIE else None
+            if found and (identity := await self._tokens.identify_hash(found.token_hash)):
+                return Visitor(identity, "sign-in", found)
+        return None
 
     def sign_in(self, token: str) -> tuple[SignIn, str]:
         return self.sign_in_by(hash_of(token))
@@ -112,16 +133,13 @@ class TokenDoorman:
         self._ended = {key: end for key, end in self._ended.items() if end > now}
         self._ended[sign_in.id] = sign_in.expires
 
-    async def _signed_in(self, cookies: list[tuple[bytes, bytes]]) -> Visitor | None:
-        for name, value in cookies:
-            found = self._open(value, _HUB) if name == HUB_COOKIE else None
-            if found and (identity := await self._tokens.identify_hash(found.token_hash)):
-                return Visitor(identity, "sign-in", found)
-        return None
-
     def _open(self, value: bytes, purpose: str) -> SignIn | None:
         found = self._seals.open(value.decode("latin-1"), purpose)
         return None if found is None or found.id in self._ended else found
+
+
+def _cookies(request: Request) -> list[tuple[bytes, bytes]]:
+    return [pair for header in request.all(b"cookie") for pair in values_of(header)]
 
 
 def _token_in(request: Request, place: Place) -> str:

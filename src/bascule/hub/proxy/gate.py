@@ -1,26 +1,31 @@
 """Whether a request may go on to its target, and in which clothes. Stands before every exchange.
 
-On the hub's own origin a place is open to its owner alone. An app's pages run the session's code,
-so they are shown with an origin that is nobody's (`Content-Security-Policy: sandbox`). Such a page
-sends no cookie, so the owner is led to a path with a key, which stands for one below it.
+Which rules hold depends on the host that a request names. On a session's own origin its owner gets
+in with that origin's cookie. On the hub's, programs get in with a token, and browsers are led to
+the session's (`entrance`). A place is open to its owner alone.
+
+An app's pages are shown with an origin that is nobody's (`Content-Security-Policy: sandbox`). Such
+a page sends no cookie, so the owner is led to a path with a key, which stands for one below it.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from bascule.core.errors import AccessDenied, InvalidRequest, MessageTooLarge, NoSuchSession
 from bascule.hub.guard import Names
+from bascule.hub.origins import Origins, SessionHost, is_loopback
 from bascule.hub.replies import Refused
 from bascule.hub.settings import HubSettings
 
-from .addresses import Addresses
+from .addresses import Addresses, host_of
 from .cookies import app_cookie, session_cookie, values_of
 from .credentials import hidden_headers, without_tokens
 from .doorman import LIFETIME, Doorman, Visitor
+from .entrance import FOREIGN, Entrance
 from .pages import Reply, page, redirect
 from .places import Asked, Carried, Place, ensure_plain, read_target
 from .request import Header, Request, ensure_framed
@@ -34,7 +39,6 @@ _WORKSPACE_FILES: Final = b"/vscode-remote-resource"
 """Where VS Code's server hands out files of the workspace, whatever they are."""
 _MOST_HOSTS: Final = 64
 _TOKEN_IN_QUERY: Final = b"tkn="
-_ONWARD: Final = '<meta http-equiv="refresh" content="0;url={0}"><p><a href="{0}">Continue</a></p>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +68,12 @@ class Gate:
         *,
         doorman: Doorman,
         routes: Routes,
+        origins: Origins | None = None,
         carried: Carried = lambda _: None,
     ) -> None:
         self._carried = carried
+        self.origins = origins or Origins(settings)
+        self.entrance = Entrance(self.origins, doorman)
         self._names = Names(settings)
         self._addresses = addresses
         self._doorman = doorman
@@ -74,8 +81,7 @@ class Gate:
         self._max_upload = settings.max_upload
         self._frames = " ".join(("'self'", *settings.frame_origins))
         self._may_be_framed = bool(settings.frame_origins)
-        self._scheme = "https" if addresses.is_secure else "http"
-        self._plain = self._policy()
+        self._policy_at = lru_cache(maxsize=256)(self._policy)
         self._welcome: set[bytes] = set()
         """Hosts that were found to be the hub's own."""
 
@@ -104,6 +110,8 @@ class Gate:
         self._ensure_size(request)
         if self._addresses.is_apps_host(request.host):
             return await self._on_apps_origin(request)
+        if (host := self.origins.session_host(request.host)) is not None:
+            return await self._on_session_origin(request, host)
         asked = self._carried(request.target) or read_target(request.target)
         if isinstance(asked, str):
             self._ensure_welcome(request, is_keyed=False)
@@ -114,9 +122,146 @@ class Gate:
             raise _nothing_here(request)
         if not asked.rest:
             return redirect(_with_slash(request.target), status=308)
-        if is_keyed and not self._addresses.has_apps_origin:
+        return await self._on_hub(request, asked)
+
+    # On the hub's own origin ------------------------------------------------------------------
+
+    async def _on_hub(self, request: Request, asked: Asked) -> Admission | Reply:
+        """Programs are served here; a browser is led to the session's origin.
+
+        A page that a person looks at is never served here, whatever the request brings: it would
+        run the session's code on the hub's origin.
+        """
+        is_shared = self.origins.is_shared_with_hub
+        if asked.key and not self._addresses.has_apps_origin:
+            if request.is_page and not is_shared and self._addresses.is_key(asked.place, asked.key):
+                return self._to_session(request, asked.place)
             return await self._by_key(request, asked)
-        return await self._by_name(request, asked)
+        if request.is_page and (swapped := await self._swap_token(request, asked)):
+            return swapped
+        is_program = not request.is_navigation or asked.place.kind == "sandbox"
+        if is_program:
+            visitor = await self._doorman.bearer(request, asked.place)
+            if visitor is not None:
+                return await self._enter(request, asked, visitor)
+        if asked.place.kind == "sandbox":
+            # It has no pages, so a cookie would be somebody else's doing.
+            raise Refused(401, AccessDenied("Send `Authorization: Bearer TOKEN`"))
+        if request.is_page:
+            return await self._lead(request, asked)
+        visitor = await self._doorman.who(request, asked.place) if is_shared else None
+        if visitor is None:
+            raise Refused(401, AccessDenied("Sign in, or send `Authorization: Bearer TOKEN`"))
+        return await self._enter(request, asked, visitor)
+
+    async def _lead(self, request: Request, asked: Asked) -> Admission | Reply:
+        """A person's browser: who it is, then the way to the session's origin."""
+        place = asked.place
+        if refused := self.refuse_plain(request) or self.elsewhere(request):
+            return refused
+        if first := self.entrance.first_contact(request):
+            return first
+        visitor = await self._doorman.signed_in(request)
+        if visitor is None and self.origins.is_shared_with_hub:
+            visitor = await self._doorman.in_session(request, place)
+        if visitor is None or visitor.sign_in is None:
+            return self.entrance.sign_in_first(request)
+        await self._ensure_owner(request, visitor, place)
+        if place.kind == "apps" and self._addresses.has_apps_origin:
+            return redirect(self._addresses.grant(place) + asked.rest.decode())
+        if self.origins.is_shared_with_hub:
+            return await self._enter(request, asked, visitor)
+        onward = asked.prefix + asked.rest.decode()
+        return self.entrance.lead(request, visitor.sign_in, place, onward)
+
+    def elsewhere(self, request: Request) -> Reply | None:
+        """A redirect to the host where the hub's page is; None for a request that names it."""
+        if self.origins.is_page_host(request.host):
+            return None
+        return redirect(self.origins.page(request.host) + request.target.decode("latin-1"))
+
+    def _to_session(self, request: Request, place: Place) -> Reply:
+        origin = self.origins.session(request.host, place.session_id)
+        if not origin:
+            raise _nothing_here(request)
+        return redirect(origin + request.target.decode())
+
+    async def _ensure_owner(self, request: Request, visitor: Visitor, place: Place) -> None:
+        owner = await self._routes.owner(place)
+        if owner is None or not visitor.may_enter(place, owner):
+            raise _nothing_here(request)  # to a stranger the two are one
+
+    # On a session's origin --------------------------------------------------------------------
+
+    async def _on_session_origin(self, request: Request, host: SessionHost) -> Admission | Reply:
+        """Nothing of the hub is here, and nothing of any other session.
+
+        The cookie counts only for requests that pages of this origin began, or a person by hand.
+        """
+        frames = self._frames_at(request.host)
+        if (reply := await self.entrance.answer(request, host, frames)) is not None:
+            return reply
+        asked = read_target(request.target)
+        if asked is None or asked.place.kind == "sandbox":
+            raise _nothing_here(request)
+        if host.session_id not in ("", asked.place.session_id):
+            raise _nothing_here(request)
+        if not asked.rest:
+            return redirect(_with_slash(request.target), status=308)
+        origin = request.one(b"origin").decode("latin-1").lower()
+        if origin and origin != host.origin and not (asked.key and origin == "null"):
+            raise Refused(403, AccessDenied("Pages of other origins may not call a session"))
+        if asked.place.kind == "apps" and self._addresses.has_apps_origin:
+            return self.entrance.back(request)
+        if asked.key:
+            return await self._by_key(request, asked)
+        is_foreign = request.one(b"sec-fetch-site") in FOREIGN
+        if is_foreign and not request.is_page:
+            raise Refused(403, AccessDenied("Pages of other origins may not call a session"))
+        visitor = None if is_foreign else await self._doorman.in_session(request, asked.place)
+        if visitor is None:
+            if request.is_page:
+                return self.entrance.back(request)
+            raise Refused(401, AccessDenied("Open the session from the hub first"))
+        if request.is_page and await self._has_token(asked):
+            return self.entrance.back(request)  # which takes it out of the address
+        return await self._enter(request, asked, visitor)
+
+    async def _enter(self, request: Request, asked: Asked, visitor: Visitor) -> Admission | Reply:
+        """For somebody who is known, by whatever counts at this origin."""
+        place = asked.place
+        await self._ensure_owner(request, visitor, place)
+        if place.kind == "apps" and self._addresses.has_apps_origin:
+            return redirect(self._addresses.grant(place) + asked.rest.decode())
+        target = await self._routes.target(place, is_visit=request.is_visit(asked))
+        if place.kind == "apps" and target.is_sandboxed and request.is_page:
+            return redirect(self._addresses.keyed(place) + asked.rest.decode())
+        added = self._headers_for(request, asked, target)
+        if visitor.by == "sign-in" and request.is_page and visitor.sign_in is not None:
+            value = self._doorman.for_session(visitor.sign_in, place)
+            added = *added, self._session_cookie(place, value)
+        # On the hub's own origin a target must not choose which pages may look into its own.
+        is_shared = self.origins.is_shared_with_hub
+        replaced = {b"cross-origin-opener-policy"} if is_shared else None
+        return Admission(
+            asked,
+            target,
+            self._manners(request, asked, target, added, replaced=replaced),
+            self._scheme(request),
+            authorization=await self._kept(request, visitor, place),
+            sign_in=visitor.sign_in.id if visitor.sign_in is not None else b"",
+        )
+
+    def _headers_for(self, request: Request, asked: Asked, target: Target) -> tuple[Header, ...]:
+        kind = asked.place.kind
+        is_file = kind == "vscode" and _WORKSPACE_FILES in request.target.partition(b"?")[0]
+        if kind == "sandbox" or is_file:
+            policy = self._policy_at(request.host, "sandbox")
+        elif kind == "apps" and target.is_sandboxed:
+            policy = self._policy_at(request.host, _SANDBOX)
+        else:
+            policy = self._policy_at(request.host)
+        return ((b"content-security-policy", policy),)
 
     # With a key -------------------------------------------------------------------------------
 
@@ -133,17 +278,18 @@ class Gate:
                 return Reply(204, cors)
         target = await self._routes.target(asked.place, is_visit=request.is_visit(asked))
         added = (
-            (b"content-security-policy", self._policy(_SANDBOX)),
+            (b"content-security-policy", self._policy_at(request.host, _SANDBOX)),
             (b"referrer-policy", b"no-referrer"),
             *cors,
         )
+        scheme = self._scheme(request)
         return Admission(
             asked,
             target,
             self._manners(request, asked, target, added, replaced={b"referrer-policy"}, cors=True),
-            self._scheme,
+            scheme,
             authorization=await self._foreign(request),
-            origin=f"{self._scheme}://{request.host}".encode() if is_opaque else b"",
+            origin=f"{scheme}://{request.host}".encode() if is_opaque else b"",
         )
 
     def _without_key(self, request: Request, asked: Asked) -> Reply:
@@ -152,48 +298,7 @@ class Gate:
             return redirect(asked.place.path + asked.rest.decode())
         raise Refused(401, AccessDenied(f"The key in {asked.place.path}/~… is not good"))
 
-    # By name, with a token or a cookie --------------------------------------------------------
-
-    async def _by_name(self, request: Request, asked: Asked) -> Admission | Reply:
-        place = asked.place
-        if request.is_page and place.kind != "sandbox" and _TOKEN_IN_QUERY in asked.rest:
-            swapped = await self._swap_token(request, asked)
-            if swapped is not None:
-                return swapped
-        visitor = await self._doorman.who(request, place)
-        if visitor is None:
-            return self._unknown(request)
-        owner = await self._routes.owner(place)
-        if owner is None or not visitor.may_enter(place, owner):
-            raise _nothing_here(request)  # to a stranger the two are one
-        if place.kind == "apps" and self._addresses.has_apps_origin:
-            return redirect(self._addresses.grant(place) + asked.rest.decode())
-        target = await self._routes.target(place, is_visit=request.is_visit(asked))
-        if place.kind == "apps" and target.is_sandboxed and request.is_page:
-            return redirect(self._addresses.keyed(place) + asked.rest.decode())
-        added = self._headers_for(request, asked, target)
-        if visitor.by == "sign-in" and request.is_page and visitor.sign_in is not None:
-            value = self._doorman.for_session(visitor.sign_in, place)
-            added = *added, self._session_cookie(place, value)
-        return Admission(
-            asked,
-            target,
-            self._manners(request, asked, target, added),
-            self._scheme,
-            authorization=await self._kept(request, visitor, place),
-            sign_in=visitor.sign_in.id if visitor.sign_in is not None else b"",
-        )
-
-    def _headers_for(self, request: Request, asked: Asked, target: Target) -> tuple[Header, ...]:
-        kind = asked.place.kind
-        is_file = kind == "vscode" and _WORKSPACE_FILES in request.target.partition(b"?")[0]
-        if kind == "sandbox" or is_file:
-            policy = self._policy("sandbox")
-        elif kind == "apps" and target.is_sandboxed:
-            policy = self._policy(_SANDBOX)
-        else:
-            policy = self._plain
-        return ((b"content-security-policy", policy),)
+    # Signing in -------------------------------------------------------------------------------
 
     async def _swap_token(self, request: Request, asked: Asked) -> Reply | None:
         """A token in the address becomes a cookie, and leaves the address.
@@ -201,38 +306,35 @@ class Gate:
         None for a word that is no token. One that does not open this place goes no further either:
         a session's program must not learn it.
         """
+        if _TOKEN_IN_QUERY not in asked.rest or asked.place.kind == "sandbox":
+            return None
         path, _, query = asked.rest.partition(b"?")
         pairs = parse_qsl(query.decode(), keep_blank_values=True)
         token = next((value for name, value in pairs if name == "tkn"), "")
         identity = await self._doorman.token(token)
         if identity is None:
             return None
-        owner = await self._routes.owner(asked.place)
-        if owner is None or not Visitor(identity, "session").may_enter(asked.place, owner):
-            raise _nothing_here(request)
+        await self._ensure_owner(request, Visitor(identity, "session"), asked.place)
         if refused := self.refuse_plain(request):
             return refused
         sign_in, _ = self._doorman.sign_in(token)
-        value = self._doorman.for_session(sign_in, asked.place)
         left = urlencode([pair for pair in pairs if pair[0] != "tkn"])
         location = asked.prefix + path.decode() + (f"?{left}" if left else "")
+        if not self.origins.is_shared_with_hub:
+            return self.entrance.lead(request, sign_in, asked.place, location)
+        value = self._doorman.for_session(sign_in, asked.place)
         return redirect(location, self._session_cookie(asked.place, value))
 
-    def _unknown(self, request: Request) -> Reply:
-        if not request.is_page:
-            raise Refused(401, AccessDenied("Sign in, or send `Authorization: Bearer TOKEN`"))
-        if refused := self.refuse_plain(request):
-            return refused
-        there = f"/sign-in?next={quote(request.target.decode(), safe='')}"
-        if request.one(b"sec-fetch-site") == b"cross-site":
-            # A strict cookie stays at home when a link on another site is followed, redirects
-            # included. Our own page is no other site; the sign-in leads back whoever it knows.
-            return page(200, "One moment", _ONWARD.format(there))
-        return redirect(there)
+    async def _has_token(self, asked: Asked) -> bool:
+        if _TOKEN_IN_QUERY not in asked.rest:
+            return False
+        pairs = parse_qsl(asked.rest.partition(b"?")[2].decode(), keep_blank_values=True)
+        token = next((value for name, value in pairs if name == "tkn"), "")
+        return await self._doorman.token(token) is not None
 
     def refuse_plain(self, request: Request) -> Reply | None:
         """A page that says why nobody can sign in here; None where a cookie would be safe."""
-        if self._addresses.is_secure or _is_loopback(request.host):
+        if self._addresses.is_secure or is_loopback(request.host):
             return None
         return page(
             403,
@@ -258,17 +360,15 @@ class Gate:
             return self._grant(request, asked)
         if not self._has_key(request, asked):
             if request.is_page:
-                return redirect(self._addresses.hub(place.path) + asked.rest.decode())
+                return redirect(self._hub_of_apps() + place.path + asked.rest.decode())
             raise Refused(401, AccessDenied("Open the app from the hub first"))
         if not self._is_own_page(request):
             raise Refused(403, AccessDenied("Pages of other origins may not call this app"))
         if await self._routes.owner(place) is None:
             raise _nothing_here(request)
         target = await self._routes.target(place, is_visit=request.is_visit(asked))
-        hub = self._addresses.hub()
-        added: tuple[Header, ...] = (
-            (b"content-security-policy", self._policy(frames=f"{self._frames} {hub}")),
-        )
+        framing = f"frame-ancestors {self._frames} {self._hub_of_apps()}".encode()
+        added: tuple[Header, ...] = ((b"content-security-policy", framing),)
         return Admission(
             asked,
             target,
@@ -276,6 +376,10 @@ class Gate:
             self._addresses.apps_origin.partition(":")[0],
             authorization=await self._foreign(request),
         )
+
+    def _hub_of_apps(self) -> str:
+        """The origin of the hub's page for whoever is at the apps' origin."""
+        return self.origins.page(host_of(self._addresses.hub()))
 
     def _has_key(self, request: Request, asked: Asked) -> bool:
         name = app_cookie(asked.prefix)
@@ -305,12 +409,19 @@ class Gate:
         return b"SameSite=None; Partitioned" if self._may_be_framed else b"SameSite=Lax"
 
     def _session_cookie(self, place: Place, value: str) -> Header:
-        attributes = b"; Path=%s/; Max-Age=%d; HttpOnly; Secure; " % (place.path.encode(), LIFETIME)
+        attributes = b"; Path=/; Max-Age=%d; HttpOnly; Secure; " % LIFETIME
         name = session_cookie(place.session_id)
         return b"set-cookie", name + b"=" + value.encode() + attributes + self._same_site
 
-    def _policy(self, sandbox: str = "", *, frames: str = "") -> bytes:
-        framing = f"frame-ancestors {frames or self._frames}"
+    def _scheme(self, request: Request) -> str:
+        return self.origins.page(request.host).partition(":")[0]
+
+    def _frames_at(self, host: str) -> str:
+        """Who may frame what is at `host`: its own pages, the hub's, and those that were named."""
+        return f"{self._frames} {self.origins.page(host)}"
+
+    def _policy(self, host: str, sandbox: str = "") -> bytes:
+        framing = f"frame-ancestors {self._frames_at(host)}"
         return (f"{sandbox}; {framing}" if sandbox else framing).encode()
 
     def _manners(
@@ -384,13 +495,3 @@ def _open_to_opaque(request: Request) -> tuple[Header, ...]:
 def _with_slash(target: bytes) -> str:
     path, mark, query = target.decode().partition("?")
     return f"{path}/{mark}{query}"
-
-
-def _is_loopback(host: str) -> bool:
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

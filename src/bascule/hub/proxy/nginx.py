@@ -18,9 +18,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from bascule.core.errors import InvalidSetting
+from bascule.hub.origins import HUB, SESSION_ID
 
 from . import authorize
-from .places import SESSION_ID
 
 TAKEN: Final = "/_bascule/nginx/"
 """Answered by nginx itself when followed by the mark of the configuration that it has taken."""
@@ -63,6 +63,11 @@ class Site:
     run_dir: Path
     """Where the sockets of sessions are."""
     apps_origin: str = ""
+    sessions_origin: str = ""
+    """As in the hub's settings; empty or `hub`: sessions have no name of their own."""
+    sessions_certificate: Path | None = None
+    sessions_certificate_key: Path | None = None
+    """For the names of sessions; None: those of the hub are good for them too."""
     max_upload: int = 1 << 30
     has_ipv6: bool = True
     plain_port: int = 80
@@ -77,11 +82,13 @@ def render(site: Site) -> str:
             f"public_url is {site.public_url!r}; for nginx it has to be the https address that "
             "people use"
         )
-    for path in (site.certificate, site.certificate_key, site.run_dir):
+    for path in (*_certificates(site), site.certificate, site.certificate_key, site.run_dir):
         _ensure_safe(path)
     parts = [_HEAD, _maps(), _upstream(site), _server(site, public.hostname, public.port or 443)]
     if site.apps_origin:
         parts.append(_apps_server(site))
+    if site.sessions_origin not in ("", HUB):
+        parts.append(_sessions_server(site))
     if site.plain_port:
         parts.append(_plain_server(site, public.hostname, public.netloc))
     text = "\n".join(parts)
@@ -157,6 +164,42 @@ def _server(site: Site, name: str, port: int) -> str:
     return f"""\
 server {{
 {_tls(site, name, port)}
+    location = {TAKEN}{_MARK} {{
+        return 204;
+    }}
+{_locations(site)}
+}}
+"""
+
+
+def _sessions_server(site: Site) -> str:
+    """The same paths under the names of sessions. The hub shows nothing of its own there."""
+    parts = urlsplit(site.sessions_origin.replace("*.", ""))
+    if parts.scheme != "https" or not parts.hostname:
+        raise InvalidSetting(
+            f"sessions_origin is {site.sessions_origin!r}; for nginx it has to be https"
+        )
+    name = parts.hostname
+    if "://*." in site.sessions_origin:
+        name = f'"~^{SESSION_ID}\\.{re.escape(parts.hostname)}$"'
+    return f"""\
+server {{
+{_tls(site, name, parts.port or 443, _certificates(site))}
+{_locations(site)}
+}}
+"""
+
+
+def _certificates(site: Site) -> tuple[Path, Path]:
+    """Of the sessions' names."""
+    return (
+        site.sessions_certificate or site.certificate,
+        site.sessions_certificate_key or site.certificate_key,
+    )
+
+
+def _locations(site: Site) -> str:
+    return f"""\
     location / {{
 {_to_hub()}
     }}
@@ -167,9 +210,6 @@ server {{
         internal;
         default_type text/plain;
         return 502 "What should be here does not answer.\\n";
-    }}
-    location = {TAKEN}{_MARK} {{
-        return 204;
     }}
     location = {authorize.PATH} {{
         internal;
@@ -186,17 +226,16 @@ server {{
     }}
     location ~ ^/(?:vscode|apps)/ {{
 {_to_session(site)}
-    }}
-}}
-"""
+    }}"""
 
 
-def _tls(site: Site, name: str, port: int) -> str:
+def _tls(site: Site, name: str, port: int, certificates: tuple[Path, Path] | None = None) -> str:
+    certificate, key = certificates or (site.certificate, site.certificate_key)
     return f"""\
 {_listen(site, f"{port}", " ssl http2")}
     server_name {name};
-    ssl_certificate {site.certificate};
-    ssl_certificate_key {site.certificate_key};
+    ssl_certificate {certificate};
+    ssl_certificate_key {key};
     ssl_protocols TLSv1.2 TLSv1.3;
     ssl_session_cache shared:bascule:4m;
     client_max_body_size {site.max_upload};

@@ -9,11 +9,9 @@ from typing import Final, Literal
 from urllib.parse import unquote_to_bytes
 
 from bascule.core.errors import InvalidRequest
+from bascule.hub.origins import SESSION_ID
 
 Kind = Literal["vscode", "apps", "sandbox"]
-
-SESSION_ID: Final = r"[a-z0-9]{8,40}"
-"""Random; without the `-` that separates it from an app's number, and fit for a host name."""
 
 _BEGINNINGS: Final = (b"/vscode/", b"/apps/", b"/sandbox/")
 _ONE: Final = re.compile(rb"/(vscode|sandbox)/(%s)(/|$|(?=\?))" % SESSION_ID.encode())

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from bascule.hub.origins import Origins
 from bascule.hub.settings import HubSettings
 
+from . import authorize
 from .addresses import Addresses
 from .doorman import Doorman
 from .exchange import Exchange
@@ -12,6 +16,8 @@ from .places import Carried, is_ours
 from .request import Request
 from .routes import Routes
 from .upstream import Pool
+
+_QUESTION: Final = authorize.PATH.encode()
 
 
 class Proxy:
@@ -27,7 +33,15 @@ class Proxy:
         carried: Carried = lambda _: None,
     ) -> None:
         self.settings = settings
-        self.gate = Gate(settings, addresses, doorman=doorman, routes=routes, carried=carried)
+        self._origins = Origins(settings)
+        self.gate = Gate(
+            settings,
+            addresses,
+            doorman=doorman,
+            routes=routes,
+            origins=self._origins,
+            carried=carried,
+        )
         self._carried = carried
         self.pool = Pool(connect_timeout=settings.connect_timeout, keep=settings.keep_target)
         self.live: set[Exchange] = set()
@@ -37,8 +51,9 @@ class Proxy:
     def claims(self, request: Request) -> bool:
         """Whether it is answered here; what is left is the ASGI app's.
 
-        Claimed too, to be refused: a target that is no path, and a change of protocols with a
-        body, of which the ASGI side would take the body for the next request.
+        Claimed too, to be refused: a target that is no path, a `Host` that two programs could read
+        differently, and a change of protocols with a body, of which the ASGI side would take the
+        body for the next request.
         """
         target = request.target
         return (
@@ -46,6 +61,8 @@ class Proxy:
             or self._carried(target) is not None
             or (not target.startswith(b"/") and target != b"*")
             or (request.is_upgrade and request.has_body)
+            or not request.has_plain_host
+            or (self._origins.session_host(request.host) is not None and not _is_question(target))
             or (self._addresses.has_apps_origin and self._addresses.is_apps_host(request.host))
         )
 
@@ -64,3 +81,8 @@ class Proxy:
     def close(self) -> None:
         """Let go of kept connections; those under way belong to the listener."""
         self.pool.close()
+
+
+def _is_question(target: bytes) -> bool:
+    """Whether it is what nginx asks before it carries a request itself, under any of our names."""
+    return target.partition(b"?")[0] == _QUESTION

@@ -70,6 +70,12 @@ class Request:
         return self.one(b"host").decode("latin-1").lower()
 
     @property
+    def has_plain_host(self) -> bool:
+        """Whether there is one `Host`, and it is a name or a number and maybe a port."""
+        hosts = [value for name, value in self.headers if name == b"host"]
+        return len(hosts) == 1 and _HOST.fullmatch(hosts[0]) is not None
+
+    @property
     def is_websocket(self) -> bool:
         return self.is_upgrade and self.one(b"upgrade").lower() == b"websocket"
 
@@ -86,6 +92,13 @@ class Request:
         if wanted:
             return wanted in (b"document", b"iframe", b"frame")
         return b"text/html" in self.one(b"accept")
+
+    @property
+    def is_navigation(self) -> bool:
+        """Whether a browser asks for a document that it shows, in a tab or a frame."""
+        return self.one(b"sec-fetch-mode") == b"navigate" or (
+            self.is_page and self.one(b"sec-fetch-dest") != b""
+        )
 
     def is_visit(self, asked: Asked) -> bool:
         """Whether somebody comes just now. A page that is open asks by itself, and a client that
@@ -110,8 +123,7 @@ def ensure_framed(request: Request) -> None:
     encodings = request.all(b"transfer-encoding")
     if encodings and (request.version == "1.0" or [e.lower() for e in encodings] != [b"chunked"]):
         raise InvalidRequest("The only Transfer-Encoding is `chunked`, in HTTP/1.1")
-    hosts = request.all(b"host")
-    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
+    if not request.has_plain_host:
         raise InvalidRequest("A request has one Host, a name or a number and maybe a port")
     if request.is_upgrade and request.has_body:
         raise InvalidRequest("A request to change protocols has no body")

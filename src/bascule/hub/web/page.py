@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
-from urllib.parse import quote
 
 from bascule.core.errors import InvalidRequest, NoSuchSession
 from bascule.core.sessions import SessionId
-from bascule.hub.guard import Names
+from bascule.hub.guard import Names, ensure_one_host
 from bascule.hub.proxy.doorman import TokenDoorman, Visitor
-from bascule.hub.proxy.pages import Reply, error_reply, page, redirect
+from bascule.hub.proxy.pages import Reply, error_reply, page
 from bascule.hub.proxy.places import Place
 from bascule.hub.proxy.proxy import Proxy
 from bascule.hub.proxy.request import Header, Request
@@ -45,7 +44,8 @@ _POLICY: Final = (
     b"form-action 'self'; frame-ancestors 'none'; "
     b"require-trusted-types-for 'script'; trusted-types 'none'"
 )
-_FRAMES: Final = b"frame-src 'self'; "
+_FRAMES: Final = b"frame-src 'self' %s; "
+"""The way into a session begins on the hub's own origin."""
 
 
 def _document_headers(policy: bytes, openers: bytes) -> tuple[Header, ...]:
@@ -62,9 +62,6 @@ def _document_headers(policy: bytes, openers: bytes) -> tuple[Header, ...]:
 
 
 _DOCUMENT: Final = _document_headers(_POLICY % b"", b"same-origin")
-# What is framed there may open windows, and must not look into one that shows the page itself:
-# browsers keep two pages apart whose opener policies differ, also on one origin.
-_WATCHING: Final = _document_headers(_POLICY % _FRAMES, b"same-origin-allow-popups")
 _NOT_BUILT: Final = (
     "<p>The page's files are not here. In a clone of the repository <code>scripts/web</code> makes "
     "them, which needs Node 20.</p>"
@@ -115,6 +112,7 @@ class WebPage:
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         request = request_of(scope)
         try:
+            ensure_one_host(request.headers)
             self._names.ensure_welcome(dict(request.headers))
             reply = await self._answer(scope["path"], request)
         except Refused as refused:
@@ -128,17 +126,20 @@ class WebPage:
             raise Refused(405, InvalidRequest(f"{request.method.decode()} is not done here"))
         if path.startswith(ASSETS):
             return await self._files.asset(path.removeprefix(ASSETS))
-        if refused := self._proxy.gate.refuse_plain(request):
+        gate = self._proxy.gate
+        if refused := gate.refuse_plain(request) or gate.elsewhere(request):
             return refused
         visitor = await self._doorman.signed_in(request)
         if visitor is None or visitor.sign_in is None:
-            return _sign_in_first(request)
+            return gate.entrance.sign_in_first(request)
         document = await self._files.document()
         if document is None:
             return page(503, "The page is not built", _NOT_BUILT)
         session_id = self._watched(path, visitor)
         key = self._keys.of(visitor.sign_in, session_id) if _is_visit(request) else ""
-        headers = _WATCHING if session_id else _DOCUMENT
+        headers = _DOCUMENT
+        if session_id:
+            headers = _watching(gate.origins.session(request.host, session_id))
         return Reply(200, headers, document.replace(_KEY, key.encode()))
 
     def _watched(self, path: str, visitor: Visitor) -> str:
@@ -200,14 +201,10 @@ def _is_visit(request: Request) -> bool:
     )
 
 
-def _sign_in_first(request: Request) -> Reply:
-    there = f"/sign-in?next={quote(request.target.decode('latin-1'), safe='')}"
-    if request.one(b"sec-fetch-site") == b"cross-site":
-        # The strict cookie stays at home when a link on another site is followed, redirects
-        # included; from a page of our own it comes along.
-        onward = f'<meta http-equiv="refresh" content="0;url={there}"><p><a href="{there}">Continue'
-        return page(200, "One moment", f"{onward}</a></p>")
-    return redirect(there)
+def _watching(session_origin: str) -> tuple[Header, ...]:
+    """What is framed there may open windows, and none of them can look into the page itself."""
+    policy = _POLICY % (_FRAMES % session_origin.encode())
+    return _document_headers(policy, b"same-origin-allow-popups")
 
 
 def _is_below(path: str, places: tuple[str, ...]) -> bool:

@@ -27,6 +27,8 @@ from .replies import App, Message, error_body
 CONNECTION = "bascule.connection"
 """Where a request's scope holds its `Connection`."""
 
+_ATTEMPTS = 20
+"""Free ports that are tried until one is free on both loopback addresses."""
 _LINGER = 1.0
 """Seconds in which a client that was refused may take its answer and hang up."""
 
@@ -53,6 +55,57 @@ def bound_socket(host: str, port: int, *, who: str) -> socket.socket:
         raise InvalidSetting(
             f"{who} cannot listen on {host}:{port}: {said}. {_way_out(error)}"
         ) from error
+
+
+def loopback_twin(sock: socket.socket) -> socket.socket | None:
+    """A socket on the same port of the other loopback address, ::1 beside 127.0.0.1.
+
+    Names below `localhost` stand for both, and browsers differ in which they try first: whoever
+    else held the other would be sent our visitors, and their cookies. None: the machine has no
+    such address, or `sock` has both already. Raises `OSError` when somebody else holds it.
+    """
+    host, port = sock.getsockname()[:2]
+    is_v6 = sock.family == socket.AF_INET6
+    is_dual = is_v6 and not sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+    if host == "::" and is_dual:
+        return None
+    if host not in ("127.0.0.1", "0.0.0.0", "::1", "::"):  # noqa: S104 - compared with
+        return None
+    other, family = ("127.0.0.1", socket.AF_INET) if is_v6 else ("::1", socket.AF_INET6)
+    try:
+        twin = socket.socket(family, socket.SOCK_STREAM)
+    except OSError:  # a kernel without IPv6
+        return None
+    try:
+        twin.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            twin.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        twin.bind((other, port))
+    except BaseException as error:
+        twin.close()
+        if isinstance(error, OSError) and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+            return None
+        raise
+    return twin
+
+
+def bound_pair(host: str, port: int, *, who: str) -> list[socket.socket]:
+    """As `bound_socket`, with its `loopback_twin` if there is one. A free port is free on both."""
+    for attempt in range(_ATTEMPTS):
+        sock = bound_socket(host, port, who=who)
+        try:
+            twin = loopback_twin(sock)
+        except OSError as error:
+            sock.close()
+            if port or attempt + 1 == _ATTEMPTS:
+                raise InvalidSetting(
+                    f"{who} cannot listen on port {port} of both 127.0.0.1 and [::1]: another "
+                    "program has it on one of them, and would be sent our visitors. "
+                    + _way_out(error)
+                ) from error
+        else:
+            return [sock] if twin is None else [sock, twin]
+    raise AssertionError("unreachable")
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -108,19 +161,21 @@ class Listener:
         )
         self._config.load()
         self._state = ServerState()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
 
-    async def start(self, sock: socket.socket) -> None:
+    async def start(self, *socks: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        is_unix = sock.family == socket.AF_UNIX
-        create = loop.create_unix_server if is_unix else loop.create_server
-        self._server = await create(self._connection, sock=sock, backlog=2048)
+        for sock in socks:
+            is_unix = sock.family == socket.AF_UNIX
+            create = loop.create_unix_server if is_unix else loop.create_server
+            self._servers.append(await create(self._connection, sock=sock, backlog=2048))
 
     async def stop(self) -> None:
         """Accept no more, let answers under way finish within the grace, close everything."""
-        if self._server is None:
+        if not self._servers:
             return
-        self._server.close()
+        for server in self._servers:
+            server.close()
         for connection in tuple(self._state.connections):
             connection.shutdown()
         if tasks := set(self._state.tasks):
@@ -130,7 +185,8 @@ class Listener:
             await asyncio.gather(*late, return_exceptions=True)
         for connection in tuple(self._state.connections):
             connection.transport.abort()
-        await self._server.wait_closed()
+        for server in self._servers:
+            await server.wait_closed()
 
     def _connection(self) -> Connection:
         return self._make(

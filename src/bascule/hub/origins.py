@@ -1,0 +1,179 @@
+"""Which origin belongs to whom: the hub's page has one, and every session has another.
+
+A browser keeps two pages apart when they have different origins (scheme, host and port), and only
+then. VS Code and apps of a session run the session's code, so they never share an origin with the
+hub's page, and no two sessions share one unless `sessions_origin` says so.
+
+On this machine the names are below `localhost`, which browsers resolve to loopback by themselves:
+`hub-….localhost` for the page, `{session id}.localhost` for a session. Such names have cookies of
+their own, while a cookie of `127.0.0.1` is sent to every server on every port of it. The port is
+always taken from the request, so that a forwarded port works under another number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+from base64 import b32encode
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+from urllib.parse import urlsplit
+
+from bascule.core.errors import InvalidSetting
+
+from .settings import HubSettings
+
+SESSION_ID: Final = r"[a-z0-9]{8,40}"
+"""Random; without the `-` that separates it from an app's number, and fit for a host name."""
+
+HUB: Final = "hub"
+"""The value of `sessions_origin` that puts sessions on the hub's own origin."""
+
+HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+_LOCAL: Final = ".localhost"
+_LABEL: Final = re.compile(SESSION_ID)
+_FORM: Final = re.compile(r"https?://(\*\.)?[a-z0-9.-]+(:[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHost:
+    """A host that belongs to sessions."""
+
+    origin: str
+    session_id: str
+    """Empty: all sessions share this origin."""
+
+
+def split_host(host: str) -> tuple[str, str]:
+    """The name and the port (with its colon, or empty) of a `Host` header; two empty strings for
+    a value that is not a host."""
+    found = HOST.fullmatch(host)
+    return (found[1].strip("[]").lower(), found[2] or "") if found else ("", "")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a `Host` header names the machine that the browser runs on."""
+    name, _ = split_host(host)
+    if name == "localhost" or name.endswith(_LOCAL):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+class Origins:
+    """The origins of one hub. Raises `InvalidSetting` for a `sessions_origin` it cannot use."""
+
+    def __init__(self, settings: HubSettings) -> None:
+        public = urlsplit(settings.public_url.lower())
+        is_public = public.scheme == "https" or not is_loopback(public.netloc)
+        self._public = f"{public.scheme}://{public.netloc}" if public.netloc and is_public else ""
+        self._public_host = public.netloc if self._public else ""
+        self.is_shared_with_hub = settings.sessions_origin == HUB
+        """Whether sessions have the hub's own origin, on explicit request."""
+        given = "" if self.is_shared_with_hub else settings.sessions_origin.lower().rstrip("/")
+        _ensure_usable(given, self._public)
+        self.sessions_origin = given
+        """As it was set; empty when it was not, or is the hub's own."""
+        self._host = given.partition("://")[2].removeprefix("*")
+        self.is_wild = "://*." in given
+        """Whether each session has a name of its own at `sessions_origin`."""
+        purpose = f"bascule host name {settings.state_dir or ''}".encode()
+        made = hmac.digest(settings.admin_token.encode(), purpose, hashlib.sha256)
+        self.local_name = f"hub-{b32encode(made[:10]).decode().lower()}{_LOCAL}"
+        """The page's host name on this machine. No other hub has it, and nobody can guess it."""
+        self.session_host = lru_cache(maxsize=1024)(self._session_host)
+        """Whose a host is, if it belongs to sessions; None for every other."""
+
+    def page(self, host: str) -> str:
+        """The origin of the hub's page for a browser that reached the hub at `host`."""
+        if self._is_local(host):
+            return f"http://{self.local_name}{split_host(host)[1]}"
+        return self._public or f"http://{host}"
+
+    def is_page_host(self, host: str) -> bool:
+        """Whether the hub's page is shown, and its cookie set, at this host."""
+        return not self._is_local(host) or split_host(host)[0] == self.local_name
+
+    def session(self, host: str, session_id: str) -> str:
+        """The origin of a session for a browser that reached the hub at `host`; empty when
+        sessions have none there."""
+        if self.is_shared_with_hub:
+            return self.page(host)
+        if self._is_local(host):
+            return f"http://{session_id}{_LOCAL}{split_host(host)[1]}"
+        return self.sessions_origin.replace("*", session_id)
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether people elsewhere reach the hub, and sessions have no origin for them."""
+        return bool(self._public) and not self.sessions_origin and not self.is_shared_with_hub
+
+    @property
+    def remaining_risk(self) -> str:
+        """What stays open with the origins that are set, for people elsewhere; empty: nothing."""
+        if not self._public:
+            return ""
+        if self.is_shared_with_hub:
+            return (
+                "sessions share the hub's origin: a page of a session can act as whoever looks "
+                "at it, with everything that person may do on this hub"
+            )
+        if self.sessions_origin and not self.is_wild:
+            return (
+                "all sessions share one origin: pages of a session can read and drive the other "
+                "sessions of whoever looks at them"
+            )
+        if self.sessions_origin and _site(self._public) == _site(self.sessions_origin):
+            return (
+                "sessions and the hub share a site: pages of sessions can set cookies for the "
+                "hub's name, and sign people out"
+            )
+        return ""
+
+    def _is_local(self, host: str) -> bool:
+        if host == self._public_host or not is_loopback(host):
+            return False
+        return not self._host or not host.endswith(self._host)
+
+    def _session_host(self, host: str) -> SessionHost | None:
+        if self.is_shared_with_hub:
+            return None
+        if self._host and not self.is_wild and host == self._host:
+            return SessionHost(self.sessions_origin, "")
+        if self.is_wild and host.endswith(self._host):
+            label = host.removesuffix(self._host)
+            if _LABEL.fullmatch(label):
+                return SessionHost(self.sessions_origin.replace("*", label), label)
+        name, _ = split_host(host)
+        label = name.removesuffix(_LOCAL)
+        if label != name and _LABEL.fullmatch(label):
+            return SessionHost(f"http://{host}", label)
+        return None
+
+
+def _ensure_usable(origin: str, public: str) -> None:
+    if not origin:
+        return
+    if not _FORM.fullmatch(origin):
+        raise InvalidSetting(
+            f"sessions_origin is {origin!r}; it has a form like https://*.sessions.example or "
+            f"https://hub.example:8443, or is {HUB!r} for the hub's own origin"
+        )
+    own = urlsplit(public).netloc
+    covered = origin.partition("://*")[2]
+    if own and (origin == public or (covered and own.endswith(covered))):
+        raise InvalidSetting(
+            f"sessions_origin is {origin!r}, which includes the hub's own address {public}; take "
+            "another domain for sessions, such as https://*.sessions.example"
+        )
+
+
+def _site(origin: str) -> str:
+    """Nearly the registrable domain: which it is, only the Public Suffix List knows."""
+    name = (urlsplit(origin.replace("*.", "")).hostname or "").split(".")
+    return ".".join(name[-2:])

@@ -1,0 +1,176 @@
+"""How a browser that is signed in to the hub gets into a session, which has another origin.
+
+1. The browser asks the hub for `/vscode/{id}/…` or `/apps/{id}-{n}/…`, with the hub's cookie.
+2. The hub redirects it to `ENTER` on the session's origin, with a code that is good once.
+3. The hub answers there too, never the session. It swaps the code for a cookie of that origin.
+4. `ENTERED` sees whether the browser kept the cookie, and redirects to what was asked for.
+
+Between 3 and 4 stands a page and not a redirect: a navigation that our own page begins counts as
+one within the session's origin, so its cookie is sent, and the session refuses every other.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Final
+from urllib.parse import parse_qs, parse_qsl, quote, urlsplit
+
+from bascule.core.errors import InvalidRequest
+from bascule.hub.origins import Origins, SessionHost
+from bascule.hub.replies import Refused
+
+from .cookies import session_cookie
+from .doorman import LIFETIME, Doorman
+from .grants import Grant, Grants
+from .pages import Reply, page, redirect
+from .places import Place, ensure_plain, read_target
+from .request import Header, Request
+from .seals import SignIn
+
+ENTER: Final = "/_bascule/enter"
+ENTERED: Final = "/_bascule/entered"
+FOREIGN: Final = (b"cross-site", b"same-site")
+"""What a browser says in `Sec-Fetch-Site` when a page of another origin began a request."""
+
+_HARMLESS: Final = frozenset({"folder", "workspace", "ew"})
+"""Parameters of VS Code's address that choose what is shown. Others can have it load code."""
+_FRAMES: Final = (b"iframe", b"frame", b"embed", b"object")
+_ONWARD: Final = '<meta http-equiv="refresh" content="0;url={0}"><p><a href="{0}">Continue</a></p>'
+_UNFRAMED: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'")
+
+
+def onward_page(there: str, *headers: Header) -> Reply:
+    """A page of ours that goes to `there` by itself, as a redirect cannot: a strict cookie stays
+    at home on a redirect that began on another site, and comes along from a page of its own."""
+    return page(200, "One moment", _ONWARD.format(escape(there)), *headers)
+
+
+class Entrance:
+    """Leads browsers from the hub's origin to those of sessions, and back to sign in."""
+
+    def __init__(self, origins: Origins, doorman: Doorman) -> None:
+        self._origins = origins
+        self._doorman = doorman
+        self._grants = Grants()
+
+    # On the hub's origin ----------------------------------------------------------------------
+
+    def first_contact(self, request: Request) -> Reply | None:
+        """What a navigation gets that a page of another origin began; None for any other.
+
+        Nobody is known by such a request. An address that could have VS Code do more than show
+        a folder is opened only by somebody who says so.
+        """
+        if request.one(b"sec-fetch-site") not in FOREIGN:
+            return None
+        there = request.target.decode()
+        asked = read_target(request.target)
+        query = parse_qsl(urlsplit(there).query, keep_blank_values=True)
+        is_vscode = asked is not None and asked.place.kind == "vscode"
+        if is_vscode and any(name not in _HARMLESS for name, _ in query):
+            said = (
+                "<p>Another page leads to VS Code in one of your sessions, with parameters that "
+                f"can have it run code:</p><p><code>{escape(there[:500])}</code></p>"
+                f'<p><a href="{escape(there)}">Open it</a> only if you trust that page.</p>'
+            )
+            return page(200, "Open this address?", said, _UNFRAMED)
+        return onward_page(there)
+
+    def sign_in_first(self, request: Request) -> Reply:
+        """To the sign-in, which leads back whoever it knows.
+
+        Firefox withholds a strict cookie after a redirect through another site, and says
+        `Sec-Fetch-Site: none`. So only a request that our own page began is believed to be
+        without a cookie; every other one gets a page that asks again.
+        """
+        there = f"/sign-in?next={quote(request.target.decode('latin-1'), safe='')}"
+        is_certain = request.one(b"sec-fetch-site") in (b"", b"same-origin")
+        return redirect(there) if is_certain else onward_page(there)
+
+    def lead(self, request: Request, sign_in: SignIn, place: Place, onward: str) -> Reply:
+        """To the session's own origin. `onward` is a path there."""
+        origin = self._origins.session(request.host, place.session_id)
+        if not origin:
+            return _no_origin()
+        code = self._grants.issue(Grant(sign_in, place.session_id, onward))
+        return redirect(f"{origin}{ENTER}?code={code}")
+
+    # On a session's origin --------------------------------------------------------------------
+
+    async def answer(self, request: Request, host: SessionHost, frames: str) -> Reply | None:
+        """The answer to `ENTER` and `ENTERED`; None for every other path."""
+        path, _, query = request.target.decode().partition("?")
+        if path not in (ENTER, ENTERED):
+            return None
+        if request.method != b"GET":
+            raise Refused(405, InvalidRequest(f"{request.method.decode()} is not done here"))
+        framing = b"content-security-policy", f"frame-ancestors {frames}".encode()
+        given = {name: values[0] for name, values in parse_qs(query).items()}
+        if path == ENTER:
+            return self._enter(request, host, given.get("code", ""), framing)
+        return await self._entered(request, host, given.get("next", ""), framing)
+
+    def back(self, request: Request) -> Reply:
+        """To the same path on the hub's origin, which knows the way in again."""
+        return redirect(self._origins.page(request.host) + request.target.decode())
+
+    def _enter(self, request: Request, host: SessionHost, code: str, framing: Header) -> Reply:
+        grant = self._grants.redeem(code, host.session_id)
+        if grant is None:
+            # Whoever comes back to this address in the browser's history has the cookie already.
+            there = f"/vscode/{host.session_id}/" if host.session_id else "/"
+            return onward_page(f"{ENTERED}?next={quote(there, safe='')}", framing)
+        there = f"{ENTERED}?next={quote(grant.onward, safe='')}"
+        return onward_page(there, framing, self._cookie(request, grant))
+
+    async def _entered(
+        self, request: Request, host: SessionHost, onward: str, framing: Header
+    ) -> Reply:
+        asked = _place_in(onward)
+        is_here = asked is not None and host.session_id in ("", asked.session_id)
+        if asked is None or not is_here:
+            return page(404, "Nothing is here", "<p>Open the session from the hub.</p>", framing)
+        if await self._doorman.in_session(request, asked) is not None:
+            return redirect(onward)
+        again = escape(self._origins.page(request.host) + onward)
+        return page(
+            403,
+            "No cookie came back",
+            "<p>Your browser did not keep the cookie that opens this session. It has to allow "
+            f"cookies of <code>{escape(request.host)}</code>. Safari keeps none over plain http: "
+            f'use another browser there, or https.</p><p><a href="{again}">Try again</a></p>',
+            framing,
+        )
+
+    def _cookie(self, request: Request, grant: Grant) -> Header:
+        place = Place("vscode", grant.session_id)
+        value = self._doorman.for_session(grant.sign_in, place).encode()
+        # In a frame of another site browsers take no other cookie than this, and keep it apart
+        # for each site that frames.
+        is_framed = request.one(b"sec-fetch-dest") in _FRAMES
+        same_site = b"None; Partitioned" if is_framed else b"Strict"
+        attributes = b"; Path=/; Max-Age=%d; HttpOnly; Secure; SameSite=" % LIFETIME
+        name = session_cookie(grant.session_id)
+        return b"set-cookie", name + b"=" + value + attributes + same_site
+
+
+def _place_in(onward: str) -> Place | None:
+    """The place a path leads to, if it is a path and leads to one."""
+    try:
+        target = onward.encode("ascii")
+        ensure_plain(target)
+    except (UnicodeEncodeError, InvalidRequest):
+        return None
+    asked = read_target(target)
+    return asked.place if asked is not None and asked.place.kind != "sandbox" else None
+
+
+def _no_origin() -> Reply:
+    return page(
+        503,
+        "Sessions have no address of their own",
+        "<p>Pages of a session must not share the hub's origin, or they could act as you. Set "
+        "<code>sessions_origin</code>, best to a wildcard name on another domain "
+        "(<code>https://*.sessions.example</code>); <code>docs/guides/nginx.md</code> has the "
+        "ways.</p>",
+    )

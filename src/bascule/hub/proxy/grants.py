@@ -1,0 +1,52 @@
+"""One-time codes that carry a sign-in from the hub's origin to the origin of a session."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from .seals import SignIn
+
+LIFETIME: Final = 30.0
+"""Seconds between the hub's redirect and the request that it causes."""
+_MOST: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a code is good for."""
+
+    sign_in: SignIn
+    session_id: str
+    onward: str
+    """The path and query on the session's origin that was asked for."""
+
+
+class Grants:
+    """Codes are kept in memory: a restart of the hub costs a browser one more redirect."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._given: dict[str, tuple[Grant, float]] = {}
+
+    def issue(self, grant: Grant) -> str:
+        now = self._clock()
+        while self._given:  # the oldest first
+            code, (_, expires) = next(iter(self._given.items()))
+            if expires > now and len(self._given) < _MOST:
+                break
+            del self._given[code]
+        code = secrets.token_urlsafe(18)
+        self._given[code] = grant, now + LIFETIME
+        return code
+
+    def redeem(self, code: str, session_id: str) -> Grant | None:
+        """What the code was for, once. None for a code that is used, too old, or for another
+        session than `session_id` (empty: for any)."""
+        grant, expires = self._given.pop(code, (None, 0.0))
+        if grant is None or self._clock() >= expires:
+            return None
+        return grant if session_id in ("", grant.session_id) else None
