@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,23 +12,21 @@ import pytest
 
 from bascule.runtime import RemoteRuntime, SyncRuntime
 
-from .processes import PATIENCE, Server, at_terminal, bascule, environment, serving
+from .processes import Server, at_terminal, bascule, environment, serving
 
 
 @pytest.fixture
 def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """One with tmux shells, whose sockets are nobody else's; stopped in good order."""
-    # Not tmp_path: the path of a socket has at most 107 characters.
-    runtime = Path(tempfile.mkdtemp(prefix="bsc-"))
+    runtime = Path(os.environ.get("TMPDIR", "/tmp"), f"bsc-{os.getpid()}")
+    runtime.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    try:
-        with serving(runtime / "work", "--shells", "tmux") as server:
-            yield server
-            server.process.send_signal(signal.SIGTERM)
-            server.process.wait(PATIENCE)
-        assert list((runtime / "bascule").iterdir()) == []
-    finally:
-        shutil.rmtree(runtime)
+    with serving(runtime / "work", "--shells", "tmux") as server:
+        yield server
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait(10)
+    assert list((runtime / "bascule").iterdir()) == []
+    shutil.rmtree(runtime)
 
 
 @pytest.fixture

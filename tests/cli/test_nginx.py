@@ -34,7 +34,7 @@ def test_the_configuration_is_printed_for_another_machine(tmp_path: Path) -> Non
     files = ("--certificate", "/tls/cert.pem", "--key", "/tls/key.pem")
     (tmp_path / "bascule.toml").write_text(
         'public_url = "https://hub.example"\nrun_dir = "/run/bascule"\nport = 8301\n'
-        'apps_origin = "https://*.apps.example"\n'
+        'apps_origin = "https://*.apps.example"\nsessions_origin = "https://*.sessions.example"\n'
     )
     ran = bascule("nginx", *files, "--print", cwd=tmp_path)
 
@@ -70,7 +70,10 @@ def test_it_is_installed_or_not_at_all(tmp_path: Path, tls: tuple[str, ...]) -> 
     file, main = tmp_path / "bascule.conf", tmp_path / "nginx.conf"
     main.write_text(f"pid {tmp_path}/pid; events {{}} http {{ include {file}; }}")
     where = ("--file", str(file), "--main-config", str(main), "--plain-port", "0")
-    address = ("--public-url", "https://hub.test:28443")
+    address = (
+        *("--public-url", "https://hub.test:28443"),
+        *("--sessions-origin", "https://*.sessions.test:28443"),
+    )
     ran = bascule("nginx", *tls, *where, *address, cwd=tmp_path)
 
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -20,6 +20,19 @@ def nginx(
     public_url: Annotated[
         str | None, typer.Option(help="The https address that people use.")
     ] = None,
+    sessions_origin: Annotated[
+        str | None,
+        typer.Option(
+            help="Origins of sessions, https://*.sessions.example or https://hub.example:8443."
+        ),
+    ] = None,
+    sessions_certificate: Annotated[
+        Path | None,
+        typer.Option(help="Certificate of the sessions' names (PEM); default: --certificate."),
+    ] = None,
+    sessions_key: Annotated[
+        Path | None, typer.Option(help="Key of --sessions-certificate (PEM); default: --key.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="The hub's settings file.")] = None,
     hub: Annotated[
         str | None,
@@ -52,7 +65,8 @@ def nginx(
 
     from .hub_settings import load
 
-    settings = load(config, os.environ, {"public_url": public_url})
+    flags = {"public_url": public_url, "sessions_origin": sessions_origin}
+    settings = load(config, os.environ, flags)
     if not settings.public_url:
         raise InvalidSetting("--public-url names the https address that people use; there is none")
     text = render(
@@ -63,16 +77,25 @@ def nginx(
             certificate_key=key.absolute(),
             run_dir=settings.run(),
             apps_origin=settings.apps_origin,
+            sessions_origin=settings.sessions_origin,
+            sessions_certificate=sessions_certificate and sessions_certificate.absolute(),
+            sessions_certificate_key=sessions_key and sessions_key.absolute(),
             max_upload=settings.max_upload,
             has_ipv6=_has_ipv6(),
             plain_port=plain_port,
         )
     )
+    if not settings.sessions_origin:
+        typer.echo(
+            "sessions_origin is not set: browsers will not open VS Code and apps of sessions; "
+            "docs/guides/nginx.md tells what to set",
+            err=True,
+        )
     if only_print:
         typer.echo(text, nl=False)
         return 0
-    flags = () if main_config is None else ("-c", str(main_config.absolute()))
-    took = Nginx.find(program, flags).install(
+    nginx_flags = () if main_config is None else ("-c", str(main_config.absolute()))
+    took = Nginx.find(program, nginx_flags).install(
         text, file, url=settings.public_url, is_reloaded=reload
     )
     typer.echo(f"{file} is written, and nginx takes it")

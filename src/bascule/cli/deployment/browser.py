@@ -39,10 +39,12 @@ async def draw(address: str, token: str) -> str:
             page.on("websocket", lambda line: _listen(line, failures))
             try:
                 await page.goto(address)
-                if "/sign-in" in page.url:
-                    await page.get_by_label("Token").fill(token)
+                file, asked = page.get_by_role("treeitem", name=FILE), page.get_by_label("Token")
+                await file.or_(asked).first.wait_for(timeout=_DRAWN)
+                if await asked.is_visible():
+                    await asked.fill(token)
                     await page.get_by_role("button", name="Sign in").click()
-                await page.get_by_role("treeitem", name=FILE).wait_for(timeout=_DRAWN)
+                await file.wait_for(timeout=_DRAWN)
             except Error as error:
                 raise _undrawn(page.url, error.message, failures) from error
         finally:

@@ -28,6 +28,7 @@ NAMES: Final = (
     "sign-in",
     "sessions",
     "addresses",
+    "origins",
     "app",
     "WebSocket",
     "isolation",
@@ -78,6 +79,7 @@ class Examination:
         yield await self._one("sign-in", front.check_sign_in), False
         yield await self._one("sessions", self._create), True
         yield await self._one("addresses", self._check_addresses), False
+        yield await self._check_origins(), False
         pair = Pair(front, self._token, *self._made)
         yield await self._one("app", pair.check_app), False
         passing = await self._one("WebSocket", pair.check_websocket)
@@ -144,6 +146,12 @@ class Examination:
             f"the hub says its sessions are at {said},{elsewhere} and not at {asked}",
             f'set public_url = "{asked}"',
         )
+
+    async def _check_origins(self) -> Check:
+        if not self._front.cookie:
+            return Check("origins", "skipped", "not looked at, since sign-in fails")
+        first, second = (urlsplit(each.vscode_url).path for each in self._made)
+        return await self._one("origins", lambda: self._front.check_origins(first, second))
 
     async def _check_vscode(self) -> str:
         """By HTTP first: what is wrong there is said more clearly than a browser can."""

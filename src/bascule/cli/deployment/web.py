@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
 import ssl
 import time
 from collections.abc import Mapping
+from html import unescape
 from typing import Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
@@ -18,13 +20,19 @@ from bascule.wire import from_json
 
 from .checks import Concern, Trouble
 
-COOKIE: Final = "__Host-bascule"
+COOKIE: Final = "__Host-Http-bascule"
+ENTER: Final = "/_bascule/enter"
 PAGE: Final = {"Accept": "text/html", "Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"}
 _TIMEOUT: Final = 30.0
 _HOPS: Final = 10
 _DAY: Final = 86400.0
 _SOON: Final = 14
 """Days before its end at which a certificate is worth a word."""
+_REFRESH: Final = re.compile(rb'<meta http-equiv="refresh" content="0;url=([^"]+)"')
+_OWN_ORIGINS: Final = (
+    "set `sessions_origin` to a wildcard name on a domain that is not the hub's, as "
+    "https://*.sessions.example (docs/guides/nginx.md)"
+)
 _PROXY: Final = "`bascule nginx` writes a configuration in which it is right"
 
 
@@ -49,28 +57,41 @@ class Front(Closable):
     def __init__(self, url: str, token: str) -> None:
         self.url = url.rstrip("/")
         self._token = token
-        self._http = HttpClient(self.url, unreachable=HubUnreachable)
+        self._clients: dict[str, HttpClient] = {}
+        self.page_url = self.url
+        """Where the hub's page is; on the hub's own machine that is under another name."""
         self.cookie = ""
         """Of the sign-in, as a browser sends it."""
+        self.session_origins: list[str] = []
+        """Where browsers are led for the sessions that were made, in their order."""
 
     async def aclose(self) -> None:
-        await self._http.aclose()
+        for client in self._clients.values():
+            await client.aclose()
 
     @property
     def bearer(self) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {self._token}"}
 
     async def ask(
-        self, path: str, headers: Mapping[str, str] | None = None, *, form: bytes = b""
+        self,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        form: bytes = b"",
+        origin: str = "",
     ) -> Reply:
-        method = "POST" if form else "GET"
+        """At `url`, or at another origin."""
+        method, origin = "POST" if form else "GET", origin or self.url
+        if origin not in self._clients:
+            self._clients[origin] = HttpClient(origin, unreachable=HubUnreachable)
         try:
-            return await self._http.request(
+            return await self._clients[origin].request(
                 method, path, headers=headers, body=form, timeout=_TIMEOUT
             )
         except (BasculeError, TimeoutError) as error:
             raise Trouble(
-                f"{self.url}{path} does not answer: {error}",
+                f"{origin}{path} does not answer: {error}",
                 "see that the hub runs, that the proxy in front reaches it, and that no firewall "
                 "keeps this machine from it",
             ) from error
@@ -78,25 +99,31 @@ class Front(Closable):
     async def page(self, path: str) -> tuple[Reply, str]:
         """As a browser that is signed in, which follows redirects; also where they led."""
         seen: list[str] = []
-        cookies = {COOKIE: self.cookie}
+        own = origin_of(self.page_url)
+        cookies: dict[str, dict[str, str]] = {own: {COOKIE: self.cookie}}
+        known = {own, *self.session_origins}
+        url = own + path
         while True:
-            given = "; ".join(f"{name}={value}" for name, value in cookies.items() if value)
-            reply = await self.ask(path, {**PAGE, "Cookie": given})
-            cookies |= _cookies_of(reply)
-            if reply.status not in (301, 302, 303, 307, 308):
-                return reply, path
-            seen.append(path)
-            there = urljoin(f"{self.url}{path}", reply.headers.get("location", ""))
-            if origin_of(there) != origin_of(self.url):
+            origin = origin_of(url)
+            jar = cookies.setdefault(origin, {})
+            given = "; ".join(f"{name}={value}" for name, value in jar.items() if value)
+            reply = await self.ask(
+                url.removeprefix(origin), {**PAGE, "Cookie": given}, origin=origin
+            )
+            jar |= _cookies_of(reply)
+            if not (led := _led_to(reply)):
+                return reply, url
+            seen.append(url)
+            there = urljoin(url, led)
+            if origin_of(there) not in known:
                 raise Trouble(
-                    f"{path} leads away, to {there}",
+                    f"{url} leads away, to {there}",
                     "the proxy in front redirects, or `public_url` names another address",
                 )
-            parts = urlsplit(there)
-            path = parts.path + (f"?{parts.query}" if parts.query else "")
-            if path in seen or len(seen) > _HOPS:
+            url = there
+            if url in seen or len(seen) > _HOPS:
                 raise Trouble(
-                    f"redirects without end: {' -> '.join((*seen, path))}",
+                    f"redirects without end: {' -> '.join((*seen, url))}",
                     "the proxy in front rewrites paths or redirects by itself; it has to pass them "
                     f"on as they are; {_PROXY}",
                 )
@@ -160,7 +187,9 @@ class Front(Closable):
     async def check_sign_in(self) -> str:
         form = urlencode({"token": self._token, "next": "/docs"}).encode()
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
-        reply = await self.ask("/sign-in", {**kind, "Origin": origin_of(self.url)}, form=form)
+        self.page_url = await self._page_url()
+        own = origin_of(self.page_url)
+        reply = await self.ask("/sign-in", {**kind, "Origin": own}, form=form, origin=own)
         text = reply.body.decode(errors="replace")
         if reply.status == 403 and "needs TLS" in text:
             raise Trouble(
@@ -176,7 +205,8 @@ class Front(Closable):
         if reply.status != 200:
             raise Trouble(f"the sign-in answers with HTTP {reply.status}", _PROXY)
         self.cookie = _ensure_cookie(reply.headers.get("set-cookie", ""))
-        again = await self.ask("/sign-in?next=/docs", {**PAGE, "Cookie": f"{COOKIE}={self.cookie}"})
+        known = {**PAGE, "Cookie": f"{COOKIE}={self.cookie}"}
+        again = await self.ask("/sign-in?next=/docs", known, origin=own)
         if again.status != 303 or again.headers.get("location") != "/docs":
             raise Trouble(
                 "the cookie is set, and not known when it comes back",
@@ -184,12 +214,82 @@ class Front(Closable):
             )
         return "the cookie is HttpOnly, Secure, SameSite=Strict, and is known again"
 
+    async def _page_url(self) -> str:
+        """Where a browser is led to sign in: here, or on this machine to a name of the hub's."""
+        if not is_this_machine(self.url):
+            return self.url
+        reply = await self.ask("/sign-in", PAGE)
+        there = urljoin(f"{self.url}/sign-in", reply.headers.get("location", ""))
+        if urlsplit(there).port != urlsplit(self.url).port:
+            raise Trouble(
+                f"browsers are led to {origin_of(there)}: the hub was asked under another name",
+                f"the proxy in front has to pass on the Host; {_PROXY}",
+            )
+        return origin_of(there)
+
+    async def check_origins(self, first: str, second: str) -> str:
+        """Where browsers are led for two sessions, by the paths of their VS Code."""
+        self.session_origins = [await self._origin_for(path) for path in (first, second)]
+        one, two = self.session_origins
+        hub = origin_of(self.page_url)
+        if hub in (one, two):
+            raise Concern(
+                "sessions share the hub's origin: a page of a session can act as whoever looks at "
+                "it, with everything that person may do on this hub",
+                _OWN_ORIGINS,
+            )
+        await self._check_session_name(one)
+        if one == two:
+            raise Concern(
+                f"all sessions share the origin {one}: pages of a session can read and drive the "
+                "other sessions of whoever looks at them",
+                _OWN_ORIGINS,
+            )
+        if one.startswith("https:") and _site(hub) == _site(one):
+            raise Concern(
+                f"sessions ({one}) and the hub share a site: pages of sessions can set cookies for "
+                "the hub's name, and sign people out",
+                _OWN_ORIGINS,
+            )
+        return f"each session has its own, such as {one}"
+
+    async def _origin_for(self, path: str) -> str:
+        known = {**PAGE, "Cookie": f"{COOKIE}={self.cookie}"}
+        reply = await self.ask(path, known, origin=origin_of(self.page_url))
+        if reply.status == 503 and b"sessions_origin" in reply.body:
+            raise Trouble(
+                "sessions have no address for browsers: `sessions_origin` is not set", _OWN_ORIGINS
+            )
+        there = urljoin(self.page_url + path, reply.headers.get("location", ""))
+        if reply.status == 200:
+            return origin_of(self.page_url)
+        if urlsplit(there).path != ENTER:
+            raise Trouble(
+                f"{path} does not lead to the session's own origin (HTTP {reply.status})",
+                "the proxy in front has to pass /vscode/ on as it is",
+            )
+        return origin_of(there)
+
+    async def _check_session_name(self, origin: str) -> None:
+        """The name resolves, has a certificate, leads to the hub, and shows nothing of it."""
+        parts = urlsplit(origin)
+        if parts.scheme == "https":
+            await asyncio.to_thread(_look_at_certificate, parts.hostname or "", parts.port)
+        reply = await self.ask("/health", origin=origin)
+        if reply.status != 404:
+            raise Trouble(
+                f"{origin}/health answers with HTTP {reply.status}; there should be nothing of the "
+                "hub under a session's name",
+                f"the proxy in front has to pass on the Host; {_PROXY}",
+            )
+
 
 def _look_at_certificate(host: str, port: int | None) -> str:
     context = ssl.create_default_context()
+    where = "localhost" if host.endswith(".localhost") else host
     try:
         with (
-            socket.create_connection((host, port or 443), timeout=_TIMEOUT) as raw,
+            socket.create_connection((where, port or 443), timeout=_TIMEOUT) as raw,
             context.wrap_socket(raw, server_hostname=host) as line,
         ):
             until = ssl.cert_time_to_seconds(str((line.getpeercert() or {})["notAfter"]))
@@ -234,6 +334,18 @@ def _ensure_cookie(header: str) -> str:
             "the proxy in front must not change cookies (proxy_cookie_path, proxy_cookie_domain)",
         )
     return value
+
+
+def _led_to(reply: Reply) -> str:
+    """Where a browser goes on its own; empty for a page that stays."""
+    if reply.status in (301, 302, 303, 307, 308):
+        return reply.headers.get("location", "")
+    found = _REFRESH.search(reply.body)
+    return unescape(found[1].decode()) if found else ""
+
+
+def _site(origin: str) -> str:
+    return ".".join((urlsplit(origin).hostname or "").split(".")[-2:])
 
 
 def _cookies_of(reply: Reply) -> dict[str, str]:
