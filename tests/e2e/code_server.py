@@ -22,7 +22,7 @@ from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = str(Path(__file__).parents[1] / "chromium")
 WAITING = 90_000
 """Milliseconds in which what a page shall show is waited for."""
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
@@ -26,6 +27,7 @@ from tests.hub.sessions.serving import Asker
 
 from .code_server import CHROMIUM, build_extension, install_editor
 
+RESOLVER: Final = "--host-resolver-rules=MAP hub.test 127.0.0.1,MAP *.sessions.test 127.0.0.1"
 PATIENCE: Final = 60.0
 """Seconds; a busy machine needs some of them."""
 CAN_ISOLATE: Final = os.geteuid() == 0 and shutil.which("bwrap") is not None
@@ -71,6 +73,11 @@ class SessionGround:
     @property
     def url(self) -> str:
         return self.hub.hub.url
+
+    def origin(self, session_id: str) -> str:
+        """Where the person's browser has a session."""
+        host = urlsplit(self.url).netloc
+        return self.hub.hub.proxy.gate.origins.session(host, session_id)
 
     def file(self, session_id: str, name: str) -> Path:
         """In its workspace, seen from outside."""
@@ -130,7 +137,11 @@ async def session_ground(
         if certificate is not None:
             (directory / "nginx").mkdir()
             front = await asyncio.to_thread(Front, directory / "nginx", certificate)
-            settings |= {"public_url": front.url, "run_dir": front.run_dir}
+            settings |= {
+                "public_url": front.url,
+                "sessions_origin": front.sessions_origin,
+                "run_dir": front.run_dir,
+            }
         hub = LocalHub(directory, vscode, **settings)
         await stack.enter_async_context(hub)
         stack.push_async_callback(hub.end_sessions)
@@ -142,7 +153,7 @@ async def session_ground(
         playwright = await stack.enter_async_context(async_playwright())
         browser = await playwright.chromium.launch(
             executable_path=CHROMIUM,
-            args=["--no-sandbox", "--host-resolver-rules=MAP hub.test 127.0.0.1"],
+            args=["--no-sandbox", RESOLVER],
         )
         stack.push_async_callback(browser.close)
         ground = SessionGround(hub, asker, browser, front=front)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.async_api import Page, expect
@@ -103,7 +104,8 @@ async def test_the_vscode_url_of_openhands_v0_is_the_session_also_in_a_frame_of_
             where = page.frames[1].url
         await stranger.close()
 
-    assert where.startswith(f"{ground.url}/vscode/")
+    session_id = urlsplit(address).path.split("/")[-2]
+    assert where.startswith(f"{ground.origin(session_id)}/vscode/{session_id}/")
     assert "tkn=" not in where
 
 

@@ -1,4 +1,5 @@
-"""VS Code and apps of sessions in a real browser at one origin, with and without nginx."""
+"""VS Code and apps of sessions in a real browser, each session at its own origin, with and without
+nginx."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.async_api import BrowserContext, Page, async_playwright, expect
@@ -31,8 +33,9 @@ from .code_server import CHROMIUM, install_editor
 
 __all__ = ["certificate"]  # a fixture
 
+RESOLVER = "--host-resolver-rules=MAP hub.test 127.0.0.1,MAP *.sessions.test 127.0.0.1"
 ONE, TWO = "sessionone123456", "sessiontwo123456"
-PATIENCE = 45_000
+PATIENCE = 90_000
 
 PAGE = b"""<!doctype html><title>app</title><script type="module" src="app.js"></script>"""
 SCRIPT = b"""
@@ -63,12 +66,16 @@ document.title = JSON.stringify(tried);
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Two sessions at one address, and a browser that knows the way."""
+    """Two sessions of one hub, and a browser that knows the way."""
 
     hub: ProxyPlace
     url: str
     context: BrowserContext
     folders: dict[str, Path]
+
+    def origin(self, session_id: str) -> str:
+        host = urlsplit(self.url).netloc
+        return self.hub.hub.proxy.gate.origins.session(host, session_id)
 
     def address(self, session_id: str) -> str:
         return f"{self.url}/vscode/{session_id}/?folder={self.folders[session_id]}"
@@ -89,6 +96,7 @@ async def ground(
             (short_path / "nginx").mkdir()
             front = await asyncio.to_thread(Front, short_path / "nginx", certificate)
             settings["public_url"], run_dir = front.url, front.run_dir
+            settings["sessions_origin"] = front.sessions_origin
         hub = await stack.enter_async_context(ProxyPlace(run_dir=run_dir, **settings))
         if front is not None:
             await asyncio.to_thread(front.nginx.install, render(front.site(hub.port)), front.file)
@@ -107,7 +115,7 @@ async def ground(
         playwright = await stack.enter_async_context(async_playwright())
         browser = await playwright.chromium.launch(
             executable_path=CHROMIUM,
-            args=["--no-sandbox", "--host-resolver-rules=MAP hub.test 127.0.0.1"],
+            args=["--no-sandbox", RESOLVER],
         )
         stack.push_async_callback(browser.close)
         context = await browser.new_context(ignore_https_errors=True)
@@ -160,14 +168,16 @@ async def test_two_sessions_are_drawn_side_by_side(ground: Ground) -> None:
         await page.bring_to_front()  # a tab that nobody sees draws nothing
         own = page.get_by_role("treeitem", name=f"only-in-{session_id}.txt")
         await expect(own).to_be_visible(timeout=PATIENCE)
-        assert page.url.startswith(f"{ground.url}/vscode/{session_id}/")
+        assert page.url.startswith(f"{ground.origin(session_id)}/vscode/{session_id}/")
         await own.dblclick()
         shown = page.locator(".view-lines", has_text=f"text of {session_id}")
         await expect(shown).to_be_visible(timeout=PATIENCE)
-    cookies = await ground.context.cookies(f"{ground.url}/vscode/{ONE}/")
-    ours = {c["name"]: c for c in cookies if "bascule" in c["name"]}
-    assert set(ours) == {"__Host-bascule", f"__Secure-bascule-{ONE}"}
-    assert all(cookie["httpOnly"] and cookie["secure"] for cookie in ours.values())
+    assert ground.origin(ONE) != ground.origin(TWO) != ground.url
+    for session_id in (ONE, TWO):
+        cookies = await ground.context.cookies(ground.origin(session_id))
+        ours = {c["name"]: c for c in cookies if "bascule" in c["name"]}
+        assert set(ours) == {f"__Host-Http-bascule-{session_id}"}
+        assert all(cookie["httpOnly"] and cookie["secure"] for cookie in ours.values())
 
 
 async def test_a_terminal_works(ground: Ground) -> None:
@@ -246,8 +256,8 @@ async def test_an_apps_script_reaches_its_app_and_in_the_sandbox_nothing_else(
         assert refused == {"cookie", "storage", "hub", "api", "worker"}
         assert tried["frame"] == "closed"
     else:
-        # What the documentation warns of: its scripts are on the hub's origin, as its owner.
+        # What the documentation warns of: its scripts have the origin of its session's VS Code.
         assert tried["hub"] == "200"
-        # Not that: cookies are not shown to scripts, and a page's word is no token.
+        # Not that of the hub: nothing of it is there. Nor are cookies shown to scripts.
         assert "bascule" not in tried["cookie"]
-        assert tried["api"] == "403"
+        assert tried["api"] == "404"

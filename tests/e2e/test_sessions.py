@@ -138,7 +138,8 @@ async def test_both_are_drawn_on_their_own_files_and_are_windows_of_their_sessio
     for name, each in (("one", pair.one), ("two", pair.two)):
         await shows(each.page, f"only-in-{name}.txt")
         await expect(each.page.get_by_text("only-in-", exact=False)).to_have_count(1)
-        assert each.page.url.startswith(f"{ground.url}/vscode/{each.session_id}/")
+        origin = ground.origin(each.session_id)
+        assert each.page.url.startswith(f"{origin}/vscode/{each.session_id}/")
     for each in (pair.one, pair.two):
         await ground.host(each.session_id)
     listed = await ground.asker.must("GET", "/api/vscode/instances")

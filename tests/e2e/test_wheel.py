@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import os
 import re
 import shlex
@@ -85,11 +86,20 @@ def fetched(url: str) -> bytes:
 
 
 def signed_in(hub: str) -> str:
-    """The page that somebody with the token sees."""
-    form = urllib.parse.urlencode({"token": TOKEN, "next": "/"}).encode()
-    signing_in = urllib.request.Request(f"{hub}/sign-in", form, {"Origin": hub})
-    with urllib.request.urlopen(signing_in, timeout=60) as reply:
-        cookie = reply.headers["Set-Cookie"].partition(";")[0]
+    """The page that somebody with the token sees, at the name where the hub has it."""
+    line = http.client.HTTPConnection(urllib.parse.urlsplit(hub).netloc, timeout=60)
+    line.request("GET", "/sign-in")
+    reply = line.getresponse()
+    reply.read()
+    host = urllib.parse.urlsplit(reply.headers["Location"]).netloc
+    form = urllib.parse.urlencode({"token": TOKEN, "next": "/"})
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    line.request("POST", "/sign-in", form, {"Host": host, "Origin": f"http://{host}", **kind})
+    reply = line.getresponse()
+    reply.read()
+    cookie = reply.headers["Set-Cookie"].partition(";")[0]
     visit = {"Cookie": cookie, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-    with urllib.request.urlopen(urllib.request.Request(f"{hub}/", None, visit)) as reply:
-        return str(reply.read().decode())
+    line.request("GET", "/", headers={"Host": host, **visit})
+    shown = line.getresponse().read().decode()
+    line.close()
+    return shown

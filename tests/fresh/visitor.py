@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,7 +67,7 @@ def visitor(pictures: Path, *, size: tuple[int, int] = (1440, 900)) -> Iterator[
     """With a browser that nobody has used."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium") or shutil.which("google-chrome"),
+            executable_path=Path(__file__).parents[1] / "chromium",
             args=["--no-sandbox", "--disable-gpu"],
         )
         yield Visitor(_page(browser, *size), pictures)

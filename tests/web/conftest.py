@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -22,6 +23,8 @@ from tests.hub.serving import ADMIN
 from tests.hub.sessions.serving import Asker, SessionPlace, place
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or ""
+PLAIN = Path(__file__).parents[1] / "chromium"
+"""The same, with storage in frames as people have it."""
 PATIENCE = 60_000
 """Milliseconds: events end the waiting, this only ends a test that hangs."""
 
@@ -60,7 +63,7 @@ async def browser() -> AsyncIterator[Browser]:
         pytest.skip("the page is not built; scripts/web builds it")
     async with async_playwright() as playwright:
         launched = await playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+            executable_path=PLAIN, args=["--no-sandbox", "--disable-gpu"]
         )
         yield launched
         await launched.close()
