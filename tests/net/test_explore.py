@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from math import comb
 
 import pytest
 from hypothesis import given, settings
 
-from bascule.net import Net, Runner, explore, simulate
+from bascule.net import Net, Runner, explore, load_bytes, simulate
 from bascule.net.model import ArcKind
 from bascule.net.packed import TooNarrow, pack
 from bascule.net.rule import Marking, bindings, initial_marking, passed_on, put, take
@@ -21,6 +22,7 @@ from bascule.testing.nets import (
     ring,
     switches,
 )
+from tests.net.hostile import hostile
 from tests.net.random_nets import nets
 
 Sizes = tuple[int, int, int, int]
@@ -180,3 +182,16 @@ def test_the_same_seed_plays_the_same_game() -> None:
     assert games[0] == games[1]
     assert games[0] != games[2]
     assert sum(games[0].firings.values()) == games[0].steps
+
+
+@pytest.mark.slow
+def test_a_large_net_with_few_states_is_explored_in_seconds() -> None:
+    """Each firing is looked at with the places it touches, not with all of them."""
+    (ring,) = (each for each in hostile() if each.name == "pnml_ring_of_10000")
+    net = load_bytes(ring.make(), ring.file).unwrap()
+    began = time.process_time()
+
+    space = explore(net)
+
+    assert (space.states, space.edges, space.bound) == (10_000, 10_000, 1)
+    assert time.process_time() - began < 15

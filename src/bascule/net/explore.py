@@ -94,11 +94,8 @@ class _Walk:
         self._via = array("q", [-1])
         self._enabled: list[tuple[int, ...]] = [tuple(packed.enabled(packed.initial))]
         self._top = packed.initial
-        everything = range(len(packed.transitions))
-        self._reach = [
-            (affected, frozenset(everything).difference(affected)) for affected in packed.affected()
-        ]
-        """By transition: which others to look at after it, and which are as they were."""
+        self._reach = [(affected, frozenset(affected)) for affected in packed.affected()]
+        """By transition: which others to look at after it, in order and as a set."""
 
     def run(self, net: Net) -> StateSpace:
         edges = ends = deadlocks = 0
@@ -157,8 +154,8 @@ class _Walk:
         packed = self._packed
         guards, needs, limits, bits = packed.guards, packed.needs, packed.limits, packed.bits
         padded = marking | guards
-        affected, kept = self._reach[via]
-        found = [each for each in before if each in kept]
+        affected, looked_at = self._reach[via]
+        found = [each for each in before if each not in looked_at]
         for each in affected:
             if (padded - needs[each]) & guards == guards:
                 most, mask = limits[each]
@@ -170,10 +167,13 @@ class _Walk:
             self._top = self._higher(marking)
 
     def _higher(self, marking: int) -> int:
-        packed = self._packed
-        width = packed.bits + 1
-        highest = map(max, packed.unpack(self._top), packed.unpack(marking))
-        return sum(count << (width * spot) for spot, count in enumerate(highest))
+        """What places held at most, now that some hold more: their fields alone are looked at."""
+        packed, top = self._packed, self._top
+        width, field = packed.bits + 1, (1 << packed.bits) - 1
+        more = packed.guards & ~((top | packed.guards) - marking)
+        for spot in packed.spots(more):
+            top ^= (top ^ marking) & (field << (width * spot))
+        return top
 
     def _found(
         self,

@@ -68,42 +68,35 @@ class Packed:
 
     def affected(self) -> list[tuple[int, ...]]:
         """By transition: those whose being enabled may differ once it has fired."""
-        width, field = self.bits + 1, (1 << self.bits) - 1
-        watches: list[set[int]] = []
-        for needs, (_, mask) in zip(self.needs, self.limits, strict=True):
-            inhibited = mask - (mask >> self.bits)
-            watches.append(
-                {
-                    spot
-                    for spot in range(len(self.places))
-                    if ((needs | inhibited) >> (width * spot)) & field
-                }
-            )
-        touched = [self._touched(each) for each in range(len(self.transitions))]
+        watchers: dict[int, list[int]] = {}
+        for number, (needs, (_, mask)) in enumerate(zip(self.needs, self.limits, strict=True)):
+            for spot in self.spots(needs | mask):
+                watchers.setdefault(spot, []).append(number)
         return [
-            tuple(other for other, watched in enumerate(watches) if watched & places)
-            for places in touched
+            tuple(sorted({other for spot in touched for other in watchers.get(spot, ())}))
+            for touched in map(self._touched, range(len(self.transitions)))
         ]
 
-    def _touched(self, transition: int) -> set[int]:
-        width = self.bits + 1
+    def _touched(self, transition: int) -> list[int]:
         # Adding the change to a marking in the middle of every field shows which fields it moves.
-        middle = sum(1 << (width * spot + self.bits) for spot in range(len(self.places)))
-        moved = middle + self.change[transition]
-        found = {
-            spot
-            for spot in range(len(self.places))
-            if (moved >> (width * spot)) & ((1 << width) - 1) != 1 << self.bits
-        }
+        middle = self.guards
+        moved = (middle + self.change[transition]) ^ middle
         keep = self.keeps[transition]
         if keep != -1:
             # Its change has only what it puts: what it takes and empties is touched as well.
-            emptied = self.needs[transition] | ~keep
-            found |= {
-                spot
-                for spot in range(len(self.places))
-                if (emptied >> (width * spot)) & ((1 << width) - 1)
-            }
+            everything = (1 << ((self.bits + 1) * len(self.places))) - 1
+            moved |= self.needs[transition] | (everything & ~keep)
+        return self.spots(moved)
+
+    def spots(self, fields: int) -> list[int]:
+        """The places whose field is not 0. Takes as long as there are such, not as all places."""
+        width, spot = self.bits + 1, 0
+        found = []
+        while fields:
+            empty = ((fields & -fields).bit_length() - 1) // width
+            found.append(spot + empty)
+            fields >>= width * (empty + 1)
+            spot += empty + 1
         return found
 
     def _fire_with_resets(self, marking: int, transition: int, keep: int) -> int:
