@@ -44,8 +44,11 @@ FSETID, KILL, SETGID and SETUID. No mounts, no network, no devices."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def enter(pid: int, *, own_network: bool, own_user: bool) -> None:
-    """Join the namespaces of process `pid`; its PID namespace counts for our next child.
+def enter(
+    pid: int, *, own_network: bool, own_user: bool, arrange: Callable[[], None] = lambda: None
+) -> None:
+    """Join the namespaces of process `pid`; its PID namespace counts for our next child. `arrange`
+    is called inside, with the rights over the mounts there.
 
     With a user namespace of its own, the others belong to the one that was made first, and the
     process may have gone on into a further one. Rights over the others are had in the first only.
@@ -57,6 +60,7 @@ def enter(pid: int, *, own_network: bool, own_user: bool) -> None:
         _set(first, _CLONE_NEWUSER)
     kinds = _CLONE_NEWNS | _CLONE_NEWPID | _CLONE_NEWIPC | _CLONE_NEWUTS
     _set(process, kinds | (_CLONE_NEWNET if own_network else 0))
+    arrange()
     if own_user:
         if not os.path.sameopenfile(first, second):
             _set(second, _CLONE_NEWUSER)
