@@ -12,6 +12,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -326,6 +327,25 @@ class IPythonSuite:
         assert "interrupted" in seen.content
         idle = await runtime.run_ipython("Ada", is_input=True)
         assert idle.metadata.state == "idle"
+
+    async def test_an_interrupted_question_that_ends_late_is_told_all_the_same(
+        self, runtime: Verbs
+    ) -> None:
+        """A busy machine takes seconds to end it; so does this cell, on any machine."""
+        code = """
+            import signal, time
+            x = 1
+            try:
+                input()
+            except KeyboardInterrupt:
+                before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+                time.sleep(3)
+                signal.signal(signal.SIGINT, before)
+        """
+        await runtime.run_ipython(dedent(code))
+        seen = await runtime.run_ipython("x")
+        assert seen.content.startswith("1\n")
+        assert "interrupted" in seen.content
 
     # Directory ----------------------------------------------------------------------------
 

@@ -447,15 +447,13 @@ class Worker:
 
     async def _make_room(self, order: dict[str, Any], reply: Reply) -> bool:
         """Wait until the kernel is free; False if it is not in time."""
+        interrupted: Cell | None = None
         while (kernel := self._kernel) is not None and (busy := kernel.running) is not None:
             if busy is self._waiting:
                 self._waiting = None
                 busy.late = nobody  # its traceback would say no more than our note
                 await self._stop(busy)
-                if busy.over.is_set():
-                    reply.notes.append(
-                        "[The cell before waited for input. It was interrupted to run this one.]"
-                    )
+                interrupted = busy
             elif not busy.is_abandoned:
                 await first_of(busy.over.wait(), busy.asked.wait(), kernel.dead.wait())
             elif not await first_of(busy.over.wait(), timeout=order["timeout"]):
@@ -465,6 +463,11 @@ class Worker:
                     f"does not react to interrupts. {way_out(kernel.pid)}]"
                 )
                 return False
+        # Not right after `_stop`: on a busy machine the cell may end later than that waits.
+        if interrupted is not None and interrupted.over.is_set():
+            reply.notes.append(
+                "[The cell before waited for input. It was interrupted to run this one.]"
+            )
         return True
 
     async def _begin(self, order: dict[str, Any], reply: Reply) -> Cell | None:
