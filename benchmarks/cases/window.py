@@ -22,6 +22,9 @@ WAYS = {
     "echo": "bare Socket.IO echo over the same way",
     "read_file": "`workspace.fs.readFile` of 1 KB, in the extension host",
     "read": "**read 1 KB**, through hub and window",
+    "write": "**write over 1 KB** of an open file, through hub and window",
+    "edit": "**edit** of an open file (`str_replace`), through hub and window",
+    "list": "**list** of a directory, through hub and window",
     "true": "**`true`**, through hub and window",
     "shell_integration": "`true` by VS Code's shell integration, in the extension host",
 }
@@ -62,12 +65,18 @@ class Window(Case):
 
     def _ways(self, results: Results) -> str:
         rows = []
+        echo = results.median(self.name, BASCULE_WINDOW, "echo")
         for name, title in WAYS.items():
             median = results.median(self.name, BASCULE_WINDOW, name)
             rounds = results.values(self.name, BASCULE_WINDOW, name)
             late = results.median(self.name, BASCULE_WINDOW, f"{name}_p95")
-            rows.append([title, milliseconds(median), span(rounds, 1000), milliseconds(late)])
-        return table(["", "median ms", "medians of the rounds ms", "p95 ms"], rows)
+            times = f"{median / echo:.1f}" if median and echo else "-"
+            rows.append(
+                [title, milliseconds(median), span(rounds, 1000), milliseconds(late), times]
+            )
+        return table(
+            ["", "median ms", "medians of the rounds ms", "p95 ms", "times a bare echo"], rows
+        )
 
     def _returns(self, results: Results) -> str:
         rows = []

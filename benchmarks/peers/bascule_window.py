@@ -18,7 +18,7 @@ from typing import Any
 import uvloop
 
 import bascule
-from bascule.core.actions import FileRead
+from bascule.core.actions import FileRead, OpenFile
 from bascule.sandbox.vscode.installation import VERSION
 from bascule.wire import encode_action, encode_observation
 from benchmarks.peers.measurements import percentile
@@ -102,6 +102,9 @@ class WindowPath:
         self._path = path
         self._times: dict[str, list[float]] = {}
         self._wrong = 0
+        self._changes = 0
+        self._scratch = Path(path).with_name("changed.txt")
+        """What is written over and edited; it is open in an editor, as what agents edit is."""
         self._message: object = None
         self._answer: object = None
 
@@ -112,12 +115,17 @@ class WindowPath:
         event = encode_action(FileRead(self._path))
         self._message = {"window_id": rig.agent.window.id, "event": event}
         self._answer = encode_observation(seen)
+        self._scratch.write_text(TEXT)
+        await rig.agent.act(OpenFile(str(self._scratch), preview=False))
         await rig.command("probe.connect", rig.relay_url, self._answer)
 
     async def take(self, each: int, integrated: int) -> None:
         await self._repeat("echo", self._echo, each)
         await self._probe("read_file", "probe.readFile", self._path, each)
         await self._repeat("read", self._read, each)
+        await self._repeat("write", self._write, each)
+        await self._repeat("edit", self._edit, each)
+        await self._repeat("list", self._list, each)
         await self._repeat("true", self._true, each)
         await self._probe("shell_integration", "probe.shellIntegration", "true", integrated)
 
@@ -148,6 +156,27 @@ class WindowPath:
 
     async def _echo(self) -> bool:
         return bool(await self._rig.asker.call("echo", self._message) == self._answer)
+
+    async def _write(self) -> bool:
+        """Written over whole."""
+        self._changes += 1
+        text = f"{TEXT}change {self._changes}\n"
+        await self._rig.agent.write(str(self._scratch), text)
+        return self._scratch.read_text() == text
+
+    async def _edit(self) -> bool:
+        before, self._changes = self._changes, self._changes + 1
+        await self._rig.agent.edit(
+            str(self._scratch),
+            "str_replace",
+            old_str=f"change {before}\n",
+            new_str=f"change {self._changes}\n",
+        )
+        return self._scratch.read_text() == f"{TEXT}change {self._changes}\n"
+
+    async def _list(self) -> bool:
+        seen = await self._rig.agent.list_dir()
+        return "note.txt" in seen.content
 
     async def _read(self) -> bool:
         return (await self._rig.agent.read(self._path)).content == TEXT

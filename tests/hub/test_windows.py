@@ -211,9 +211,10 @@ async def test_a_window_whose_editor_is_dead_is_unhealthy_and_its_actions_end(
         assert (await link.windows())[0].status == "healthy"
 
 
-async def test_by_default_a_dead_editor_is_noticed_within_nine_seconds() -> None:
+async def test_by_default_a_dead_editor_is_noticed_and_a_slow_one_has_time() -> None:
     settings = Place().settings
-    assert settings.heartbeat + 2 * settings.probe_timeout <= 9
+    assert settings.probe_timeout >= 10
+    assert settings.heartbeat + 2 * settings.probe_timeout <= 33
 
 
 async def test_a_zombie_makes_way_for_a_living_host(place: Place, workspace: Path) -> None:
