@@ -163,8 +163,18 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     forgetGrants: () => bridge.forgetGrants(),
   });
   command(Command.stop, () => stopping.stop());
-  command(Command.forgetConsent, () => admitted.forget());
-  command(Command.followSettings, () => admitted.followSettings());
+  command(Command.forgetConsent, async () => {
+    await admitted.forget();
+    void vscode.window.showInformationMessage(
+      "Bascule: no agent is admitted to this workspace any more; the settings still hold.",
+    );
+  });
+  command(Command.followSettings, async () => {
+    await admitted.followSettings();
+    void vscode.window.showInformationMessage(
+      "Bascule: agents may do again what the settings allow.",
+    );
+  });
   command(Command.showActivity, () => vscode.commands.executeCommand(`${View.activity}.focus`));
   command(Command.openEntry, (entry: Parameters<Activity["open"]>[0]) => activity.open(entry));
   command(Command.clearActivity, () => activity.clear());

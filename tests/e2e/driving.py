@@ -20,6 +20,14 @@ async def click_toast(page: Page, text: str, button: str) -> None:
     await toast.get_by_role("button", name=button, exact=True).click()
 
 
+async def clear_toast(page: Page, text: str) -> None:
+    """Wait for a message and take it away, so that the next of its kind is another."""
+    toast = page.locator(".notification-toast", has_text=text)
+    await toast.hover()
+    await toast.locator(".codicon-notifications-clear").click()
+    await expect(toast).to_have_count(0)
+
+
 async def go_to_line(page: Page, line: int) -> None:
     """The caret is at the beginning of that line of the active editor afterwards."""
     await page.keyboard.press("Control+g")
@@ -55,7 +63,8 @@ async def shows_after(page: Page, wanted: dict[str, str]) -> None:
 async def open_question(page: Page, asker: str) -> None:
     """Open what somebody asks consent for, by the notice. Its document is shown afterwards."""
     toast = page.locator(".notification-toast", has_text=f"{asker} asks for your consent")
-    await toast.get_by_text("Show the request").click()
+    # The notice of an answered question may take a while to go; each leads to what is open.
+    await toast.get_by_text("Show the request").first.click()
     await expect(question(page)).to_contain_text("Asks:")
 
 

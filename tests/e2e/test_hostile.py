@@ -37,7 +37,7 @@ REQUESTS: dict[str, tuple[Action, list[str]]] = {
     ),
     "one long line": (
         CmdRun("echo " + "harmless" * 100 + f"; {_EVIL}"),
-        ["│ echo harmless", "touch evil"],
+        ["│ echo harmless", f"; {_EVIL}"],
     ),
     "written from right to left": (
         CmdRun("echo \u202etxt.live\u202c \u2066x\u2069 א /ב; touch\u00a0evil"),
@@ -83,8 +83,10 @@ async def asking(rig: Rig, window: EditorWindow, action: Action) -> AsyncIterato
     async with VSCodeRuntime(rig.url, token, window=window.id) as agent:
         acting = asyncio.create_task(agent.act(action))
         await rig.on(open_question(window.page, name))
-        yield name
-        await rig.on(answer_question(window.page, "Deny"))
+        try:
+            yield name
+        finally:
+            await rig.on(answer_question(window.page, "Deny"))
         seen = await acting
         assert isinstance(seen, Error)
         assert seen.error_id == "consent.denied"
@@ -131,7 +133,7 @@ async def test_all_of_a_hostile_request_is_shown_as_plain_text(
     page = cautious.page
     async with asking(rig, cautious, action):
         text = await rig.on(question(page).locator(".view-lines").inner_text())
-        shown = text.replace("\u00a0", " ")
+        shown = text.replace("\u00a0", " ").replace("\n┊ ", "")
         await rig.on(expect(_answers(page)).to_contain_text("Allow Once"))
         await _picture(rig, page, name)
         for each in wanted:

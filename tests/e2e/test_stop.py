@@ -13,16 +13,17 @@ from playwright.async_api import Page, expect
 
 from bascule.core.actions import CmdRun, OpenFile, VscodeCommand
 from bascule.core.errors import ActionCancelled
-from bascule.core.observations import BrowserOutput, CmdOutput
+from bascule.core.observations import BrowserOutput, CmdOutput, Error
 from bascule.runtime.vscode import VSCodeRuntime
 from tests.contracts.runtime import Seen, gone
 from tests.sandbox.browser.pages import serving_pages
 
-from .driving import answer_question, open_question, question, run_command
+from .driving import answer_question, clear_toast, open_question, question, run_command
 from .rig import EditorWindow, Rig
 
 STOP = "Bascule: Stop Everything Agents Do Here"
 FOLLOW = "Bascule: Allow Agents What the Settings Allow Again"
+DEBUG = VscodeCommand("evolve.debugNet")
 WAITING_NET = """\
 pnml:
   net:
@@ -65,6 +66,7 @@ def window(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edito
 def allowed_again(rig: Rig, window: EditorWindow) -> Iterator[None]:
     yield
     rig.wait(run_command(window.page, FOLLOW))
+    rig.wait(clear_toast(window.page, "agents may do again what the settings allow"))
 
 
 @asynccontextmanager
@@ -125,8 +127,9 @@ async def test_stopping_ends_debug_sessions_that_agents_started(
 ) -> None:
     (window.folder / "waits.evolve.yaml").write_text(WAITING_NET)
     async with agent(rig, window) as (_, runtime):
-        await runtime.act(OpenFile("waits.evolve.yaml", preview=False))
-        await runtime.act(VscodeCommand("evolve.debugNet"))
+        for action in (OpenFile("waits.evolve.yaml", preview=False), DEBUG):
+            seen = await runtime.act(action)
+            assert not isinstance(seen, Error), seen
         pid = await _written(window.folder / "net.pid")
         await rig.on(expect(window.page.locator(".debug-toolbar")).to_be_visible())
         await stop(rig, window.page)
@@ -160,12 +163,8 @@ async def test_stopping_withdraws_admission_and_open_questions(
 
 async def stop(rig: Rig, page: Page) -> None:
     """By the command; returns once the window says that it is done."""
-    said = page.locator(".notification-toast", has_text="Bascule: stopped")
     await rig.on(run_command(page, STOP))
-    await rig.on(expect(said).to_be_visible())
-    await rig.on(said.hover())
-    await rig.on(said.locator(".codicon-notifications-clear").click())
-    await rig.on(expect(said).to_have_count(0))
+    await rig.on(clear_toast(page, "Bascule: stopped"))
 
 
 def _marked(window: EditorWindow) -> dict[int, str]:

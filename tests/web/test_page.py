@@ -189,6 +189,15 @@ async def test_windows_what_they_do_and_what_they_ask(
             assert await answers.get() == {"id": word, "answer": word, "by": "admin"}
             await expect(page.locator(".side .count")).to_have_count(0)
 
+        # What is not shown whole is not allowed from here.
+        cut = {**question, "detail": "│ make", "is_whole": False, "warnings": ["Look twice."]}
+        await window._socket.emit("approval.requested", {"id": "cut", **cut})
+        for text in ("Look twice.", "│ make", "too long to be shown"):
+            await expect(page.locator(".question")).to_contain_text(text)
+        await expect(page.get_by_role("button", name="Allow once")).to_have_count(0)
+        await page.get_by_role("button", name="Deny").click()
+        assert await answers.get() == {"id": "cut", "answer": "deny", "by": "admin"}
+
         # Answered in the window, it is asked nowhere any more.
         await window._socket.emit("approval.requested", {"id": "w", **question})
         await screen.go("Approvals")
