@@ -152,14 +152,14 @@ async def test_a_write_to_the_settings_of_vs_code_is_asked_for(
     runtime: VSCodeRuntime, folder: Path, see: See
 ) -> None:
     asked = asyncio.create_task(runtime.write(".vscode/tasks.json", "{}"))
-    await see(lambda page: open_question(page, "agent"))
+    await see(open_question)
     await see(lambda page: answer_question(page, "Deny"))
     with pytest.raises(ConsentDenied):
         await asked
     assert not (folder / ".vscode").exists()
 
     asked = asyncio.create_task(runtime.write(".vscode/tasks.json", "{}"))
-    await see(lambda page: open_question(page, "agent"))
+    await see(open_question)
     await see(lambda page: answer_question(page, "Allow Once"))
     await asked
     assert (folder / ".vscode/tasks.json").read_text() == "{}\n"

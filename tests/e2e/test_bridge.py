@@ -277,7 +277,7 @@ async def test_edits_ask_first_and_are_one_step_to_undo(
 
     refused = asyncio.ensure_future(aio.apply_edit(edits, label="shout"))
     await rig.on(open_question(window.page, SCRIPT))
-    for shown in (str(file), "label │ shout", '"text": "ONE"'):
+    for shown in (str(file), "│ shout", '"text": "ONE"'):
         await rig.on(expect(question(window.page)).to_contain_text(shown, use_inner_text=True))
     await rig.on(answer_question(window.page, "Deny"))
     with pytest.raises(vscode.NotAllowed):

@@ -6,11 +6,12 @@ import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { Question, Questions } from "../consent/questions";
-import { unlinked, visible } from "../consent/visible";
+import { shortened, unlinked, visible } from "../consent/visible";
 import { Command, QUESTION_SCHEME } from "../manifest";
 
 /** Milliseconds a question has to be in view before a click counts: the click may have been for another. */
 const SEEN_MS = 500;
+const MOST_OF_NAME = 40;
 const GONE = "This question is not open any more.\n";
 
 interface Shown {
@@ -92,8 +93,10 @@ export class QuestionsView
       query: secret,
     });
     const args = encodeURIComponent(JSON.stringify([id]));
-    const who = unlinked(visible(request.requester.name));
-    const title = `${who} asks for your consent. [Show the request](command:${Command.showQuestions}?${args})`;
+    const who = unlinked(shortened(request.requester.name, MOST_OF_NAME));
+    // The link comes first: a long name must not push it out of sight.
+    const link = `[Show the request](command:${Command.showQuestions}?${args})`;
+    const title = `${link} that ${who} asks your consent for`;
     const progress = { location: vscode.ProgressLocation.Notification, title };
     let closeNotice!: () => void;
     const closed = new Promise<void>((resolve) => (closeNotice = resolve));
