@@ -86,11 +86,13 @@ class Origins:
         made = hmac.digest(settings.admin_token.encode(), purpose, hashlib.sha256)
         self.local_name = f"hub-{b32encode(made[:10]).decode().lower()}{_LOCAL}"
         """The page's host name on this machine. No other hub has it, and nobody can guess it."""
+        # Asked for every request, of few hosts.
         self.session_host = lru_cache(maxsize=1024)(self._session_host)
         """Whose a host is, if it belongs to sessions; None for every other."""
+        self.page = lru_cache(maxsize=1024)(self._page)
+        """The origin of the hub's page for a browser that reached the hub at a host."""
 
-    def page(self, host: str) -> str:
-        """The origin of the hub's page for a browser that reached the hub at `host`."""
+    def _page(self, host: str) -> str:
         if self._is_local(host):
             return f"http://{self.local_name}{split_host(host)[1]}"
         return self._public or f"http://{host}"

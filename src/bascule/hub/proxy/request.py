@@ -72,8 +72,11 @@ class Request:
     @property
     def has_plain_host(self) -> bool:
         """Whether there is one `Host`, and it is a name or a number and maybe a port."""
-        hosts = [value for name, value in self.headers if name == b"host"]
-        return len(hosts) == 1 and _HOST.fullmatch(hosts[0]) is not None
+        host = self._fields.get(b"host")
+        if host is None or _HOST.fullmatch(host) is None:
+            return False
+        # Without any header twice there is no second Host either.
+        return len(self._fields) == len(self.headers) or len(self.all(b"host")) == 1
 
     @property
     def is_websocket(self) -> bool:
