@@ -224,9 +224,7 @@ async def firefox(profile: Path, names: Sequence[str]) -> AsyncIterator[Tab]:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         marionette = Marionette(reader, writer)
         await marionette.read()
-        await marionette.ask(
-            "WebDriver:NewSession", capabilities={"alwaysMatch": {"acceptInsecureCerts": True}}
-        )
+        await marionette.ask("WebDriver:NewSession", acceptInsecureCerts=True)
         timeouts = {"script": int(_PATIENCE * 1000), "pageLoad": int(_PATIENCE * 1000)}
         await marionette.ask("WebDriver:SetTimeouts", **timeouts)
         yield FirefoxTab(marionette)
