@@ -51,6 +51,10 @@ pnml:
 """
 RESULT = 17
 
+_LEVELS = [f"&a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+ALIAS_BOMB = f"[&a0 [1], {', '.join(_LEVELS)}]"
+"""A list of 9 to the power of 9 values, once its aliases are followed."""
+
 _PYTHON = """#!/bin/sh
 # The Python of nets, which are led to a relay instead of the window's own server.
 [ -z "$EVOLVE_RUN_BRIDGE_ADDR" ] || export EVOLVE_RUN_BRIDGE_ADDR=ws://127.0.0.1:{port}/
@@ -254,6 +258,36 @@ async def test_what_is_wrong_is_told_while_it_is_typed(
 
     await rig.on(expect(problems).not_to_contain_text("numbres"))
     assert "numbres" in net.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "told"),
+    [
+        ("aliases", ALIAS_BOMB, "Aliases (*name) repeat more than 100,000 values"),
+        ("tokens", "4000000000", "4,000,000,000 tokens; a marking has at most 1,000,000"),
+        ("depth", "[" * 200 + "]" * 200, "More than 100 lists and mappings inside each other"),
+        ("digits", f"[{'9' * 1500}]", "A number of 1,500 digits"),
+    ],
+)
+async def test_a_net_made_to_hang_the_check_is_answered_while_it_is_typed(
+    rig: Rig,
+    agent: VSCodeRuntime,
+    window: EditorWindow,
+    page: Page,
+    name: str,
+    typed: str,
+    told: str,
+) -> None:
+    net = window.folder / f"{name}.evolve.yaml"
+    net.write_text(SUMS.replace("[20, 21]", "[unlit]"))
+    await _open(agent, net)
+    await rig.on(run_command(page, "View: Focus Problems"))
+    problems = page.locator(".markers-panel")
+
+    await rig.on(_replace(page, "[unlit]", typed))
+    await rig.on(expect(problems).to_contain_text(told))
+    await rig.on(page.keyboard.press("Control+z"))
+    await rig.on(expect(problems).not_to_contain_text(told))
 
 
 async def test_keys_are_completed(
