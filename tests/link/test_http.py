@@ -342,3 +342,94 @@ async def test_waiting_for_a_server_that_never_listens_ends_too() -> None:
 
 async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.read()
+
+
+# A server that wants our memory --------------------------------------------------------------
+
+
+async def _flood(writer: asyncio.StreamWriter, piece: bytes) -> None:
+    """Until the client hangs up, or 64 MiB were taken, which is far past every limit here."""
+    for _ in range((64 << 20) // len(piece)):
+        writer.write(piece)
+        await writer.drain()
+
+
+@pytest.mark.parametrize(
+    ("begin", "piece"),
+    [
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 65536),
+        (b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n" * 8192),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X-A: b\r\n" * 8192),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x" * 65536),
+    ],
+    ids=["a header", "headers", "trailers", "an extension"],
+)
+async def test_what_is_around_an_answer_is_bounded(begin: bytes, piece: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(begin)
+        await _flood(writer, piece)
+
+    async with serving(serve) as url, HttpClient(url, max_reply=1 << 20) as client:
+        with pytest.raises((MessageTooLarge, SandboxUnreachable)) as ended:
+            await client.request("GET", "/", timeout=60)
+        assert "closed" not in str(ended.value), "the server had sent all that it wanted"
+
+
+async def test_tiny_chunks_cost_what_they_hold() -> None:
+    many = 1 << 19
+    chunks = b"2\r\nab\r\n" * many
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        writer.write(chunks + b"0\r\n\r\n")
+        await writer.drain()
+        await reader.read()
+
+    async with serving(serve) as url, HttpClient(url) as client:
+        async with client.stream("GET", "/") as reply:
+            connection = reply._connection
+            await connection._change()
+            assert len(connection._chunks) < 1000
+            body = await reply.read()
+        assert body == b"ab" * many
+        assert client._held.now == 0
+
+
+async def test_the_body_of_an_error_in_a_stream_is_bounded() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(b"HTTP/1.1 500 No\r\n\r\n")
+        await _flood(writer, b"x" * 65536)
+
+    async with (
+        serving(serve) as url,
+        HttpClient(url, max_reply=1 << 20) as client,
+        client.stream("GET", "/") as reply,
+    ):
+        with pytest.raises(MessageTooLarge):
+            await reply.read()
+
+
+async def test_many_large_answers_at_a_time_are_bounded_together() -> None:
+    size = 1 << 20
+    is_full = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        writer.write(b"x" * (size - 1))
+        await writer.drain()
+        await is_full.wait()
+        writer.write(b"x")
+        await writer.drain()
+
+    async with serving(serve) as url, HttpClient(url, max_reply=size) as client:
+        asked = [asyncio.create_task(client.request("GET", "/")) for _ in range(10)]
+        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_EXCEPTION, timeout=30)
+        is_full.set()
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert done
+        assert client._held.now == 0
+    assert sum(isinstance(each, MessageTooLarge) for each in answers) >= 7

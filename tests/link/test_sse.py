@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bascule.core.errors import MessageTooLarge
 from bascule.link.sse import EventReader, ServerEvent
 
 TEXT = (
@@ -27,3 +29,16 @@ def test_an_event_that_is_not_finished_waits() -> None:
     reader = EventReader()
     assert list(reader.feed(b"data: half\n")) == []
     assert list(reader.feed(b"\n")) == [ServerEvent("message", b"half")]
+
+
+def test_an_event_of_very_many_lines_is_refused() -> None:
+    with pytest.raises(MessageTooLarge):
+        list(EventReader().feed(b"data:\n" * 20_000))
+
+
+def test_by_default_an_event_is_bounded() -> None:
+    reader = EventReader()
+    for _ in range(64):
+        list(reader.feed(b"x" * (1 << 20)))
+    with pytest.raises(MessageTooLarge):
+        list(reader.feed(b"x"))

@@ -29,6 +29,12 @@ Body = bytes | AsyncIterable[bytes]
 
 _PAUSE_ABOVE: Final = 1 << 20
 """Bytes a streamed reply may be ahead of its reader before the socket is left unread."""
+_MAX_HEAD: Final = 64 << 10
+"""Bytes of an answer's head, and of whatever else around its body belongs to no chunk."""
+_FRAMING: Final = 16
+"""Bytes of framing that each byte of a body may come with: a chunk of one byte has five."""
+_SMALL: Final = 4 << 10
+"""Bytes below which a piece is joined to the one before: each costs more than it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,13 @@ class StreamedReply:
             yield chunk
 
     async def read(self) -> bytes:
-        return b"".join([chunk async for chunk in self.chunks()])
+        """All of it. Raises `MessageTooLarge` past the client's `max_reply`."""
+        body, limit = bytearray(), self._connection.max_reply
+        async for chunk in self.chunks():
+            body += chunk
+            if len(body) > limit:
+                raise MessageTooLarge(f"The answer is larger than {limit} bytes")
+        return bytes(body)
 
 
 class HttpClient(Closable):
@@ -82,8 +94,10 @@ class HttpClient(Closable):
         tls: ssl.SSLContext | None = None,
         socket_path: Path | None = None,
         socket_uid: int | None = None,
+        name: str = "",
         unreachable: type[LinkError] = SandboxUnreachable,
     ) -> None:
+        """`name`: what errors call the server, where its path is nobody's business."""
         try:
             parts = urlsplit(url)
             given_port = parts.port
@@ -98,6 +112,7 @@ class HttpClient(Closable):
         self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
         self._common = _header_lines({"Host": parts.netloc.rpartition("@")[2], **(headers or {})})
         self._socket_path = socket_path
+        self._name = name or (self.url if socket_path is None else shown(socket_path))
         self._socket_uid = socket_uid
         self._connect_timeout = connect_timeout
         self._keep_idle = keep_idle
@@ -105,6 +120,7 @@ class HttpClient(Closable):
         self._unreachable = unreachable
         self._idle: list[_Connection] = []
         self._busy: set[_Connection] = set()
+        self._held = _Held(2 * max_reply)
         self._closed = False
 
     async def request(
@@ -123,9 +139,9 @@ class HttpClient(Closable):
             async with self._answering_within(timeout):
                 await connection.send(head, body, stream=False)
                 await connection.wait_complete()
+            return Reply(connection.status, connection.headers, connection.take_body())
         finally:
             self._give_back(connection)
-        return Reply(connection.status, connection.headers, connection.take_body())
 
     @asynccontextmanager
     async def stream(
@@ -188,8 +204,7 @@ class HttpClient(Closable):
             raise self._lost(f"did not answer within {timeout} seconds", sent=True) from None
 
     def _lost(self, what: str, *, sent: bool) -> LinkError:
-        place = self.url if self._socket_path is None else shown(self._socket_path)
-        return self._unreachable(f"{place} {what}", url=place, sent=sent)
+        return self._unreachable(f"{self._name} {what}", url=self._name, sent=sent)
 
     def _head(
         self, method: str, target: str, body: Body, headers: Mapping[str, str] | None
@@ -245,7 +260,8 @@ class HttpClient(Closable):
         except FileNotFoundError as error:
             raise self._lost("cannot be reached: there is no such socket", sent=False) from error
         except OSError as error:
-            raise self._lost(f"cannot be reached: {error}", sent=False) from error
+            said = error.strerror or error  # `str` of some would add the path
+            raise self._lost(f"cannot be reached: {said}", sent=False) from error
         if self._socket_path is None:
             _notice_a_dead_peer(transport.get_extra_info("socket"))
         return connection
@@ -267,7 +283,16 @@ class HttpClient(Closable):
         )
 
     def _new_connection(self) -> _Connection:
-        return _Connection(lambda what: self._lost(what, sent=True), self._max_reply)
+        return _Connection(lambda what: self._lost(what, sent=True), self._max_reply, self._held)
+
+
+class _Held:
+    """Bytes of answers that all connections of a client hold together, so that many at a time cost
+    no more memory than a few."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.now = 0
 
 
 class _Connection(asyncio.Protocol):
@@ -275,14 +300,18 @@ class _Connection(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, lost: Callable[[str], Exception], max_reply: int) -> None:
+    def __init__(self, lost: Callable[[str], Exception], max_reply: int, held: _Held) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.idle_since = 0.0
         self._lost = lost
-        self._max_reply = max_reply
+        self.max_reply = max_reply
+        self._held = held
+        self._around = 0
+        """Bytes of this answer that are no body."""
+        self._body_bytes = 0
         self._parser: Any = httptools.HttpResponseParser(self)
-        self._chunks: deque[bytes] = deque()
+        self._chunks: deque[bytes | bytearray] = deque()
         self.buffered = 0
         self._streaming = False
         self._has_head = False
@@ -300,6 +329,8 @@ class _Connection(asyncio.Protocol):
     def close(self) -> None:
         self._keep = False
         self._transport.abort()
+        self._chunks.clear()
+        self._hold(-self.buffered)
 
     # Sending ----------------------------------------------------------------------------
 
@@ -310,6 +341,7 @@ class _Connection(asyncio.Protocol):
         self.status, self.headers = 0, {}
         self._streaming = stream
         self._has_head = self._complete = False
+        self._around = self._body_bytes = 0
         if not isinstance(body, bytes):
             await self._send_chunks(head, body)
         elif len(body) < _PAUSE_ABOVE:
@@ -346,17 +378,21 @@ class _Connection(asyncio.Protocol):
             if self._complete:
                 return b""
             await self._change()
-        chunk = self._chunks.popleft()
-        self.buffered -= len(chunk)
+        chunk = bytes(self._chunks.popleft())
+        self._hold(-len(chunk))
         if self.buffered <= _PAUSE_ABOVE:
             self._transport.resume_reading()  # the next answer will come on it too
         return chunk
 
     def take_body(self) -> bytes:
-        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        body = bytes(self._chunks[0]) if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
-        self.buffered = 0
+        self._hold(-self.buffered)
         return body
+
+    def _hold(self, size: int) -> None:
+        self.buffered += size
+        self._held.now += size
 
     async def _change(self) -> None:
         if self._error is not None:
@@ -382,10 +418,14 @@ class _Connection(asyncio.Protocol):
         if self._complete:
             self._fail(self._lost("sent bytes nobody asked for"))
             return
+        self._around += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             self._fail(self._lost(f"does not speak HTTP: {error}"))
+            return
+        if self._around > _MAX_HEAD + _FRAMING * self._body_bytes:
+            self._fail(MessageTooLarge(f"An answer's head is larger than {_MAX_HEAD} bytes"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._complete and self._ends_with_the_connection():
@@ -421,14 +461,30 @@ class _Connection(asyncio.Protocol):
             self._notify()
 
     def on_body(self, body: bytes) -> None:
-        self._chunks.append(body)
-        self.buffered += len(body)
+        self._around -= len(body)
+        self._body_bytes += len(body)
+        self._keep_piece(body)
+        self._hold(len(body))
         if self._streaming:
             if self.buffered > _PAUSE_ABOVE:
                 self._transport.pause_reading()
             self._notify()
-        elif self.buffered > self._max_reply:
-            self._fail(MessageTooLarge(f"The answer is larger than {self._max_reply} bytes"))
+        elif self.buffered > self.max_reply:
+            self._fail(MessageTooLarge(f"The answer is larger than {self.max_reply} bytes"))
+        elif self._held.now > self._held.most:
+            self._fail(
+                MessageTooLarge(
+                    f"Answers of more than {self._held.most} bytes came at the same time"
+                )
+            )
+
+    def _keep_piece(self, body: bytes) -> None:
+        if len(body) >= _SMALL or not self._chunks:
+            self._chunks.append(body)
+        elif isinstance(last := self._chunks[-1], bytearray):
+            last += body
+        else:
+            self._chunks[-1] = bytearray(last) + body
 
     def on_message_complete(self) -> None:
         self._complete = self._error is None

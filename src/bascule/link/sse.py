@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from bascule.core.errors import MessageTooLarge
+
+_MOST_LINES: Final = 10_000
+"""Lines of data in one event; each by itself costs more than it may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +22,10 @@ class ServerEvent:
 class EventReader:
     """Puts events together from chunks cut anywhere; lines end in LF or CRLF.
 
-    `feed` raises `MessageTooLarge` for an event of more than `limit` bytes.
+    `feed` raises `MessageTooLarge` for an event of more than `limit` bytes, or of very many lines.
     """
 
-    def __init__(self, *, limit: int | None = None) -> None:
+    def __init__(self, *, limit: int = 64 << 20) -> None:
         self._limit = limit
         self._size = 0
         self._rest = bytearray()
@@ -46,7 +50,7 @@ class EventReader:
         self._ensure_fits(self._size + len(self._rest))
 
     def _ensure_fits(self, size: int) -> None:
-        if self._limit is not None and size > self._limit:
+        if size > self._limit or len(self._data) > _MOST_LINES:
             raise MessageTooLarge(f"An event is larger than {self._limit} bytes")
 
     def _take(self, line: bytes) -> None:

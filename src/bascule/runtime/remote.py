@@ -51,6 +51,8 @@ _GRACE: Final = 30.0
 _QUICK: Final = 60.0
 """Seconds for questions whose answer is at hand."""
 _CANCEL: Final = 5.0
+_AROUND: Final = 1 << 20
+"""Bytes of an event besides the observation in it."""
 _GONE: Final = frozenset({404, 502, 503, 504})
 _ACTION_HEADERS: Final = {"Content-Type": "application/json", "X-Bascule-Cancel": "interrupt"}
 _RAW_BODY: Final = {"Content-Type": "application/octet-stream"}
@@ -78,9 +80,11 @@ class RemoteRuntime(Verbs):
         socket_path: Path | None = None,
         socket_uid: int | None = None,
         max_reply: int = 1 << 30,
+        name: str = "",
     ) -> None:
         """`socket_path`: the unix socket the server listens on; `url` is then its name alone.
-        `socket_uid`: as whom that server has to run. `max_reply`: bytes of an answer."""
+        `socket_uid`: as whom that server has to run. `max_reply`: bytes of an answer. `name`: what
+        errors call the server, in place of its address."""
         self._http = HttpClient(
             url,
             headers={"X-Session-API-Key": key},
@@ -89,7 +93,9 @@ class RemoteRuntime(Verbs):
             socket_path=socket_path,
             socket_uid=socket_uid,
             max_reply=max_reply,
+            name=name,
         )
+        self._max_event = max_reply + _AROUND
         self.default_timeout = default_timeout
         self._capabilities: frozenset[str] = frozenset()
 
@@ -183,7 +189,7 @@ class RemoteRuntime(Verbs):
         async with self._stream("POST", where, body=body, headers=_EVENT_HEADERS) as reply:
             try:
                 async with asyncio.timeout(patience):
-                    async for event in _events(reply):
+                    async for event in _events(reply, self._max_event):
                         observation = await self._take(event, on_progress) or observation
             except TimeoutError:
                 raise self._lost(f"did not answer within {patience} seconds") from None
@@ -258,8 +264,8 @@ class RemoteRuntime(Verbs):
         return SandboxUnreachable(f"{self.url} {what}", url=self.url, sent=True)
 
 
-async def _events(reply: StreamedReply) -> AsyncIterator[ServerEvent]:
-    reader = EventReader()
+async def _events(reply: StreamedReply, limit: int) -> AsyncIterator[ServerEvent]:
+    reader = EventReader(limit=limit)
     async for chunk in reply.chunks():
         for event in reader.feed(chunk):
             yield event

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final
 
 from bascule.core import errors
 from bascule.core.errors import BasculeError, RemoteError
@@ -18,6 +18,10 @@ from bascule.core.observations import Error
 
 from ._complaints import shortened
 from .plain import plain, well_formed
+
+_CODE: Final = 100
+_MESSAGE: Final = 16_000
+"""Characters of a code and of a message that are taken from a peer."""
 
 
 def error_to_wire(error: BasculeError) -> dict[str, Any]:
@@ -38,10 +42,11 @@ def error_from_wire(data: object) -> BasculeError:
     if not isinstance(data, Mapping) or not isinstance(data.get("code"), str):
         shown = shortened(data)
         return RemoteError(f"The peer reported an error in no known form: {shown}", remote_code="")
-    code, message, detail = data["code"], data.get("message"), data.get("detail")
+    code, message, detail = data["code"][:_CODE], data.get("message"), data.get("detail")
     error = _blank(code)
     # Not by the constructor: detail may hold any name, also those of its own parameters.
-    error.args = (message if isinstance(message, str) else f"The peer reported {code}",)
+    said = message[:_MESSAGE] if isinstance(message, str) else f"The peer reported {code}"
+    error.args = (said,)
     error.message = error.args[0]
     error.detail = dict(detail) if isinstance(detail, Mapping) else {}
     return error

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from bascule.core.contracts import Closable, Runtime
+from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError
+from bascule.hub.sessions.acting import SessionRuntime
 
 from ._programs import Ended, Programs
 
@@ -23,7 +24,7 @@ Event = dict[str, Any]
 
 _PIECE: Final = 1 << 20
 """Characters of one output event."""
-_KEPT: Final = 64 << 20
+_KEPT: Final = 16 << 20
 """Characters of all commands of a session together; the oldest are forgotten first."""
 
 
@@ -55,7 +56,7 @@ class Commands(Closable):
             await asyncio.wait(tasks)
 
     def start(
-        self, runtime: Runtime, command: str, *, directory: str | None, timeout: float
+        self, runtime: SessionRuntime, command: str, *, directory: str | None, timeout: float
     ) -> Event:
         event = _event("BashCommand", command=command, cwd=directory, timeout=timeout)
         made = _Command(event)
@@ -74,7 +75,7 @@ class Commands(Closable):
         }
         return {**made.outputs[-1], **printed}
 
-    async def stop(self, runtime: Runtime, command_id: str) -> bool:
+    async def stop(self, runtime: SessionRuntime, command_id: str) -> bool:
         """End it; whether it is known at all."""
         if command_id not in self._commands:
             return False
@@ -119,7 +120,7 @@ class Commands(Closable):
             yield each.event
             yield from each.outputs
 
-    async def _run(self, runtime: Runtime, made: _Command) -> None:
+    async def _run(self, runtime: SessionRuntime, made: _Command) -> None:
         """Every command ends with an output that has a status, whatever becomes of it."""
         asked = made.event
         try:

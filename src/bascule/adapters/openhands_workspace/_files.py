@@ -6,21 +6,23 @@ import asyncio
 import os
 import shutil
 import tempfile
+from contextlib import AsyncExitStack
 from pathlib import Path, PurePosixPath
 from typing import Final
+from urllib.parse import quote
 
-from starlette.background import BackgroundTask
 from starlette.datastructures import UploadFile
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response, StreamingResponse
 
-from bascule.core.contracts import Runtime
 from bascule.core.errors import InvalidPath, IsADirectory
+from bascule.hub.sessions.acting import SessionRuntime
+from bascule.hub.web.api import to_the_end
 
 _LONGEST_NAME: Final = 255
 """Bytes."""
 
 
-async def upload(runtime: Runtime, file: UploadFile, path: str) -> int:
+async def upload(runtime: SessionRuntime, file: UploadFile, path: str) -> int:
     """Write it to `path`, whatever it was called; returns how many bytes it has."""
     where = _absolute(path)
     here = await asyncio.to_thread(tempfile.mkdtemp, prefix="bascule-")
@@ -32,19 +34,20 @@ async def upload(runtime: Runtime, file: UploadFile, path: str) -> int:
     return size
 
 
-async def download(runtime: Runtime, path: str) -> Response:
+async def download(runtime: SessionRuntime, path: str) -> Response:
+    """As it comes: nothing of it is kept here, however large the session says it is."""
     where = _absolute(path)
-    here = await asyncio.to_thread(tempfile.mkdtemp, prefix="bascule-")
-    removal = BackgroundTask(shutil.rmtree, here)
-    try:
-        found = await runtime.download(str(where), Path(here))
-        if found.name != where.name:  # a directory comes as a zip
+    async with AsyncExitStack() as stack:
+        found = await stack.enter_async_context((await runtime.inside()).download(str(where)))
+        if found.is_zip:
             raise IsADirectory(f"It is a directory: {path}")
-    except BaseException:
-        await removal()
-        raise
-    return FileResponse(
-        found, filename=where.name, media_type="application/octet-stream", background=removal
+        held = stack.pop_all()
+    name = quote(where.name)
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
+    if found.size is not None:
+        headers["Content-Length"] = str(found.size)
+    return StreamingResponse(
+        to_the_end(found.chunks, held), media_type="application/octet-stream", headers=headers
     )
 
 

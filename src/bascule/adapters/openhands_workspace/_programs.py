@@ -9,19 +9,16 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shlex
-import shutil
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from bascule.core.actions import CmdRun, Interrupt, RemoveDir
-from bascule.core.contracts import Runtime
 from bascule.core.errors import ActionTimedOut
 from bascule.core.observations import CmdOutput
+from bascule.hub.sessions.acting import SessionRuntime
 from bascule.runtime.verbs import expect
 
-LIMIT: Final = 32 << 20
+LIMIT: Final = 8 << 20
 """Bytes that are kept of each output."""
 _PATIENCE: Final = 10.0
 """Seconds that a program which was killed has to end."""
@@ -48,7 +45,7 @@ class Programs:
 
     async def run(
         self,
-        runtime: Runtime,
+        runtime: SessionRuntime,
         command: str,
         *,
         directory: str | None = None,
@@ -70,13 +67,13 @@ class Programs:
             return Ended(status=-1, out=out, err=err, is_late=True)
         return Ended(status=status, out=out, err=err)
 
-    async def stop(self, runtime: Runtime, key: str) -> None:
+    async def stop(self, runtime: SessionRuntime, key: str) -> None:
         """End the program of that key, if it runs; its `run` answers then."""
         if (shell := self._shells.get(key)) is not None:
             await runtime.act(Interrupt(shell, kill=True))
 
     async def _to_its_end(
-        self, runtime: Runtime, command: str, *, timeout: float, key: str
+        self, runtime: SessionRuntime, command: str, *, timeout: float, key: str
     ) -> int | None:
         """Its status; None when it had to be ended."""
         while True:
@@ -102,14 +99,10 @@ class Programs:
         return next(name for name in names if name not in taken)
 
 
-async def _fetched(runtime: Runtime, files: str) -> tuple[bytes, bytes]:
-    here = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bascule-"))
-    try:
-        out = await runtime.download(f"{files}/out", here / "out")
-        err = await runtime.download(f"{files}/err", here / "err")
-        return await asyncio.to_thread(lambda: (out.read_bytes(), err.read_bytes()))
-    finally:
-        await asyncio.to_thread(shutil.rmtree, here)
+async def _fetched(runtime: SessionRuntime, files: str) -> tuple[bytes, bytes]:
+    """Cut here too: in the session anything can stand in for `truncate`."""
+    out = await runtime.beginning(f"{files}/out", limit=LIMIT)
+    return out, await runtime.beginning(f"{files}/err", limit=LIMIT)
 
 
 def _wrapped(command: str, directory: str | None, files: str) -> str:

@@ -15,12 +15,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 
 import bascule
-from bascule.core.contracts import Runtime
 from bascule.core.errors import BasculeError, InternalError, InvalidRequest, NoSuchPath
 from bascule.core.sessions import SessionId
 from bascule.hub import Hub
 from bascule.hub.mounts import Mount, identity_of
 from bascule.hub.replies import Receive, Refused, Scope, Send, send_error
+from bascule.hub.sessions.acting import SessionRuntime
 
 from . import _files, _git
 from ._bash import Commands
@@ -149,7 +149,7 @@ class WorkspaceMount(Mount):
         event = self._begun(request, runtime, asked)
         return JSONResponse(await self._workspace(request).commands.finished(event["id"]))
 
-    def _begun(self, request: Request, runtime: Runtime, asked: _Asked) -> dict[str, Any]:
+    def _begun(self, request: Request, runtime: SessionRuntime, asked: _Asked) -> dict[str, Any]:
         commands = self._workspace(request).commands
         return commands.start(
             runtime, asked.command, directory=asked.cwd, timeout=max(asked.timeout, 1.0)
@@ -226,7 +226,7 @@ class WorkspaceMount(Mount):
 
     # ------------------------------------------------------------------------------------------
 
-    def _runtime(self, request: Request) -> Runtime:
+    def _runtime(self, request: Request) -> SessionRuntime:
         """The session for whoever asks. Raises `NoSuchSession`, also for somebody else's."""
         identity, session = identity_of(request.scope), request.path_params["session"]
         self._hub.sessions.get(identity, SessionId(session))

@@ -13,6 +13,7 @@ from bascule.hub.identity import Identity
 from bascule.runtime.remote import RemoteRuntime
 from bascule.runtime.verbs import Verbs
 
+from .inside import Inside
 from .service import Sessions
 
 
@@ -57,6 +58,16 @@ class SessionRuntime(Verbs):
     async def download(self, path: str, destination: Path) -> Path:
         return await (await self._line()).download(path, destination)
 
+    async def beginning(self, path: str, *, limit: int) -> bytes:
+        """A file as it is, cut after `limit` bytes however large the session says it is."""
+        taken = bytearray()
+        async with (await self.inside()).download(path) as found:
+            async for chunk in found.chunks:
+                taken += chunk
+                if len(taken) >= limit:
+                    break
+        return bytes(taken[:limit])
+
     async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
         return await (await self._line()).read_log(shell, start=start, end=end)
 
@@ -65,7 +76,9 @@ class SessionRuntime(Verbs):
     ) -> Sequence[LogMatch]:
         return await (await self._line()).search_log(pattern, shell, start=start, limit=limit)
 
+    async def inside(self) -> Inside:
+        """The line to its sandbox; a paused session is resumed."""
+        return await self._sessions.inside(self._identity, self._id)
+
     async def _line(self) -> RemoteRuntime:
-        self._sessions.get(self._identity, self._id)
-        line, _ = await self._sessions.enter(self._id)
-        return line.runtime
+        return (await self.inside()).runtime

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,21 @@ from bascule.link.sse import EventReader
 from bascule.runtime.remote import RemoteRuntime
 from bascule.wire import error_from_wire, from_json, to_json
 
-from .telling import Activity, Begin, Last, Port, Ports, Standing, Told, told, told_event
+from .telling import (
+    Abilities,
+    Activity,
+    Begin,
+    Files,
+    Last,
+    Output,
+    Port,
+    Ports,
+    Standing,
+    Terminal,
+    Told,
+    told,
+    told_event,
+)
 
 _NAME: Final = "http://localhost"
 _QUICK: Final = 30.0
@@ -22,6 +37,16 @@ _ANSWER: Final = 1 << 20
 """Bytes of an answer, and of an event; the sandbox's own are far smaller."""
 _JSON: Final = {"Content-Type": "application/json"}
 _BYTES: Final = {"Content-Type": "application/octet-stream"}
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """What comes of a file of a session."""
+
+    size: int | None
+    """None: it is not said."""
+    is_zip: bool
+    chunks: AsyncIterator[bytes]
 
 
 class Inside(Closable):
@@ -32,8 +57,9 @@ class Inside(Closable):
     """
 
     def __init__(self, socket: Path, key: str, *, uid: int | None, max_reply: int) -> None:
+        name = f"The sandbox of session {socket.parent.name}"
         self.runtime = RemoteRuntime(
-            _NAME, key, socket_path=socket, socket_uid=uid, max_reply=max_reply
+            _NAME, key, socket_path=socket, socket_uid=uid, max_reply=max_reply, name=name
         )
         self._http = HttpClient(
             _NAME,
@@ -41,6 +67,7 @@ class Inside(Closable):
             socket_path=socket,
             socket_uid=uid,
             max_reply=_ANSWER,
+            name=name,
         )
         self._max_event = max_reply + _ANSWER
 
@@ -130,25 +157,27 @@ class Inside(Closable):
 
     async def list_files(self, path: str) -> Sequence[str]:
         """Names in a directory, those of directories with a slash; empty: the workspace."""
-        return list(await self._ask("POST", "/list_files", to_json({"path": path}), _JSON))
+        found = await self._ask("POST", "/list_files", to_json({"path": path}), _JSON)
+        return told(Files, {"names": found}).names
 
     async def workspace_dir(self) -> str:
-        return str((await self._ask("GET", "/capabilities"))["working_dir"])
+        return told(Abilities, await self._ask("GET", "/capabilities")).working_dir
 
     @asynccontextmanager
-    async def download(self, path: str) -> AsyncIterator[tuple[int | None, AsyncIterator[bytes]]]:
-        """A file as it is: its size, where that is known, and its bytes."""
+    async def download(self, path: str) -> AsyncIterator[Download]:
+        """A file as it is; a directory as a zip."""
         async with self._http.stream("GET", target("/download_files", path=path, raw=1)) as reply:
             if reply.status != 200:
                 _value_of(reply.status, await reply.read())
-            size = reply.headers.get("content-length")
-            yield (None if size is None else int(size)), reply.chunks()
+            size = reply.headers.get("content-length", "")
+            is_zip = reply.headers.get("content-type") == "application/zip"
+            yield Download(int(size) if size.isdecimal() else None, is_zip, reply.chunks())
 
     # Terminals ------------------------------------------------------------------------------
 
     async def open_terminal(self, name: str, *, columns: int, rows: int) -> Mapping[str, Any]:
         asked = to_json({"columns": columns, "rows": rows})
-        return dict(await self._ask("POST", _terminal(name), asked, _JSON))
+        return told(Terminal, await self._ask("POST", _terminal(name), asked, _JSON)).model_dump()
 
     async def type(self, name: str, keys: Mapping[str, Any]) -> None:
         await self._ask("POST", f"{_terminal(name)}/keys", to_json(keys), _JSON)
@@ -164,10 +193,13 @@ class Inside(Closable):
         async with self._http.stream("GET", where) as reply:
             if reply.status != 200:
                 _value_of(reply.status, await reply.read())
-            reader = EventReader()
+            reader = EventReader(limit=_ANSWER)
             async for chunk in reply.chunks():
                 for event in reader.feed(chunk):
-                    yield event.name, from_json(event.data)
+                    if event.name == "output":
+                        yield event.name, told(Output, from_json(event.data)).model_dump()
+                    elif event.name == "ended":
+                        yield event.name, {}
 
     async def _ask(
         self,

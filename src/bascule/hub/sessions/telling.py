@@ -115,6 +115,33 @@ class Last(_Telling):
     n: Annotated[int, Field(ge=0, le=1 << 53)]
 
 
+class Files(_Telling):
+    """The names in a directory."""
+
+    names: Annotated[list[Short], Field(max_length=100_000)]
+
+
+class Abilities(_Telling):
+    """What a sandbox says of itself."""
+
+    working_dir: Short
+
+
+class Terminal(_Telling):
+    """An open terminal: the bytes of its output that are held, from `start` to `end`."""
+
+    name: Short = ""
+    start: Annotated[int, Field(ge=0, le=1 << 53)]
+    end: Annotated[int, Field(ge=0, le=1 << 53)]
+
+
+class Output(_Telling):
+    """A piece of a terminal's output."""
+
+    offset: Annotated[int, Field(ge=0, le=1 << 53)]
+    data: Annotated[str, AfterValidator(_base64)]
+
+
 class Told(_Telling):
     """An entry of a sandbox's timeline."""
 

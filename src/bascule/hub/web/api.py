@@ -64,11 +64,12 @@ class WebApi:
         """A file of a session, as bytes to be saved and never shown."""
         line = await self._sessions.inside(identity_of(request), SessionId(session_id))
         async with AsyncExitStack() as stack:
-            size, chunks = await stack.enter_async_context(line.download(path))
+            found = await stack.enter_async_context(line.download(path))
             held = stack.pop_all()
+        size = found.size
         headers = dict(_AS_BYTES) | ({} if size is None else {"Content-Length": str(size)})
         return StreamingResponse(
-            _to_the_end(chunks, held), media_type="application/octet-stream", headers=headers
+            to_the_end(found.chunks, held), media_type="application/octet-stream", headers=headers
         )
 
     async def checks(self) -> list[CheckAnswer]:
@@ -76,7 +77,8 @@ class WebApi:
         return [CheckAnswer(**each) for each in await asyncio.to_thread(self._checks)]
 
 
-async def _to_the_end(chunks: AsyncIterator[bytes], held: AsyncExitStack) -> AsyncIterator[bytes]:
+async def to_the_end(chunks: AsyncIterator[bytes], held: AsyncExitStack) -> AsyncIterator[bytes]:
+    """The chunks; then `held` is closed."""
     async with held:
         async for chunk in chunks:
             yield chunk
