@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Mapping
 
 from bascule.core.errors import AccessDenied, BasculeError, SandboxUnreachable, UsageError
+from bascule.core.printable import printable
 
 _WAYS_OUT: Mapping[type[BasculeError], str] = {
     AccessDenied: " (BASCULE_TOKEN has the token of a hub, which `bascule token` shows on its "
@@ -26,7 +27,7 @@ def report(error: Exception) -> int:
     if os.environ.get("BASCULE_DEBUG"):
         traceback.print_exception(error)
     else:
-        print(f"bascule: {_sentence(error)}", file=sys.stderr)  # noqa: T201
+        print(f"bascule: {printable(_sentence(error))}", file=sys.stderr)  # noqa: T201
     return 2 if isinstance(error, UsageError) else 1
 
 

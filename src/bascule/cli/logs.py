@@ -6,7 +6,9 @@ import logging
 import os
 
 from bascule.core.errors import InvalidSetting
+from bascule.core.printable import one_line
 
+_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -15,6 +17,15 @@ def configure_logging(default: str) -> None:
     level = os.environ.get("BASCULE_LOG", default).lower()
     if level not in _LEVELS:
         raise InvalidSetting(f"BASCULE_LOG is {level!r}; it can be {', '.join(_LEVELS)}")
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    )
+    logging.basicConfig(level=level.upper(), format=_FORMAT)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(OneLineFormatter(_FORMAT))
+
+
+class OneLineFormatter(logging.Formatter):
+    """A message is one line, whatever name or error of somebody else is in it: nobody can make a
+    line that looks like another record. A traceback follows as it is."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        record.message = one_line(record.message)
+        return super().formatMessage(record)

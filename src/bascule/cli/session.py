@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import typer
 
 from bascule.core.errors import InvalidRequest, UsageError
+from bascule.core.printable import printable
 
 from . import session_wish as wish
 from .export import AsList, Output
@@ -220,7 +221,7 @@ def show(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
         return 0
     for name, value in lines_of(found, ports):
         if value:
-            typer.echo(f"{name:10} {value}")
+            typer.echo(f"{name:10} {printable(value)}")
     return 0
 
 
@@ -284,7 +285,7 @@ def logs(
         return await calls.logs((await _find(calls, which)).id, lines=lines)
 
     text = _ask(use_hub(hub), work)
-    typer.echo(text or "It has said nothing.", err=not text)
+    typer.echo(printable(text) or "It has said nothing.", err=not text)
     return 0
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from bascule.core.printable import one_line
+
 if TYPE_CHECKING:
     from bascule.link.sessions import HubSession
 
@@ -38,8 +40,8 @@ def show_list(found: Sequence[HubSession]) -> None:
         cells = [
             Text(each.id[:_SHORT] if is_short else each.id),
             Text(each.state, style=_COLOURS.get(each.state, "")),
-            Text(each.name),
-            *([Text(str(each.metadata["owner"]))] if of_many else []),
+            Text(one_line(each.name)),
+            *([Text(one_line(str(each.metadata["owner"])))] if of_many else []),
             Text(ago(each.metadata["last_active"])),
             Text(each.vscode_url),
         ]

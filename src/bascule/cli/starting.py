@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from bascule.core.printable import one_line
+
 
 @contextmanager
 def stages_shown(*, only_last: bool = False) -> Iterator[Callable[[str], None]]:
@@ -15,7 +17,7 @@ def stages_shown(*, only_last: bool = False) -> Iterator[Callable[[str], None]]:
 
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal or console.is_dumb_terminal:
-        yield lambda stage: None if only_last else console.print(stage, markup=False)
+        yield lambda stage: None if only_last else console.print(one_line(stage), markup=False)
         return
     columns = (
         SpinnerColumn(finished_text="✓"),
@@ -30,6 +32,6 @@ def stages_shown(*, only_last: bool = False) -> Iterator[Callable[[str], None]]:
                 shown.remove_task(tasks.pop())
             elif tasks:
                 shown.update(tasks[-1], total=1, completed=1)
-            tasks.append(shown.add_task(stage, total=None))
+            tasks.append(shown.add_task(one_line(stage), total=None))
 
         yield say

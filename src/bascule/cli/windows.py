@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bascule.core.printable import one_line
 from bascule.core.windows import Window
 
 from .export import AsList, Output
@@ -127,9 +128,9 @@ def _show(found: Sequence[Window]) -> None:
         table.add_row(
             Text(each.id),
             Text(each.status, style=_COLOURS[each.status]),
-            Text(each.name),
-            Text("\n".join(folder.path for folder in each.folders) or "none"),
-            Text(f"{each.vscode_version}, {each.remote}"),
+            Text(one_line(each.name)),
+            Text("\n".join(one_line(folder.path) for folder in each.folders) or "none"),
+            Text(one_line(f"{each.vscode_version}, {each.remote}")),
             *([Text(each.session_id or "")] if any(sessions) else []),
         )
     console.print(table)

@@ -6,6 +6,7 @@ import os.path
 from collections.abc import Sequence
 
 from .errors import AmbiguousWindow, NoWindow
+from .printable import one_line
 from .windows import Window
 
 
@@ -13,11 +14,13 @@ def choose(windows: Sequence[Window], selector: str = "") -> Window:
     """The one window that answers to `selector`: its id, a path in one of its folders, its name.
 
     Without a selector, the only one there is. Windows that are gone do not count, and of those
-    that fit, the healthy go first. Raises `NoWindow`, or `AmbiguousWindow` rather than take one
+    that fit, the healthy go first. A session says by itself what its window is called and which
+    folders it has: so that window answers to no path, and to a name only when no other window
+    does. Raises `NoWindow`, or `AmbiguousWindow` rather than take one
     of several.
     """
     here = [each for each in windows if each.status != "gone"]
-    fitting = _fitting(here, selector) if selector else here
+    fitting = _fitting(here, selector) if selector else _own(here) or here
     fitting = [each for each in fitting if each.status == "healthy"] or fitting
     if len(fitting) == 1:
         return fitting[0]
@@ -31,8 +34,15 @@ def choose(windows: Sequence[Window], selector: str = "") -> Window:
 
 
 def _fitting(windows: Sequence[Window], selector: str) -> Sequence[Window]:
-    by_id = [each for each in windows if each.id == selector]
-    return by_id or _by_folder(windows, selector) or [w for w in windows if w.name == selector]
+    if by_id := [each for each in windows if each.id == selector]:
+        return by_id
+    by_name = [each for each in windows if each.name == selector]
+    return _by_folder(_own(windows), selector) or _own(by_name) or by_name
+
+
+def _own(windows: Sequence[Window]) -> Sequence[Window]:
+    """Windows of people, not of sessions."""
+    return [each for each in windows if not each.session_id]
 
 
 def _by_folder(windows: Sequence[Window], selector: str) -> Sequence[Window]:
@@ -61,7 +71,7 @@ def _holds(root: str, path: str) -> bool:
 
 def _names(windows: Sequence[Window]) -> str:
     return "; ".join(
-        f"{each.name or 'unnamed'} ({each.id}, {', '.join(_roots(each)) or 'no folder'})"
+        one_line(f"{each.name or 'unnamed'} ({each.id}, {', '.join(_roots(each)) or 'no folder'})")
         for each in windows
     )
 

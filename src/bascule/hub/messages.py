@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Self
 from uuid import UUID
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
+from bascule.core.printable import one_line
 from bascule.core.windows import Folder, Remote, Window, WindowId
 
 from .identity import Scope
@@ -14,6 +15,8 @@ from .sockets import Registration
 
 Text = Annotated[str, Field(max_length=1000)]
 Path = Annotated[str, Field(max_length=4096)]
+Shown = Annotated[Text, AfterValidator(one_line)]
+"""What is shown to people and written to logs: without control characters."""
 
 
 class FolderBody(BaseModel):
@@ -28,16 +31,16 @@ class RegisterBody(BaseModel):
     window_id: UUID
     window_key: Annotated[str, Field(min_length=32, max_length=200)]
     host_id: UUID
-    name: Text = ""
+    name: Shown = ""
     folders: Annotated[list[FolderBody], Field(max_length=1000)] = []
-    workspace_name: Text = ""
+    workspace_name: Shown = ""
     workspace_path: Path = ""
-    vscode_version: Text = ""
-    extension_version: Text = ""
-    platform: Text = ""
-    app: Text = ""
+    vscode_version: Shown = ""
+    extension_version: Shown = ""
+    platform: Shown = ""
+    app: Shown = ""
     remote: Remote = "local"
-    capabilities: Annotated[list[Text], Field(max_length=1000)] = []
+    capabilities: Annotated[list[Shown], Field(max_length=1000)] = []
 
     @model_validator(mode="after")
     def _understand_earlier_names(self) -> Self:

@@ -1,0 +1,117 @@
+"""What the command line prints of a session or a window moves no cursor and hides no text."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from tests.cli.processes import bascule, environment
+
+pytestmark = pytest.mark.slow
+
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\x1b[1;31mX\x9b2J\u202e\r\x08"
+SESSION = "a" * 25
+NOW = "2026-01-01T00:00:00+00:00"
+ROW: dict[str, Any] = {
+    "id": SESSION,
+    "name": ESCAPES,
+    "state": "failed",
+    "stage": ESCAPES,
+    "cause": f"first{ESCAPES}\nsecond",
+    "owner": ESCAPES,
+    "created_by": ESCAPES,
+    "created": NOW,
+    "updated": NOW,
+    "last_active": NOW,
+    "workspace": {"kind": "git", "url": ESCAPES},
+    "runtime": "sandbox",
+    "shells": "pty",
+    "spawner": "local",
+    "image": ESCAPES,
+    "limits": {"memory": None, "cpus": None, "processes": None},
+    "egress": {"mode": "off", "domains": [ESCAPES]},
+    "environment": [ESCAPES],
+    "secrets": [ESCAPES],
+    "vscode_url": "http://127.0.0.1/vscode/x/",
+    "metadata": {},
+}
+WINDOW = {
+    "window_id": "0" * 8 + "-0000-0000-0000-" + "0" * 12,
+    "connection_id": "x",
+    "name": ESCAPES,
+    "folders": [{"name": ESCAPES, "path": f"/{ESCAPES}"}],
+    "status": "healthy",
+    "vscode_version": ESCAPES,
+    "remote": "local",
+    "capabilities": [],
+    "session_id": "",
+}
+ANSWERS: dict[str, Any] = {
+    "/api/sessions": [ROW, {**ROW, "id": "b" * 25, "owner": "other"}],
+    f"/api/sessions/{SESSION}": ROW,
+    f"/api/sessions/{SESSION}/ports": [{"n": 0, "port": 80, "command": ESCAPES, "url": "http://x"}],
+    f"/api/sessions/{SESSION}/logs": {"text": f"said{ESCAPES}\nmore"},
+    "/api/vscode/instances": [WINDOW],
+}
+
+
+class _Hub(BaseHTTPRequestHandler):
+    """Answers as a hub would, with text of a hostile session in it."""
+
+    def do_GET(self) -> None:
+        self._answer(200, ANSWERS.get(self.path.partition("?")[0], {}))
+
+    def do_POST(self) -> None:
+        self._answer(409, {"code": "state.invalid", "message": f"no{ESCAPES}", "detail": {}})
+
+    def _answer(self, status: int, value: object) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("session", "list"),
+        ("session", "show", SESSION),
+        ("session", "logs", SESSION),
+        ("session", "pause", SESSION),
+        ("session", "list", "--json"),
+        ("windows",),
+        ("windows", "export", "none"),
+    ],
+    ids=" ".join,
+)
+def test_no_escape_sequence_of_a_session_reaches_the_terminal(
+    hub: str, words: tuple[str, ...]
+) -> None:
+    env = environment(BASCULE_HUB=hub, BASCULE_TOKEN="x")
+    done = bascule(*words, env=env)
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said
+    assert "2J" in said or words[:2] == ("windows", "export"), said
+    for harmful in "\x1b\x9b\x07\x08\u202e":
+        assert harmful not in said, said
