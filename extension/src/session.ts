@@ -151,10 +151,10 @@ export class Session implements Disposable {
   /** What went wrong; empty when it is paired and connects. */
   private async pairWith(hub: string, code: string): Promise<string> {
     try {
-      const paired = await pair(hub, code);
-      await this.context.secrets.store(`${Stored.token}.${paired.hub}`, paired.token);
-      await this.context.globalState.update(Stored.hub, paired.hub);
-      this.connect(paired.hub, paired.token);
+      const token = await pair(hub, code);
+      await this.context.secrets.store(`${Stored.token}.${hub}`, token);
+      await this.context.globalState.update(Stored.hub, hub);
+      this.connect(hub, token);
       return "";
     } catch (error) {
       return messageOf(error);

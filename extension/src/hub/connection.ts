@@ -255,8 +255,11 @@ export class Connection implements Disposable {
   }
 }
 
-/** Redeems a pairing code for a token of window scope. */
-export async function pair(hub: string, code: string): Promise<{ token: string; hub: string }> {
+/**
+ * Redeems a pairing code for a token of window scope, good at `hub`. The answer also names a hub,
+ * which is not heeded: the person has confirmed `hub` and no other.
+ */
+export async function pair(hub: string, code: string): Promise<string> {
   const url = new URL(`/api/vscode/pair/${encodeURIComponent(code.trim())}`, hub);
   const request = fetch(url, { method: "POST" });
   const response = await within(
@@ -265,8 +268,9 @@ export async function pair(hub: string, code: string): Promise<{ token: string; 
     () => new Failure("link", `${hub} does not answer`),
   );
   if (!response.ok) throw new Failure("pair.invalid", await complaint(response));
-  const { token, hub: address } = (await response.json()) as { token: string; hub?: string };
-  return { token, hub: address ?? hub };
+  const { token } = (await response.json()) as { token: unknown };
+  if (typeof token !== "string") throw new Failure("pair.invalid", `${hub} sent no token`);
+  return token;
 }
 
 async function complaint(response: Response): Promise<string> {
