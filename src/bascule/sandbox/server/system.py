@@ -45,7 +45,12 @@ class SystemInfo:
 
         process = psutil.Process()
         memory, disk = process.memory_info(), psutil.disk_usage(str(self._directory))
-        moved = process.io_counters()
+        try:
+            moved = process.io_counters()
+            read, written = moved.read_bytes, moved.write_bytes
+        except (psutil.AccessDenied, OSError):
+            # A server that no program may look into is not shown its own /proc/self/io either.
+            read = written = 0
         return {
             "memory": {"rss": memory.rss, "vms": memory.vms, "percent": process.memory_percent()},
             "disk": {
@@ -54,5 +59,5 @@ class SystemInfo:
                 "free": disk.free,
                 "percent": disk.percent,
             },
-            "io": {"read_bytes": moved.read_bytes, "write_bytes": moved.write_bytes},
+            "io": {"read_bytes": read, "write_bytes": written},
         }
