@@ -63,16 +63,16 @@ def test_a_code_is_good_once_however_it_is_typed(codes: PairingCodes) -> None:
     code = codes.issue("owner")
     typed = f"{code.text[:4]}-{code.text[4:]}".lower()
     assert len(code.text) == 8
-    assert codes.redeem(typed).owner == "owner"
+    assert codes.redeem(typed, source="here").owner == "owner"
     with pytest.raises(InvalidPairing):
-        codes.redeem(code.text)
+        codes.redeem(code.text, source="here")
 
 
 def test_a_code_is_good_for_ten_minutes(codes: PairingCodes, clock: Clock) -> None:
     code = codes.issue("owner")
     clock.now += 601
     with pytest.raises(InvalidPairing):
-        codes.redeem(code.text)
+        codes.redeem(code.text, source="here")
 
 
 def test_after_ten_wrong_codes_in_a_minute_even_the_right_one_waits(
@@ -81,19 +81,19 @@ def test_after_ten_wrong_codes_in_a_minute_even_the_right_one_waits(
     code = codes.issue("owner")
     for _ in range(10):
         with pytest.raises(InvalidPairing, match="wrong"):
-            codes.redeem("AAAAAAAA")
+            codes.redeem("AAAAAAAA", source="here")
     with pytest.raises(InvalidPairing, match="minute"):
-        codes.redeem(code.text)
+        codes.redeem(code.text, source="here")
     clock.now += 61
-    assert codes.redeem(code.text) == code
+    assert codes.redeem(code.text, source="here") == code
 
 
 def test_ten_wrong_codes_in_an_hour_close_nothing(codes: PairingCodes, clock: Clock) -> None:
     for _ in range(10):
         clock.now += 300
         with pytest.raises(InvalidPairing):
-            codes.redeem("AAAAAAAA")
-    assert codes.redeem(codes.issue("owner").text).owner == "owner"
+            codes.redeem("AAAAAAAA", source="here")
+    assert codes.redeem(codes.issue("owner").text, source="here").owner == "owner"
 
 
 def test_codes_that_wait_are_bounded(codes: PairingCodes, clock: Clock) -> None:
@@ -103,3 +103,18 @@ def test_codes_that_wait_are_bounded(codes: PairingCodes, clock: Clock) -> None:
         codes.issue("owner")
     clock.now += 601
     codes.issue("owner")
+
+
+def test_wrong_codes_of_one_address_keep_nobody_else_out(codes: PairingCodes) -> None:
+    code = codes.issue("owner")
+    for _ in range(50):
+        with pytest.raises(InvalidPairing):
+            codes.redeem("AAAAAAAA", source="there")
+    assert codes.redeem(code.text, source="here") == code
+
+
+def test_addresses_that_sent_wrong_codes_are_bounded(codes: PairingCodes) -> None:
+    for number in range(11_000):
+        with pytest.raises(InvalidPairing):
+            codes.redeem("AAAAAAAA", source=str(number))
+    assert len(codes._wrong) == 10_000

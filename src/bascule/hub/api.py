@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import secrets
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -22,6 +24,7 @@ from bascule.core.errors import (
     LinkError,
     OutcomeUnknown,
 )
+from bascule.core.sessions import SessionId
 from bascule.core.windows import Window, WindowId
 from bascule.link.socketio import PROTOCOL
 from bascule.wire import decode_action, error_to_wire, reply_envelope
@@ -30,6 +33,7 @@ from bascule.wire.windows import encode_window
 from .docs_page import docs_page
 from .guard import IDENTITY
 from .identity import Identity
+from .leases import Leases
 from .link import HubWindows
 from .messages import (
     HealthAnswer,
@@ -50,6 +54,7 @@ from .once import PairingCodes, SignInCodes
 from .peers import peer_uid
 from .registry import Registry
 from .replies import Refused, status_of
+from .sessions.rows import AuditRow
 from .settings import HubSettings
 from .sign_in import local_path
 from .sockets import Sockets
@@ -70,6 +75,7 @@ class Api:
         *,
         store: Store,
         tokens: Tokens,
+        leases: Leases,
         registry: Registry,
         sockets: Sockets,
         metrics: Metrics,
@@ -79,6 +85,7 @@ class Api:
         self._settings = settings
         self._store = store
         self._tokens = tokens
+        self._leases = leases
         self._registry = registry
         self._sockets = sockets
         self._metrics = metrics
@@ -173,16 +180,16 @@ class Api:
         The same `id` sent again is not done again: it gets the same observation.
         """
         action = decode_action(event)
-        time = (action.timeout or _DEFAULT_TIME) + self._settings.action_grace
+        patience = (action.timeout or _DEFAULT_TIME) + self._settings.action_grace
         try:
-            async with asyncio.timeout(time):
+            async with asyncio.timeout(patience):
                 # Its answer may not arrive, so the window keeps the observation.
                 link = HubWindows(
                     self._sockets, self._registry, identity_of(request), confirms=False
                 )
                 observation = await link.act(WindowId(window_id), action)
         except TimeoutError:
-            raise OutcomeUnknown(f"The window did not answer within {time:g} seconds") from None
+            raise OutcomeUnknown(f"The window did not answer within {patience:g} seconds") from None
         except LinkError as error:
             if not error.detail.get("sent"):
                 raise
@@ -231,9 +238,9 @@ class Api:
             link=f"vscode://bascule.bascule-vscode/pair?{query}",
         )
 
-    async def redeem(self, code: str) -> PairedAnswer:
+    async def redeem(self, code: str, request: Request) -> PairedAnswer:
         """Swap a code for a window's token. Needs no token; wrong codes are counted."""
-        paired = self._codes.redeem(code)
+        paired = self._codes.redeem(code, source=_source(request))
         name = f"window {secrets.token_hex(4)}"
         token = await self._tokens.create(name, "window", owner=paired.owner)
         return PairedAnswer(token=token, hub=self._url())
@@ -267,6 +274,8 @@ class Api:
 
     async def create_token(self, body: TokenBody, request: Request) -> TokenAnswer:
         """A new token; it is shown this once."""
+        who = identity_of(request)
+        await self._note(who, "token.create", body.owner or who.owner, body.name, body.scope)
         token = await self._tokens.create(
             body.name,
             body.scope,
@@ -276,12 +285,30 @@ class Api:
         )
         return TokenAnswer(token=token)
 
-    async def revoke_token(self, name: str) -> MessageAnswer:
+    async def revoke_token(self, name: str, request: Request) -> MessageAnswer:
+        """Remove a token; what it has open is closed, and what it does is stopped."""
         if not await self._tokens.revoke(name):
             raise Refused(404, InvalidRequest(f"There is no token named {name!r}"))
+        await self._leases.sweep()
+        who = identity_of(request)
+        await self._note(who, "token.revoke", who.owner, name)
         return MessageAnswer(message="The token is revoked")
 
     # ----------------------------------------------------------------------------------------
+
+    async def _note(self, who: Identity, verb: str, owner: str, name: str, scope: str = "") -> None:
+        """An admin can make a token for anybody, and act as they do: so it is kept who did."""
+        detail = {"name": name} | ({"scope": scope} if scope else {})
+        await self._store.add_audit(
+            AuditRow(
+                time=time.time(),
+                who=who.name,
+                owner=owner,
+                verb=verb,
+                session_id=SessionId(""),
+                detail=detail,
+            )
+        )
 
     def _link(self, request: Request) -> HubWindows:
         return HubWindows(self._sockets, self._registry, identity_of(request))
@@ -293,7 +320,10 @@ class Api:
         app = self.app
 
         @app.exception_handler(BasculeError)
-        async def ours(_request: Request, error: BasculeError) -> JSONResponse:
+        async def ours(request: Request, error: BasculeError) -> JSONResponse:
+            who: Identity | None = request.scope.get(IDENTITY)
+            if who is None or not who.is_admin:
+                error.message = self._settings.without_paths(error.message)
             return _answer(error, status_of(error))
 
         @app.exception_handler(Refused)
@@ -332,6 +362,20 @@ def identity_of(request: Request) -> Identity:
     """Who asks, as the guard found out."""
     identity: Identity = request.scope[IDENTITY]
     return identity
+
+
+def _source(request: Request) -> str:
+    """The network that a request comes from. A proxy on this machine says it in `X-Real-IP`."""
+    host = request.client.host if request.client is not None else ""
+    try:
+        address = ipaddress.ip_address(host)
+        if address.is_loopback:
+            address = ipaddress.ip_address(request.headers.get("x-real-ip", host))
+    except ValueError:
+        return host or "nowhere"
+    if address.version == 6:  # one person has all of a network's addresses
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)
 
 
 def _is_recent(window: Window) -> bool:

@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from bascule.core.errors import AlreadyAnswered, InvalidRequest
+from bascule.core.errors import AlreadyAnswered, InvalidAction, InvalidRequest
 from bascule.core.windows import WindowId
+from bascule.wire import to_json
 
 from .changes import Changes
 from .registry import Host
 
 ANSWERS: Final = ("once", "workspace", "deny")
 _MOST: Final = 1000
+MOST_EACH: Final = 20
+"""Questions of one window that wait; it withdraws or answers some before it asks more."""
+_QUESTION: Final = 64 << 10
+"""Bytes of a question."""
 
 Question = Mapping[str, Any]
 _Key = tuple[WindowId, str]
@@ -37,13 +42,26 @@ class Approvals:
         self._pending: dict[_Key, _Pending] = {}
         self._answered: dict[_Key, str] = {}
 
-    def ask(self, host: Host, question: Question) -> None:
-        """A host asks, or says again after a lost connection what it still asks."""
+    def ask(self, host: Host, question: Question) -> bool:
+        """A host asks, or says again after a lost connection what it still asks. False: the
+        question is too large, or too many wait of this window or of all.
+
+        Nobody's question makes room for another's: a window that floods loses its own.
+        """
         key = host.window_id, str(question.get("id"))
+        if key not in self._pending:
+            self.pending()  # those whose time is up take no room
+            of_this = sum(each[0] == host.window_id for each in self._pending)
+            if of_this >= MOST_EACH or len(self._pending) >= _MOST:
+                return False
+        try:
+            if len(to_json(question)) > _QUESTION:
+                return False
+        except InvalidAction:  # what JSON has no words for
+            return False
         self._pending[key] = _Pending({**question, "window_id": host.window_id}, host)
-        while len(self._pending) > _MOST:
-            del self._pending[next(iter(self._pending))]
         self._changes.tell("approvals")
+        return True
 
     def settle(self, window_id: WindowId, question_id: str, by: str) -> None:
         """It was answered in its window."""

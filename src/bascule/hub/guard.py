@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
 from bascule.core.errors import AccessDenied, InvalidRequest, MessageTooLarge
+from bascule.sandbox.server.listener import CONNECTION
 
 from .identity import Identity
+from .leases import Leases
 from .origins import Origins, split_host
 from .replies import App, Message, Receive, Refused, Scope, Send, send_error
 from .settings import HubSettings
@@ -31,6 +34,8 @@ _BYTES: Final = frozenset({b"application/octet-stream"})
 _FORMS: Final = frozenset({b"multipart/form-data"})
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared with, never bound
 
+
+_GONE: Final[Message] = {"type": "websocket.disconnect", "code": 1008}
 
 Identify = Callable[[str, dict[bytes, bytes]], Awaitable[Identity]]
 """Tells by a request's path and headers whom it comes from, or raises `Refused`."""
@@ -76,8 +81,11 @@ class Guard:
         *,
         is_open: Callable[[str], bool] = lambda _: False,
         takes_files: Callable[[str], bool] = lambda _: False,
+        leases: Leases | None = None,
     ) -> None:
-        """`is_open`, `takes_files`: what mounts say of a path, `Mount` tells what that means."""
+        """`is_open`, `takes_files`: what mounts say of a path, `Mount` tells what that means.
+        `leases`: where requests and sockets are held, to be ended with their token."""
+        self._leases = leases or Leases()
         self._app = app
         self._identify = identify
         self._is_open = is_open
@@ -100,9 +108,27 @@ class Guard:
             if not is_open:
                 scope[IDENTITY] = await self._identify(path, headers)
             receive = self._bounded(path, headers, receive)
-            await self._app(scope, receive, send)
+            if is_open:
+                await self._app(scope, receive, send)
+            else:
+                await self._leased(scope, receive, send)
         except Refused as refused:
             await send_error(scope, send, refused.error, refused.status)
+
+    async def _leased(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the app until the token ends. What has not begun to be answered is refused then."""
+        request = _Leased(receive, send)
+        try:
+            async with self._leases.scope(scope[IDENTITY], on_end=request.end):
+                await self._app(scope, request.receive, request.send)
+        except AccessDenied as error:
+            if not request.has_begun:
+                raise Refused(401, error) from None
+            # A socket has been closed by its app. An answer must not look complete.
+            connection = scope.get(CONNECTION)
+            if connection is not None:
+                connection.transport.abort()
+                await asyncio.sleep(0)  # the server learns of it, and does not miss the rest
 
     def _bounded(self, path: str, headers: dict[bytes, bytes], receive: Receive) -> Receive:
         kinds, limit = _BODIES, self._max_body
@@ -119,6 +145,28 @@ class Guard:
         if declared is not None and int(declared) > limit:
             raise _too_large(limit)
         return _counted(receive, limit)
+
+
+class _Leased:
+    """The two ends of a request or socket whose token may end."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self.has_begun = False
+        self._is_over = False
+
+    async def receive(self) -> Message:
+        """Once the token has ended, the client counts as gone. The library that serves our sockets
+        catches a cancellation that comes while it handles a message, and asks for the next."""
+        return _GONE if self._is_over else await self._receive()
+
+    async def send(self, message: Message) -> None:
+        self.has_begun = True
+        await self._send(message)
+
+    def end(self) -> None:
+        self._is_over = True
 
 
 class Names:

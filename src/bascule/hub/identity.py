@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 Scope = Literal["admin", "agent", "window", "session"]
@@ -38,6 +38,8 @@ class Identity:
     token_id: str = ""
     """Tells this token from every other, also from one that gets the same name later; no secret.
     Empty: it came by no token of its own."""
+    token_hash: str = field(default="", compare=False, repr=False)
+    """Of the token that was shown; empty for whoever needs none, as a session at its socket."""
 
     @property
     def agent_id(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bascule.core.actions import Action
 from bascule.core.contracts import OnProgress, WindowLink
-from bascule.core.errors import BasculeError, LinkError, UsageError
+from bascule.core.errors import AccessDenied, BasculeError, LinkError, UsageError
 from bascule.core.identity import EventId
 from bascule.core.observations import Observation
 from bascule.core.windows import Window, WindowId
@@ -81,8 +81,12 @@ class HubWindows(WindowLink):
             event["age"] = age
         waiting = _Waiting(self._identity, on_progress)
         try:
-            await self._sockets.hand_over(waiting, self._identity, window_id, event)
-            observation = await waiting.answered
+            async with self._sockets.leases.scope(self._identity):
+                await self._sockets.hand_over(waiting, self._identity, window_id, event)
+                observation = await waiting.answered
+        except AccessDenied:
+            await self._sockets.cancel(waiting, action.id)
+            raise
         except asyncio.CancelledError:
             await self._sockets.cancel(waiting, action.id)
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +18,7 @@ _ALPHABET: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 _CODE_LENGTH: Final = 8
 _MOST_CODES: Final = 100
 _MOST_WRONG: Final = 10
+_MOST_SOURCES: Final = 10_000
 _MINUTE: Final = 60.0
 
 
@@ -104,16 +105,17 @@ class Code:
 class PairingCodes:
     """Short codes that people carry from the hub to a window.
 
-    Forty bits would not stand long guessing, so wrong codes are counted: ten within a minute and
-    for a minute none is accepted, right or wrong.
+    Wrong codes are counted for each address they come from: after ten within a minute it is refused
+    for a minute, and nobody else is. A code is forty random bits and good for minutes, so guessing
+    from very many addresses leads nowhere either.
     """
 
     def __init__(self, lifetime: float, *, clock: Clock = time.time) -> None:
         self._lifetime = lifetime
         self._clock = clock
         self._codes: dict[str, Code] = {}
-        self._wrong: deque[float] = deque(maxlen=_MOST_WRONG)
-        self._closed_until = 0.0
+        self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
+        """When wrong codes came, by where from; the oldest are forgotten."""
 
     def issue(self, owner: str) -> Code:
         now = self._clock()
@@ -124,22 +126,24 @@ class PairingCodes:
         code = self._codes[text] = Code(text, owner, now + self._lifetime)
         return code
 
-    def redeem(self, text: str) -> Code:
-        """The code, which is void from now on. Raises `InvalidPairing`."""
+    def redeem(self, text: str, *, source: str) -> Code:
+        """The code, which is void from now on. `source`: the address it comes from. Raises
+        `InvalidPairing`."""
         now = self._clock()
-        if now < self._closed_until:
-            raise InvalidPairing("Too many wrong codes came; try again in a minute")
+        wrong = self._wrong.get(source)
+        if wrong is not None and len(wrong) == _MOST_WRONG and now - wrong[-1] < _MINUTE:
+            raise InvalidPairing(f"Too many wrong codes came from {source}; try again in a minute")
         code = self._codes.pop(_as_shown(text), None)
         if code is None or code.expires <= now:
-            self._count_wrong(now)
+            self._count_wrong(source, now)
             raise InvalidPairing("This pairing code is wrong, used or too old; make another")
         return code
 
-    def _count_wrong(self, now: float) -> None:
-        self._wrong.append(now)
-        if len(self._wrong) == _MOST_WRONG and now - self._wrong[0] < _MINUTE:
-            self._closed_until = now + _MINUTE
-            self._wrong.clear()
+    def _count_wrong(self, source: str, now: float) -> None:
+        recent = [each for each in self._wrong.pop(source, ()) if now - each < _MINUTE]
+        self._wrong[source] = deque([*recent, now], maxlen=_MOST_WRONG)
+        while len(self._wrong) > _MOST_SOURCES:
+            self._wrong.popitem(last=False)
 
 
 def _as_shown(text: str) -> str:

@@ -15,7 +15,6 @@ from bascule.core import errors
 from bascule.core.contracts import Closable, Spawner, WindowLink
 from bascule.core.errors import BasculeError, InvalidSetting, StorageFailed
 from bascule.core.sessions import SessionId
-from bascule.runtime.verbs import Verbs
 from bascule.sandbox.server.listener import Listener, bound_pair, loopback_twin
 
 from .api import Api, identity_of, may
@@ -24,6 +23,7 @@ from .demo.api import DemoApi
 from .demo.demos import Demos
 from .guard import Guard
 from .identity import Identity
+from .leases import Leases
 from .link import HubWindows
 from .metrics import Metrics
 from .mounts import MakeMount, carried_by, mounted, said_by
@@ -85,6 +85,7 @@ class Hub(Closable):
         self._port = settings.port
         self._store = _store(settings)
         self.tokens = Tokens(self._store, settings.admin_token)
+        self.leases = Leases(self.tokens)
         self._registry = Registry()
         self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._count)
         changes = Changes()
@@ -96,6 +97,7 @@ class Hub(Closable):
             switchboard=self._switchboard,
             records=self._records,
             changes=changes,
+            leases=self.leases,
         )
         self._metrics = Metrics(
             windows=lambda: {str(k): v for k, v in self._registry.status_counts().items()},
@@ -108,6 +110,7 @@ class Hub(Closable):
             settings,
             store=self._store,
             tokens=self.tokens,
+            leases=self.leases,
             registry=self._registry,
             sockets=self._sockets,
             metrics=self._metrics,
@@ -128,10 +131,11 @@ class Hub(Closable):
             spawners or {},
             door=partial(door, joined, settings),
             changes=changes,
+            leases=self.leases,
             records=self._records,
             windows=SessionWindows(self._sockets, self._registry),
             base_path=lambda session_id, n: self.addresses.base_path(Place("apps", session_id, n)),
-            on_end=lambda session_id: self.proxy.end_session(session_id),
+            on_end=self._session_ended,
         )
         self._sockets.wake = self.sessions.wake
         sessions_api = SessionsApi(self.sessions, self._store, self.addresses, who=identity_of)
@@ -154,6 +158,7 @@ class Hub(Closable):
             doorman=doorman,
             routes=routes or SessionRoutes(self.sessions),
             carried=carried_by(self._mounts),
+            leases=self.leases,
         )
         keys = PageKeys(secret_of(settings.admin_token, "page"))
         self._feed = Feed(
@@ -173,6 +178,7 @@ class Hub(Closable):
             by_token_or_page(self.tokens, doorman, keys),
             is_open=said_by(self._mounts, lambda mount: mount.is_open),
             takes_files=said_by(self._mounts, lambda mount: mount.takes_files),
+            leases=self.leases,
         )
         sign_in = SignInPages(
             settings, self.proxy, doorman, sign_in_codes, on_sign_out=self._feed.end_sign_in
@@ -207,7 +213,7 @@ class Hub(Closable):
         """The hub's windows for whoever is in this process and acts as `identity`."""
         return HubWindows(self._sockets, self._registry, identity)
 
-    def session(self, identity: Identity, session_id: str) -> Verbs:
+    def session(self, identity: Identity, session_id: str) -> SessionRuntime:
         """One of the hub's sessions, in the same way."""
         return SessionRuntime(self.sessions, identity, SessionId(session_id))
 
@@ -217,6 +223,7 @@ class Hub(Closable):
         self._port = self._open_sockets[0].getsockname()[1]
         await self._store.open()
         await self.sessions.open()
+        self.leases.start()
         await self._listener.start(*self._open_sockets)
         self._started = True
         logger.info("the hub answers at %s", self.url)
@@ -226,6 +233,7 @@ class Hub(Closable):
         if self._closed:
             return
         self._closed = True
+        await self.leases.aclose()
         await self.demos.aclose()
         await self._feed.aclose()
         await self._sockets.aclose()
@@ -272,6 +280,10 @@ class Hub(Closable):
         for sock in socks:
             sock.setblocking(False)
         return socks
+
+    def _session_ended(self, session_id: SessionId) -> None:
+        self.proxy.end_session(session_id)
+        self._sockets.forget_session(session_id)
 
     def _count(self, kind: str, outcome: str, seconds: float) -> None:
         self._metrics.ended(kind, outcome, seconds)

@@ -116,3 +116,9 @@ class HubSettings:
     """Days for which it is known what was done in a session or window, and what came of it."""
     timeline_bytes: int = 256 << 20
     """Bytes of that for each session and window; the oldest go first."""
+
+    def without_paths(self, text: str) -> str:
+        """`text` without the hub's own directories: where they are is for those who run it."""
+        for directory in filter(None, (self.run_dir, self.state_dir)):
+            text = text.replace(str(directory), "…")
+        return text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
@@ -21,14 +22,16 @@ from bascule.core.errors import (
     InvalidAction,
     InvalidNonce,
     NoSuchWindow,
+    QuotaExceeded,
     VersionMismatch,
     WindowGone,
     WindowTaken,
     WindowUnhealthy,
 )
 from bascule.core.identity import EventId
+from bascule.core.printable import one_line
 from bascule.core.sessions import SessionId
-from bascule.core.windows import Window, WindowId
+from bascule.core.windows import Folder, Window, WindowId
 from bascule.link.socketio import PROTOCOL, TextPacket, ensure_protocol
 from bascule.wire import decode_action, error_to_wire
 from bascule.wire.windows import decode_folders
@@ -39,6 +42,7 @@ from .departures import Departures
 from .guard import IDENTITY
 from .health import Health
 from .identity import Identity
+from .leases import Leases
 from .once import Nonces
 from .records.record import Record
 from .records.records import Records
@@ -64,6 +68,14 @@ _CANCEL: Final = 10.0
 _LAG: Final = 256
 """Messages a runtime may be behind before it misses progress; answers are never left out."""
 _FLUSH: Final = 1.0
+_NAME: Final = 1000
+_PATH: Final = 4096
+_ITEMS: Final = 1000
+"""What is kept of a window's own words, as when it registers."""
+MOST_WINDOWS: Final = 32
+"""Windows of one session at a time. A person has one for each browser tab."""
+_MOST_IDS: Final = 1000
+"""Windows that a session may ever have while the hub runs: each is kept in the database."""
 
 
 class _Manager(socketio.AsyncManager):  # type: ignore[misc]  # the library has no types
@@ -138,7 +150,9 @@ class Sockets(Closable):
         switchboard: Switchboard,
         records: Records | None = None,
         changes: Changes | None = None,
+        leases: Leases | None = None,
     ) -> None:
+        self.leases = leases or Leases()
         self._settings = settings
         self._store = store
         self._registry = registry
@@ -149,6 +163,10 @@ class Sockets(Closable):
         self._nonces = Nonces(settings.nonce_lifetime)
         self._windows: dict[str, Identity] = {}
         self._runtimes: dict[str, RuntimeSocket] = {}
+        self._held: dict[str, ExitStack] = {}
+        """Leases of runtimes, by their sockets."""
+        self._ids: dict[str, set[WindowId]] = {}
+        """Ids of windows by the session they are of."""
         self._news: asyncio.Future[None] | None = None
         self._turns = Turns()
         self.wake: Callable[[SessionId], Awaitable[None]] | None = None
@@ -247,12 +265,15 @@ class Sockets(Closable):
         if self._turns.give_up(action_id, asker):
             return True  # it waited for its turn and is not sent any more
         ask = self._switchboard.drop(action_id, asker)
-        if ask is None or not ask.host.is_connected:
+        return ask is not None and await self._end_action(ask)
+
+    async def _end_action(self, ask: Ask) -> bool:
+        if not ask.host.is_connected:
             return False
         try:
             answer = await self._server.call(
                 "oh_cancel",
-                {"id": action_id},
+                {"id": ask.id},
                 to=ask.host.sid,
                 namespace=WINDOW,
                 timeout=_CANCEL,
@@ -280,7 +301,10 @@ class Sockets(Closable):
         return self._registry.window(window_id)
 
     def _ensure_visible(self, identity: Identity, window_id: WindowId) -> None:
-        if not identity.may_see(self._registry.owner(window_id)):
+        is_seen = identity.may_see(self._registry.owner(window_id))
+        if identity.scope == "session":  # no other of its owner's is its business
+            is_seen &= self._registry.session_of(window_id) == identity.session_id
+        if not is_seen:
             raise NoSuchWindow(
                 f"No window {window_id!r} is registered here", window_id=window_id, sent=False
             )
@@ -302,6 +326,7 @@ class Sockets(Closable):
         if self._windows.get(sid) != identity:
             raise InvalidNonce("This nonce was given to somebody else")
         window = replace(asked.window, owner=identity.owner, session_id=identity.session_id or "")
+        self._ensure_few(window)
         key_hash = hash_of(asked.window_key)
         if not await self._store.bind_window(window.id, key_hash, identity.owner):
             raise WindowTaken(
@@ -318,6 +343,27 @@ class Sockets(Closable):
         self.health.watch(host)
         await self._announce(host)
         return bool(replaced)
+
+    def _ensure_few(self, window: Window) -> None:
+        """Raises `QuotaExceeded` when its session has too many."""
+        if not window.session_id:
+            return
+        known = {
+            each.id for each in self._registry.windows() if each.session_id == window.session_id
+        }
+        ever = self._ids.setdefault(window.session_id, set())
+        for limit, taken in ((MOST_WINDOWS, known), (_MOST_IDS, ever)):
+            if window.id not in taken and len(taken) >= limit:
+                raise QuotaExceeded(
+                    f"This session has {limit} windows already; close one, or stop the session",
+                    limit=limit,
+                    taken=len(taken),
+                )
+        ever.add(window.id)
+
+    def forget_session(self, session_id: SessionId) -> None:
+        """It is gone, or starts anew."""
+        self._ids.pop(session_id, None)
 
     async def unregister(self, window_id: WindowId) -> None:
         for host in self._registry.unregister(window_id):
@@ -457,11 +503,13 @@ class Sockets(Closable):
             return
         window = self._registry.window(host.window_id)
         if isinstance(name := data.get("name"), str):
-            window = replace(window, name=name)
+            window = replace(window, name=one_line(name[:_NAME]))
         if (folders := decode_folders(data.get("folders"))) is not None:
-            window = replace(window, folders=folders)
+            kept = [Folder(each.name[:_NAME], each.path[:_PATH]) for each in folders[:_ITEMS]]
+            window = replace(window, folders=tuple(kept))
         if isinstance(able := data.get("capabilities"), list):
-            window = replace(window, capabilities=frozenset(map(str, able)))
+            words = frozenset(one_line(str(each)[:_NAME]) for each in able[:_ITEMS])
+            window = replace(window, capabilities=words)
         self._registry.change(host, window)
         self._changes.tell("windows")
 
@@ -472,7 +520,9 @@ class Sockets(Closable):
                 return
             told = {**data, "window_id": host.window_id}
             if event == "approval.requested":
-                self.approvals.ask(host, data)
+                if not self.approvals.ask(host, data):
+                    logger.warning("a question of window %s is left out", host.window_id)
+                    return
             else:
                 self.approvals.settle(
                     host.window_id, str(data.get("id")), str(data.get("by") or "its window")
@@ -486,13 +536,24 @@ class Sockets(Closable):
     async def _runtime_connected(self, sid: str, environ: Mapping[str, Any], auth: object) -> None:
         identity = _identity_in(environ)
         _ensure_scope(identity, "agent", "admin")
-        self._runtimes[sid] = RuntimeSocket(self._server, sid, identity)
+        runtime = self._runtimes[sid] = RuntimeSocket(self._server, sid, identity)
+        self._held[sid] = ExitStack()
+        holding = self.leases.hold(identity.token_hash, lambda: self._revoked(runtime))
+        self._held[sid].enter_context(holding)
         self._greet(sid, RUNTIME, auth)
 
     async def _runtime_lost(self, sid: str, _reason: object) -> None:
+        self._held.pop(sid, ExitStack()).close()
         runtime = self._runtimes.pop(sid, None)
         if runtime is not None:
             self._departures.left(self._switchboard.leave(runtime))
+
+    def _revoked(self, runtime: RuntimeSocket) -> None:
+        """Have windows end what it asked for; nobody waits for that. Its socket is closed by
+        whoever admitted it."""
+        for action_id in self._switchboard.asked_by(runtime):
+            if (ask := self._switchboard.drop(action_id, runtime)) is not None:
+                self._server.start_background_task(self._end_action, ask)
 
     async def _action_came(self, sid: str, data: object) -> object:
         runtime = self._runtimes.get(sid)

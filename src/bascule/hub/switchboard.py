@@ -121,6 +121,10 @@ class Switchboard:
         """Whether somebody waits for the answer to this action."""
         return action_id in self._asks
 
+    def asked_by(self, asker: Asker) -> list[EventId]:
+        """The actions under way for this asker."""
+        return [ask.id for ask in self._asks.values() if ask.asker is asker]
+
     def drop(self, action_id: EventId, asker: Asker) -> Ask | None:
         """Nobody wants this answer any more; the ask, if it was this asker's."""
         ask = self._asks.get(action_id)

@@ -75,8 +75,13 @@ class Tokens:
     async def identify_hash(self, hashed: str) -> Identity | None:
         """The same, for those who kept no more than the hash."""
         if hmac.compare_digest(hashed, self._admin):
-            token_id = _token_id(self._admin)
-            return Identity(name="admin", owner=DEFAULT_OWNER, scope="admin", token_id=token_id)
+            return Identity(
+                name="admin",
+                owner=DEFAULT_OWNER,
+                scope="admin",
+                token_id=_token_id(self._admin),
+                token_hash=hashed,
+            )
         row = await self._store.find_token(hashed)
         if row is None or (row.expires is not None and row.expires <= self._clock()):
             return None
@@ -86,6 +91,7 @@ class Tokens:
             scope=row.scope,
             session_id=row.session_id,
             token_id=_token_id(row.hash),
+            token_hash=hashed,
         )
 
     async def create(
@@ -133,5 +139,6 @@ class Tokens:
         return token
 
     async def revoke(self, name: str) -> bool:
-        """End the token of that name: its next call is refused, sockets it has stay open."""
+        """Remove the token of that name: its next call is refused. `Leases.sweep` ends what it
+        has open, and is called within a second in any case."""
         return await self._store.remove_token(name)

@@ -15,7 +15,7 @@ from bascule.hub.identity import TokenRow
 _MOST: Final = 4096
 _HEAD: Final = 48
 """Bytes that say how far the log goes: counters, salts and a checksum, as SQLite documents it."""
-_LATEST: Final = 2.0
+_LATEST: Final = 1.0
 """Seconds after which a database that cannot tell is asked again."""
 
 

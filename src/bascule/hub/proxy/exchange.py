@@ -171,7 +171,8 @@ class Exchange(RequestResponseCycle):
             self._admission = admitted
             self.session_id = admitted.asked.place.session_id
             self.sign_in = admitted.sign_in
-            await self._carry()
+            with self._proxy.leases.hold(admitted.token_hash, self.end):
+                await self._carry()
         except Refused as refused:
             return self._complain(refused.status, refused.error)
         except BadAnswer as bad:

@@ -56,6 +56,8 @@ class Admission:
     origin: bytes = b""
     """Stands in for an opaque one, so that the app sees its own."""
     sign_in: bytes = b""
+    token_hash: str = ""
+    """Of the token that it was admitted with, or that its cookie was given for."""
 
 
 class Gate:
@@ -250,6 +252,7 @@ class Gate:
             self._scheme(request),
             authorization=await self._kept(request, visitor, place),
             sign_in=visitor.sign_in.id if visitor.sign_in is not None else b"",
+            token_hash=visitor.identity.token_hash,
         )
 
     def _headers_for(self, request: Request, asked: Asked, target: Target) -> tuple[Header, ...]:

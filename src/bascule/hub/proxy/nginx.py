@@ -267,7 +267,8 @@ def _to_hub() -> str:
         proxy_request_buffering off;
         proxy_set_header Host $http_host;
         proxy_set_header Upgrade $bascule_upgrade;
-        proxy_set_header Connection $bascule_connection;"""
+        proxy_set_header Connection $bascule_connection;
+        proxy_set_header X-Real-IP $remote_addr;"""
 
 
 def _to_session(site: Site) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from bascule.hub.leases import Leases
 from bascule.hub.origins import Origins
 from bascule.hub.settings import HubSettings
 
@@ -31,7 +32,9 @@ class Proxy:
         doorman: Doorman,
         routes: Routes,
         carried: Carried = lambda _: None,
+        leases: Leases | None = None,
     ) -> None:
+        self.leases = leases or Leases()
         self.settings = settings
         self._origins = Origins(settings)
         self.gate = Gate(

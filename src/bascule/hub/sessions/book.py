@@ -5,6 +5,7 @@ One hub writes, so what it holds in memory is what the store has, and asking cos
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,11 +20,21 @@ from .news import News
 from .rows import AuditRow, Claim, EventRow, SessionRow
 from .states import AT_REST, BEFORE, refused
 
+logger = logging.getLogger(__name__)
+
 
 class Book:
     def __init__(
-        self, store: Store, news: News, clock: Callable[[], float], changes: Changes
+        self,
+        store: Store,
+        news: News,
+        clock: Callable[[], float],
+        changes: Changes,
+        *,
+        without_paths: Callable[[str], str] = str,
     ) -> None:
+        """`without_paths`: what owners are shown of the cause of a failure."""
+        self._without_paths = without_paths
         self._store = store
         self._changes = changes
         self._news = news
@@ -74,7 +85,11 @@ class Book:
         self, session_id: SessionId, state: SessionState, *, verb: str = "", cause: str = ""
     ) -> SessionRow:
         """The one way from state to state. Raises `InvalidState` where there is none."""
-        cause = self.mask(session_id).text(cause)
+        if cause:
+            logger.info(
+                "session %s is %s: %s", session_id, state, self.mask(session_id).text(cause)
+            )
+        cause = self.mask(session_id).text(self._without_paths(cause))
         now = self._clock()
         changes: dict[str, Any] = {"state": state, "cause": cause, "stage": "", "updated": now}
         if state in ("starting", "ready"):

@@ -19,6 +19,9 @@ from bascule.sandbox.server.listener import Listener
 _OPEN: Final = ("/health", "/socket.io", "/api/vscode/register", "/api/vscode/heartbeat/")
 """Where paths begin that a session's window has a use for."""
 
+MOST_CONNECTIONS: Final = 64
+"""Connections of one session to the hub at a time: two for each of its windows."""
+
 MakeDoor = Callable[[Identity], App]
 """The hub for somebody who is known by the socket they come through."""
 
@@ -62,6 +65,7 @@ class Doors:
             self._settings,
             max_frame=self._settings.message_bytes + (1 << 16),
             ping_interval=None,
+            max_connections=MOST_CONNECTIONS,
         )
         await listener.start(sock)
         self._listeners[session_id] = listener

@@ -34,6 +34,7 @@ from bascule.core.sessions import (
 from bascule.core.windows import Window
 from bascule.hub.changes import Changes
 from bascule.hub.identity import Identity
+from bascule.hub.leases import Leases
 from bascule.hub.records.record import Record
 from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
@@ -87,6 +88,7 @@ class Sessions(Closable):
         windows: SessionWindows,
         records: Records | None = None,
         changes: Changes | None = None,
+        leases: Leases | None = None,
         base_path: Callable[[SessionId, int], str] = lambda _session_id, _n: "",
         on_end: Callable[[SessionId], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
@@ -94,12 +96,19 @@ class Sessions(Closable):
         """`base_path`: below which path a session's app is; empty: it has an origin of its own.
         `on_end` is told of a session when nothing of it is to be reached any more."""
         self.windows = windows
+        self._leases = leases or Leases()
         self._settings = settings
         self._records = records = records or Records(settings)
         self._store = store
         self._clock = clock
         self._news = News()
-        self._book = Book(store, self._news, clock, changes or Changes())
+        self._book = Book(
+            store,
+            self._news,
+            clock,
+            changes or Changes(),
+            without_paths=settings.without_paths,
+        )
         self._all: Keeper | None = None
         self._looking: Looking | None = None
         places = Directories.of(settings)
@@ -267,7 +276,8 @@ class Sessions(Closable):
             window = await self.window(who, session_id)
             observation = await self.windows.act(who, window, action, on_progress=on_progress)
         else:
-            observation = await line.runtime.act(action, on_progress=on_progress)
+            async with self._leases.scope(who):
+                observation = await line.runtime.act(action, on_progress=on_progress)
         told = {"id": str(action.id), "action": kind, "who": who.name, "args": what}
         outcome = type(observation).__name__
         try:
@@ -279,7 +289,8 @@ class Sessions(Closable):
     async def window(self, who: Identity, session_id: SessionId) -> Window:
         """The session's window, once it takes actions; from now on there always is one, whether
         somebody looks or not."""
-        self._book.visible(who, session_id)
+        row = self._book.visible(who, session_id)
+        await self._note_stranger(who, row, "window")
         line, _ = await self.enter(session_id)
         await self.windows.open(session_id, line, kept=True)
         return await self.windows.present(session_id, timeout=self._settings.start_timeout)
@@ -304,6 +315,7 @@ class Sessions(Closable):
     async def last_words(self, who: Identity, session_id: SessionId, *, lines: int) -> str:
         """What the session's action server said last, secrets masked."""
         row = self._book.visible(who, session_id)
+        await self._note_stranger(who, row, "logs")
         spawner = self._keeper.spawner(row.spec.spawner)
         return self._book.mask(session_id).text(await spawner.last_words(session_id, lines=lines))
 
@@ -363,7 +375,7 @@ class Sessions(Closable):
 
     async def inside(self, who: Identity, session_id: SessionId) -> Inside:
         """The line to a session that somebody does something in; a paused one is resumed."""
-        self._book.visible(who, session_id)
+        await self._note_stranger(who, self._book.visible(who, session_id), "files and terminals")
         return (await self.enter(session_id))[0]
 
     async def timeline(
@@ -378,7 +390,7 @@ class Sessions(Closable):
 
     async def record(self, who: Identity, session_id: SessionId) -> Record:
         """What was done in a session, whether it runs or not."""
-        self._book.visible(who, session_id)
+        await self._note_stranger(who, self._book.visible(who, session_id), "record")
         return await self._records.of_session(session_id)
 
     async def settled_record(self, who: Identity, session_id: SessionId) -> Record:
@@ -457,6 +469,12 @@ class Sessions(Closable):
         if self._all is None:
             raise NotSupported("This hub has no sessions: it was given no spawner, or no state_dir")
         return self._all
+
+    async def _note_stranger(self, who: Identity, row: SessionRow, what: str) -> None:
+        """Admins may look into a session of somebody else, and that is kept. Actions, starts and
+        ends are noted in any case, whosoever's they are."""
+        if who.owner != row.owner:
+            await self._book.note(who, row, "enter", what=what)
 
     async def _doom(self, who: Identity, session_id: SessionId) -> None:
         """From here on its removal is gone on with, whatever comes between."""

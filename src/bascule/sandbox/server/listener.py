@@ -140,8 +140,11 @@ class Listener:
         max_frame: int = 64 << 10,
         ping_interval: float | None = 20.0,
         connection: Callable[..., Connection] | None = None,
+        max_connections: int | None = None,
     ) -> None:
+        """`max_connections`: that are open at a time; more are closed at once. None: any."""
         self._settings = settings
+        self._max_connections = max_connections
         self._make = connection or Connection
         self._config = Config(
             app,
@@ -188,7 +191,10 @@ class Listener:
         for server in self._servers:
             await server.wait_closed()
 
-    def _connection(self) -> Connection:
+    def _connection(self) -> asyncio.Protocol:
+        most = self._max_connections
+        if most is not None and len(self._state.connections) >= most:
+            return _Refusing()
         return self._make(
             config=self._config,
             server_state=self._state,
@@ -196,6 +202,13 @@ class Listener:
             max_head=self._settings.max_head,
             timeout=self._settings.request_timeout,
         )
+
+
+class _Refusing(asyncio.Protocol):
+    """A connection past the limit."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.abort()  # type: ignore[attr-defined]  # every stream's transport has it
 
 
 class Connection(HttpToolsProtocol):

@@ -1,0 +1,45 @@
+"""Admins may enter sessions of others, and whenever they do it is kept who did what."""
+
+from __future__ import annotations
+
+import pytest
+
+from .serving import Asker, place
+
+pytestmark = pytest.mark.slow
+
+
+async def test_an_admin_who_enters_a_session_is_recorded() -> None:
+    async with place() as hub:
+        token = await hub.token("ada", "agent", owner="ada")
+        async with Asker(hub.url, token=token) as ada, Asker(hub.url) as admin:
+            session = await ada.ready()
+            one = f"/api/sessions/{session}"
+            for asker in (ada, admin):
+                await asker.run(session, "true")
+                await asker.must("GET", f"{one}/logs")
+                await asker.must("GET", f"{one}/files")
+                await asker.must("GET", f"{one}/timeline.jsonl")
+            rows = await admin.must("GET", f"/api/audit?session_id={session}")
+            entered = [
+                (row["who"], row["detail"]["what"]) for row in rows if row["verb"] == "enter"
+            ]
+            acted = [row["who"] for row in rows if row["verb"] == "act"]
+            assert set(entered) == {
+                ("admin", "logs"),
+                ("admin", "files and terminals"),
+                ("admin", "record"),
+            }
+            assert sorted(acted) == ["ada", "admin"]
+            assert (await admin.ask("GET", f"/apps/{session}-0/"))[0] == 404
+            assert (await admin.ask("GET", f"/vscode/{session}/"))[0] == 404
+
+
+async def test_who_makes_and_revokes_tokens_is_recorded() -> None:
+    async with place() as hub, Asker(hub.url) as admin:
+        asked = {"name": "adas", "scope": "agent", "owner": "ada"}
+        await admin.must("POST", "/api/tokens", asked)
+        await admin.must("DELETE", "/api/tokens/adas")
+        rows = await admin.must("GET", "/api/audit")
+        kept = [(row["who"], row["verb"], row["detail"]["name"]) for row in rows]
+        assert kept == [("admin", "token.revoke", "adas"), ("admin", "token.create", "adas")]
