@@ -23,15 +23,13 @@ from bascule.core.errors import AccessDenied
 from bascule.core.windows import WindowId
 from bascule.hub.database.address import database_address
 from bascule.hub.database.store import SqlStore
-from bascule.hub.proxy.doorman import TokenDoorman
 from bascule.hub.proxy.places import Place as ProxyPlace
-from bascule.hub.proxy.seals import Seals, secret_of
 from bascule.hub.tokens import hash_of
 from bascule.link.http import Reply
 from bascule.link.hub import HubLink
 from bascule.link.socketio import SocketClient
 
-from .serving import ADMIN, Place
+from .serving import Place
 from .sessions.serving import Asker, SessionPlace
 from .sessions.serving import place as session_place
 
@@ -129,23 +127,9 @@ async def a_socket_without_a_namespace(ground: Ground) -> Closed:
     )
 
 
-async def a_page(ground: Ground) -> Closed:
-    _, cookie = _doorman(ground).sign_in(ground.token)
-    headers = {"Cookie": f"__Host-bascule={cookie}", "Origin": ground.hub.url}
-    return await _websocket(ground, "/socket.io/?EIO=4&transport=websocket", headers)
-
-
 async def a_websocket_into_a_session(ground: Ground) -> Closed:
     headers = {"Authorization": f"Bearer {ground.token}"}
     return await _websocket(ground, f"{(await _app(ground)).path}/ws", headers)
-
-
-async def a_websocket_by_a_cookie(ground: Ground) -> Closed:
-    place, doorman = await _app(ground), _doorman(ground)
-    sign_in, _ = doorman.sign_in(ground.token)
-    cookie = f"__Secure-bascule-{ground.session}={doorman.for_session(sign_in, place)}"
-    headers = {"Cookie": cookie, "Origin": ground.hub.url}
-    return await _websocket(ground, f"{place.path}/ws", headers)
 
 
 async def a_stream_of_events(ground: Ground) -> Closed:
@@ -207,9 +191,7 @@ OPENINGS = [
     a_runtimes_socket,
     a_windows_socket,
     a_socket_without_a_namespace,
-    a_page,
     a_websocket_into_a_session,
-    a_websocket_by_a_cookie,
     a_stream_of_events,
     an_action_by_rest,
     an_action_at_the_sandbox,
@@ -256,10 +238,6 @@ async def test_other_tokens_of_the_same_owner_go_on(ground: Ground) -> None:
 
 
 # ----------------------------------------------------------------------------------------------
-
-
-def _doorman(ground: Ground) -> TokenDoorman:
-    return TokenDoorman(ground.hub.hub.tokens, Seals(secret_of(ADMIN, "sign-in")))
 
 
 async def _instead(ground: Ground, scope: Any) -> str:
