@@ -195,7 +195,11 @@ class Line:
         if self._is_cut:
             writer.transport.abort()
             return
-        there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        except ConnectionRefusedError:  # the server is being restarted
+            writer.transport.abort()
+            return
         pair = {writer, back}
         self._writers |= pair
         try:
