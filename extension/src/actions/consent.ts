@@ -1,7 +1,7 @@
 /** Whether an agent may do an action here: by the settings, by an earlier answer, or by a new one. */
 import { Failure } from "../common/failure";
 import { KeyedLocks } from "../common/locks";
-import { wanted } from "../common/wanted";
+import { abortable } from "../common/abortable";
 import type { Choice, Question, Questions } from "../consent/questions";
 import { partsOf, protectedPaths, warnings, type Request } from "../consent/request";
 import { shortened } from "../consent/visible";
@@ -67,7 +67,7 @@ export class Consent {
       if (signal.aborted || isSettled()) return;
       await this.ask(action, request, signal);
     });
-    await wanted(asked, signal);
+    await abortable(asked, signal);
   }
 
   /** An answer from elsewhere; the first one wins. */

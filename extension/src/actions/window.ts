@@ -3,7 +3,7 @@ import { stat } from "node:fs/promises";
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
 import { fits } from "../common/patterns";
-import { wanted } from "../common/wanted";
+import { abortable } from "../common/abortable";
 import { unlinked } from "../consent/visible";
 import { ANSWERING } from "../manifest";
 import { seen, type ArgsOf, type ExtrasOf, type Seen } from "../protocol";
@@ -86,7 +86,7 @@ export class WindowActions {
     try {
       const { command, arguments: given = [] } = args;
       const work = Promise.resolve(vscode.commands.executeCommand(command, ...given));
-      result = await wanted(work, signal);
+      result = await abortable(work, signal);
     } catch (error) {
       if (error instanceof Failure) throw error;
       throw new Failure("execution", `The command '${args.command}' failed: ${messageOf(error)}`);

@@ -2,7 +2,7 @@
 import type { Disposable } from "../common/disposables";
 import { Failure, messageOf } from "../common/failure";
 import { KeyedLocks } from "../common/locks";
-import { wanted } from "../common/wanted";
+import { abortable } from "../common/abortable";
 import type { Log } from "../common/log";
 import { answer, failed, type Answer, type Seen } from "../protocol";
 import { asked, type ApprovalAnswered, type Asked } from "./contract";
@@ -191,7 +191,7 @@ export class Courier implements Receiver, Disposable {
       ensureWanted(signal);
     };
     if (READS.has(action.action)) return ask();
-    return wanted(this.turns.hold(action.agent_id ?? action.agent, ask), signal);
+    return abortable(this.turns.hold(action.agent_id ?? action.agent, ask), signal);
   }
 
   private failure(action: Asked, error: unknown): Seen {

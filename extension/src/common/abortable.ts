@@ -1,7 +1,7 @@
 import { Failure } from "./failure";
 
 /** The result of `work`, or `action.cancelled` as soon as the signal trips. What was begun goes on. */
-export async function wanted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+export async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   let stop!: () => void;
   const aborted = new Promise<never>((_, reject) => {
     stop = () => reject(new Failure("action.cancelled", "The action was cancelled"));
