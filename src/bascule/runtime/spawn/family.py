@@ -20,7 +20,7 @@ from typing import Final
 from bascule.core.sessions import Usage
 
 from .freezing import freeze, signal_one
-from .process_table import Member, everybody, with_kin
+from .process_table import ProcessInfo, all_processes, with_relatives
 
 MARK: Final = "BASCULE_SANDBOX"
 """The variable that holds a family's mark."""
@@ -29,11 +29,11 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-def family(mark: str) -> dict[int, Member]:
+def family(mark: str) -> dict[int, ProcessInfo]:
     """All living members, by process number. Zombies are dead."""
-    found = everybody()
+    found = all_processes()
     marked = f"{MARK}={mark}".encode()
-    return with_kin([pid for pid in found if marked in _environment(pid)], found)
+    return with_relatives([pid for pid in found if marked in _environment(pid)], found)
 
 
 def kill_leader(mark: str, leader: int, *, heirs: bytes, within: float = 2.0) -> None:
@@ -72,7 +72,7 @@ def kill(mark: str, *, within: float = 10.0) -> None:
             break
 
 
-def usage(members: Collection[Member]) -> Usage:
+def usage(members: Collection[ProcessInfo]) -> Usage:
     return Usage(
         cpu_seconds=sum(each.ticks for each in members) / _TICKS,
         memory_bytes=sum(each.pages for each in members) * _PAGE,

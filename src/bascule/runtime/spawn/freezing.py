@@ -16,26 +16,26 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
 
-from .process_table import Member, member
+from .process_table import ProcessInfo, process_info
 
-Look = Callable[[], Mapping[int, Member]]
+ListProcesses = Callable[[], Mapping[int, ProcessInfo]]
 """The living processes of a sandbox at this moment, by number."""
 
-_STOPPING: Final = 5.0
+_STOP_TIMEOUT: Final = 5.0
 """Seconds that processes have to stop."""
-_GLANCE: Final = 0.001
+_POLL_INTERVAL: Final = 0.001
 
 
-def freeze(look: Look, note: Path | None = None) -> Collection[Member]:
+def freeze(list_processes: ListProcesses, note: Path | None = None) -> Collection[ProcessInfo]:
     """Stop all of them where they are; returns once nobody is left who could start another.
 
     `note`: a file to remember which were stopped already, by Ctrl-Z say, and have to stay so when
     the others continue. One that is there is kept: it is of a pause that was begun before.
-    Processes in a system call that cannot be broken off are not waited for longer than `_STOPPING`:
+    Processes in a system call that cannot be interrupted are waited for `_STOP_TIMEOUT` at most;
     they stop when it is done.
     """
-    deadline = monotonic() + _STOPPING
-    members = look()
+    deadline = monotonic() + _STOP_TIMEOUT
+    members = list_processes()
     if note is not None and not note.exists():
         _remember(note, [each for each in members.values() if each.is_stopped])
     while running := {pid: each for pid, each in members.items() if not each.is_stopped}:
@@ -46,13 +46,13 @@ def freeze(look: Look, note: Path | None = None) -> Collection[Member]:
         if is_late:
             break
         _wait_until_stopped(eldest, deadline)
-        members = look()
+        members = list_processes()
     return members.values()
 
 
-def thaw(look: Look, note: Path | None = None) -> None:
+def thaw(list_processes: ListProcesses, note: Path | None = None) -> None:
     """Let all of them go on, children before their parents, except those in the `note`."""
-    members = look()
+    members = list_processes()
     kept = _remembered(note)
     for each in _youngest_first(members):
         if (each.pid, each.started) not in kept:
@@ -75,13 +75,15 @@ def _wait_until_stopped(pids: Collection[int], deadline: float) -> None:
     """The kernel tells nobody but their parents when they stop."""
     left = set(pids)
     while left and monotonic() < deadline:
-        left = {pid for pid in left if (now := member(pid)) is not None and not now.is_stopped}
+        left = {
+            pid for pid in left if (now := process_info(pid)) is not None and not now.is_stopped
+        }
         if left:
-            sleep(_GLANCE)
+            sleep(_POLL_INTERVAL)
 
 
-def _youngest_first(members: Mapping[int, Member]) -> Iterator[Member]:
-    def depth(each: Member) -> int:
+def _youngest_first(members: Mapping[int, ProcessInfo]) -> Iterator[ProcessInfo]:
+    def depth(each: ProcessInfo) -> int:
         steps = 0
         while (above := members.get(each.parent)) is not None and steps < len(members):
             each, steps = above, steps + 1
@@ -90,7 +92,7 @@ def _youngest_first(members: Mapping[int, Member]) -> Iterator[Member]:
     yield from sorted(members.values(), key=depth, reverse=True)
 
 
-def _remember(note: Path, stopped: Collection[Member]) -> None:
+def _remember(note: Path, stopped: Collection[ProcessInfo]) -> None:
     new = note.with_name(note.name + ".new")
     new.write_text(json.dumps([[each.pid, each.started] for each in stopped]))
     new.rename(note)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ProcessInfo:
     """A process as `/proc` showed it."""
 
     pid: int
@@ -27,20 +27,22 @@ class Member:
         return self.state in "Tt"
 
 
-def everybody() -> Mapping[int, Member]:
+def all_processes() -> Mapping[int, ProcessInfo]:
     """All living processes, by number. Zombies are dead."""
     return {each.pid: each for each in _processes()}
 
 
-def with_kin(found: Collection[int], everybody: Mapping[int, Member]) -> dict[int, Member]:
+def with_relatives(
+    found: Collection[int], processes: Mapping[int, ProcessInfo]
+) -> dict[int, ProcessInfo]:
     """Those, their descendants, and the members of terminal sessions that one of them leads."""
-    known = set(found) & everybody.keys()
-    while more := _kin(everybody, known):
+    known = set(found) & processes.keys()
+    while more := _relatives(processes, known):
         known |= more
-    return {pid: everybody[pid] for pid in known}
+    return {pid: processes[pid] for pid in known}
 
 
-def member(pid: int) -> Member | None:
+def process_info(pid: int) -> ProcessInfo | None:
     """None: there is none of that number, or it is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
@@ -51,7 +53,7 @@ def member(pid: int) -> Member | None:
     state = fields[0].decode()
     if state in "ZX":
         return None
-    return Member(
+    return ProcessInfo(
         pid=pid,
         parent=int(fields[1]),
         session=int(fields[3]),
@@ -62,15 +64,15 @@ def member(pid: int) -> Member | None:
     )
 
 
-def _kin(everybody: Mapping[int, Member], found: set[int]) -> set[int]:
+def _relatives(processes: Mapping[int, ProcessInfo], found: set[int]) -> set[int]:
     return {
         pid
-        for pid, each in everybody.items()
+        for pid, each in processes.items()
         if pid not in found and (each.parent in found or each.session in found)
     }
 
 
-def _processes() -> Iterator[Member]:
+def _processes() -> Iterator[ProcessInfo]:
     for entry in os.listdir("/proc"):  # noqa: PTH208 - names only, and there are many
-        if entry.isdigit() and (found := member(int(entry))) is not None:
+        if entry.isdigit() and (found := process_info(int(entry))) is not None:
             yield found

@@ -17,7 +17,7 @@ from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError, NoSuchPath, NoSuchSandbox, SandboxStartFailed
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.runtime.spawn.freezing import freeze, thaw
-from bascule.runtime.spawn.process_table import Member, everybody, with_kin
+from bascule.runtime.spawn.process_table import ProcessInfo, all_processes, with_relatives
 
 from . import mounts, processes
 from .directories import Directories
@@ -404,13 +404,13 @@ class Sandboxes(Closable):
             is_paused = processes.is_stopped(life.server.pid)
         return RunningSandbox(session_id=session_id, is_paused=is_paused, uid=life.record.uid)
 
-    def _members(self, life: Life) -> Mapping[int, Member]:
+    def _members(self, life: Life) -> Mapping[int, ProcessInfo]:
         """Of a machine without cgroups. Blocks."""
         found = {life.server.pid}
         if life.record.is_isolated:
             # The server keeps to itself which namespace it is in, from all but root.
             found.update(processes.members(life.record.namespace))
-        return with_kin(found, everybody())
+        return with_relatives(found, all_processes())
 
     def _note(self, session_id: SessionId) -> Path:
         """While it is paused: which of its processes were stopped before that."""
