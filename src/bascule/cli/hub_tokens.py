@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class TokenInfo:
     """A token, without its secret."""
 
     name: str
@@ -53,9 +53,9 @@ class LocalTokens(AsyncExitStack):
 
         return await Tokens(self._store, "").create(name, scope, owner=owner, lifetime=lifetime)
 
-    async def list(self) -> Sequence[Named]:
+    async def list(self) -> Sequence[TokenInfo]:
         rows = await self._store.list_tokens()
-        return [Named(row.name, row.scope, row.owner, row.expires) for row in rows]
+        return [TokenInfo(row.name, row.scope, row.owner, row.expires) for row in rows]
 
     async def revoke(self, name: str) -> bool:
         """Whether there was one of that name."""
@@ -87,10 +87,10 @@ class RemoteTokens(AsyncExitStack):
     ) -> str:
         return await self._calls.create_token(name, scope, owner=owner, lifetime=lifetime)
 
-    async def list(self) -> Sequence[Named]:
+    async def list(self) -> Sequence[TokenInfo]:
         found = await self._calls.tokens()
         return [
-            Named(each["name"], each["scope"], each["owner"], each["expires"]) for each in found
+            TokenInfo(each["name"], each["scope"], each["owner"], each["expires"]) for each in found
         ]
 
     async def revoke(self, name: str) -> bool:

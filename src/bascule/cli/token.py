@@ -23,7 +23,7 @@ from .known_names import one_of, token_names
 if TYPE_CHECKING:
     from bascule.hub.identity import Scope
 
-    from .hub_tokens import LocalTokens, Named, RemoteTokens
+    from .hub_tokens import LocalTokens, RemoteTokens, TokenInfo
 
 
 def token(
@@ -148,7 +148,7 @@ def _ensure_meant(
         raise InvalidSetting(f"--days is {days:g}; it has to be a number above 0")
 
 
-def _show(rows: Sequence[Named]) -> None:
+def _show(rows: Sequence[TokenInfo]) -> None:
     """Those that people created: a session's own token goes with the session."""
     rows = [row for row in rows if row.scope != "session"]
     width = max((len(row.name) for row in rows), default=0)

@@ -33,7 +33,7 @@ from bascule.wire.windows import encode_window
 from .docs_page import docs_page
 from .guard import IDENTITY
 from .identity import Identity
-from .leases import Leases
+from .leases import TokenLeases
 from .link import HubWindows
 from .messages import (
     HealthAnswer,
@@ -75,7 +75,7 @@ class Api:
         *,
         store: Store,
         tokens: Tokens,
-        leases: Leases,
+        leases: TokenLeases,
         registry: Registry,
         sockets: Sockets,
         metrics: Metrics,

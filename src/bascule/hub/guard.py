@@ -12,7 +12,7 @@ from bascule.core.errors import AccessDenied, InvalidRequest, MessageTooLarge
 from bascule.sandbox.server.listener import CONNECTION
 
 from .identity import Identity
-from .leases import Leases
+from .leases import TokenLeases
 from .origins import Origins, split_host
 from .replies import App, Message, Receive, Refused, Scope, Send, send_error
 from .settings import HubSettings
@@ -81,11 +81,11 @@ class Guard:
         *,
         is_open: Callable[[str], bool] = lambda _: False,
         takes_files: Callable[[str], bool] = lambda _: False,
-        leases: Leases | None = None,
+        leases: TokenLeases | None = None,
     ) -> None:
         """`is_open`, `takes_files`: what mounts say of a path, `Mount` tells what that means.
         `leases`: where requests and sockets are held, to be ended with their token."""
-        self._leases = leases or Leases()
+        self._leases = leases or TokenLeases()
         self._app = app
         self._identify = identify
         self._is_open = is_open

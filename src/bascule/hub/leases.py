@@ -27,10 +27,10 @@ OnEnd = Callable[[], None]
 """Closes a connection or stops an action. It must not block or raise."""
 
 
-class Leases(Closable):
+class TokenLeases(Closable):
     """Every connection and action that lasts, by the hash of the token it was admitted with.
 
-    `Leases()` without tokens holds whatever it is given and ends nothing by itself.
+    `TokenLeases()` without tokens holds whatever it is given and ends nothing by itself.
     """
 
     def __init__(self, tokens: Tokens | None = None, *, interval: float = _INTERVAL) -> None:

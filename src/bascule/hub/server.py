@@ -23,7 +23,7 @@ from .demo.api import DemoApi
 from .demo.demos import Demos
 from .guard import Guard
 from .identity import Identity
-from .leases import Leases
+from .leases import TokenLeases
 from .link import HubWindows
 from .metrics import Metrics
 from .mounts import MakeMount, carried_by, mounted, said_by
@@ -85,7 +85,7 @@ class Hub(Closable):
         self._port = settings.port
         self._store = _store(settings)
         self.tokens = Tokens(self._store, settings.admin_token)
-        self.leases = Leases(self.tokens)
+        self.leases = TokenLeases(self.tokens)
         self._registry = Registry()
         self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._count)
         changes = Changes()

@@ -42,7 +42,7 @@ from .departures import Departures
 from .guard import IDENTITY
 from .health import Health
 from .identity import Identity
-from .leases import Leases
+from .leases import TokenLeases
 from .once import Nonces
 from .records.record import Record
 from .records.records import Records
@@ -150,9 +150,9 @@ class Sockets(Closable):
         switchboard: Switchboard,
         records: Records | None = None,
         changes: Changes | None = None,
-        leases: Leases | None = None,
+        leases: TokenLeases | None = None,
     ) -> None:
-        self.leases = leases or Leases()
+        self.leases = leases or TokenLeases()
         self._settings = settings
         self._store = store
         self._registry = registry

@@ -139,6 +139,6 @@ class Tokens:
         return token
 
     async def revoke(self, name: str) -> bool:
-        """Remove the token of that name: its next call is refused. `Leases.sweep` ends what it
+        """Remove the token of that name: its next call is refused. `TokenLeases.sweep` ends what it
         has open, and is called within a second in any case."""
         return await self._store.remove_token(name)

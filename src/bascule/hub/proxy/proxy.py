@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bascule.hub.leases import Leases
+from bascule.hub.leases import TokenLeases
 from bascule.hub.origins import Origins
 from bascule.hub.settings import HubSettings
 
@@ -32,9 +32,9 @@ class Proxy:
         doorman: Doorman,
         routes: Routes,
         carried: Carried = lambda _: None,
-        leases: Leases | None = None,
+        leases: TokenLeases | None = None,
     ) -> None:
-        self.leases = leases or Leases()
+        self.leases = leases or TokenLeases()
         self.settings = settings
         self._origins = Origins(settings)
         self.gate = Gate(

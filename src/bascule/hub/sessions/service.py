@@ -34,7 +34,7 @@ from bascule.core.sessions import (
 from bascule.core.windows import Window
 from bascule.hub.changes import Changes
 from bascule.hub.identity import Identity
-from bascule.hub.leases import Leases
+from bascule.hub.leases import TokenLeases
 from bascule.hub.records.record import Record
 from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
@@ -88,7 +88,7 @@ class Sessions(Closable):
         windows: SessionWindows,
         records: Records | None = None,
         changes: Changes | None = None,
-        leases: Leases | None = None,
+        leases: TokenLeases | None = None,
         base_path: Callable[[SessionId, int], str] = lambda _session_id, _n: "",
         on_end: Callable[[SessionId], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
@@ -96,7 +96,7 @@ class Sessions(Closable):
         """`base_path`: below which path a session's app is; empty: it has an origin of its own.
         `on_end` is told of a session when nothing of it is to be reached any more."""
         self.windows = windows
-        self._leases = leases or Leases()
+        self._leases = leases or TokenLeases()
         self._settings = settings
         self._records = records = records or Records(settings)
         self._store = store
