@@ -1,7 +1,7 @@
 """Attacks of a session on its hub, from the outside: the same list for every kind of hub.
 
 `tests/hub/sessions/test_every_hub.py` has a hub of root's, one with a user of its own and one
-behind nginx.
+behind nginx; `tests/runtime/spawn/docker/test_hub_attacks.py` one with sessions in containers.
 """
 
 from __future__ import annotations

@@ -41,6 +41,8 @@ class Machine:
         self.place = place
         self.engine = engine
         self.state = place / "bascule"
+        self.url = ""
+        """Of the hub that runs."""
         self.environment = environment(
             HOME=str(place),
             XDG_STATE_HOME=str(place),
@@ -60,8 +62,8 @@ class Machine:
         with process:
             assert process.stdout is not None
             try:
-                url = process.stdout.readline()
-                assert url.startswith(b"http://"), (self.place / "log").read_text()
+                self.url = process.stdout.readline().decode().strip()
+                assert self.url.startswith("http://"), (self.place / "log").read_text()
                 yield process
             finally:
                 process.kill()
