@@ -6,6 +6,7 @@ One list of what a token can have open, and one of how it can end.
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from uuid import uuid4
 
 import aiohttp
 import pytest
+import socketio
 
 from bascule.adapters.mcp.mount import McpMount
 from bascule.adapters.openhands_hub import OpenHandsV0Mount
@@ -25,9 +27,12 @@ from bascule.hub.database.address import database_address
 from bascule.hub.database.store import SqlStore
 from bascule.hub.proxy.places import Place as ProxyPlace
 from bascule.hub.tokens import hash_of
+from bascule.hub.web.page import is_built
 from bascule.link.http import Reply
 from bascule.link.hub import HubLink
 from bascule.link.socketio import SocketClient
+from tests.web.test_access import VISIT, Visitor
+from tests.web.test_watch import Listener
 
 from .serving import Place
 from .sessions.serving import Asker, SessionPlace
@@ -37,6 +42,7 @@ pytestmark = pytest.mark.slow
 
 PATIENCE: Final = 30.0
 NAME: Final = "revoked"
+_SOCKET: Final = "/socket.io/?EIO=4&transport=websocket"
 BUSY: Final = (
     "bash -c 'trap \"touch stopped; exit\" INT TERM HUP; touch began; while :; do sleep 0.05; done'"
 )
@@ -120,16 +126,44 @@ async def a_windows_socket(ground: Ground) -> Closed:
 
 
 async def a_socket_without_a_namespace(ground: Ground) -> Closed:
-    return await _websocket(
-        ground,
-        "/socket.io/?EIO=4&transport=websocket",
-        {"Authorization": f"Bearer {ground.token}"},
-    )
+    return await _websocket(ground, _SOCKET, {"Authorization": f"Bearer {ground.token}"})
 
 
 async def a_websocket_into_a_session(ground: Ground) -> Closed:
     headers = {"Authorization": f"Bearer {ground.token}"}
     return await _websocket(ground, f"{(await _app(ground)).path}/ws", headers)
+
+
+async def a_page(ground: Ground) -> Closed:
+    page = await _page(ground)
+    return page.closed
+
+
+async def a_terminal_of_a_page(ground: Ground) -> Closed:
+    """A command that runs in it goes on, as in any terminal that is left; keys do not arrive."""
+    page = await _page(ground)
+    where = {"session_id": ground.session, "name": "one"}
+    opened = await page.ask("terminal.open", **where, columns=80, rows=24)
+    assert "error" not in opened, opened
+    keys = {**where, "data": b64encode(b"touch began\n").decode()}
+    await page.emit("terminal.keys", keys)
+    await _appears(ground.workspace / "began")
+
+    async def closed() -> None:
+        await page.closed()
+        with pytest.raises(socketio.exceptions.BadNamespaceError):
+            await page.emit("terminal.keys", keys)
+        while ground.hub.hub._feed._viewers:  # the hub reads the terminal's output no longer
+            await asyncio.sleep(0.02)
+
+    return closed
+
+
+async def a_websocket_by_a_sessions_cookie(ground: Ground) -> Closed:
+    """As those of VS Code and of apps that are not sandboxed."""
+    place = await _app(ground)
+    inside = await _inside(ground, await _signed_in(ground))
+    return await _websocket(ground, f"{place.path}/ws", _headers(inside))
 
 
 async def a_stream_of_events(ground: Ground) -> Closed:
@@ -191,7 +225,10 @@ OPENINGS = [
     a_runtimes_socket,
     a_windows_socket,
     a_socket_without_a_namespace,
+    a_page,
+    a_terminal_of_a_page,
     a_websocket_into_a_session,
+    a_websocket_by_a_sessions_cookie,
     a_stream_of_events,
     an_action_by_rest,
     an_action_at_the_sandbox,
@@ -214,6 +251,37 @@ async def test_a_revoked_token_ends_at_once(
         await closed()
     assert hash_of(ground.token) not in ground.hub.hub.leases._held
     assert (await ground.admin.run(ground.session, "echo well")) == "well\n"
+
+
+@pytest.mark.parametrize("revoke", [by_the_hub, by_another_process])
+async def test_the_cookies_of_a_revoked_token_are_refused(
+    ground: Ground, revoke: Callable[[Ground], Awaitable[None]]
+) -> None:
+    app = (await _app(ground)).path
+    browser = await _signed_in(ground)
+    inside = await _inside(ground, browser)
+    key = {"X-Bascule-Page": await _key(browser)}
+    lead = await browser.get(f"{app}/", VISIT)
+    assert (await browser.get("/api/sessions", key)).status == 200
+    assert (await browser.get("/", VISIT)).status == 200
+    assert await _handshake(ground, _SOCKET, browser) == 101
+    assert await _handshake(ground, f"{app}/ws", inside) == 101
+
+    await revoke(ground)
+    assert (await browser.get("/api/sessions", key)).status == 401
+    assert await _handshake(ground, _SOCKET, browser) == 401
+    assert await _handshake(ground, f"{app}/ws", inside) == 401
+    pages = f"{app}/", f"/vscode/{ground.session}/"
+    for where in ("/", f"/watch/{ground.session}", *pages):
+        reply = await browser.get(where, VISIT)
+        assert "/sign-in?" in reply.headers["location"], where
+    for where in pages:
+        assert (await inside.get(where)).status == 401, where
+        back = await inside.get(where, VISIT)
+        assert (back.status, back.headers["location"]) == (303, browser.page + where)
+    # A code that was given before makes a cookie that opens nothing.
+    await _take_cookie(inside, lead)
+    assert (await inside.get(pages[0])).status == 401
 
 
 async def test_a_token_that_expires_ends_as_well() -> None:
@@ -247,6 +315,59 @@ async def _instead(ground: Ground, scope: Any) -> str:
     return ground.token
 
 
+async def _signed_in(ground: Ground) -> Visitor:
+    browser = await ground.stack.enter_async_context(Visitor(ground.hub))
+    assert (await browser.sign_in(ground.token)).status == 200
+    return browser
+
+
+async def _key(browser: Visitor) -> str:
+    if not await asyncio.to_thread(is_built):
+        pytest.skip("the page is not built; scripts/web builds it")
+    return await browser.key()
+
+
+async def _page(ground: Ground) -> Listener:
+    browser = await _signed_in(ground)
+    page = Listener.open(browser, await _key(browser))
+    made = await ground.stack.enter_async_context(page)
+    await made.hello
+    return made
+
+
+async def _inside(ground: Ground, browser: Visitor) -> Visitor:
+    """The same browser at the session's own origin, with the cookie that it got on the way."""
+    host = ground.hub.session_url(ground.session).removeprefix("http://")
+    inside = await ground.stack.enter_async_context(Visitor(ground.hub, host))
+    await _take_cookie(inside, await browser.get(f"/vscode/{ground.session}/", VISIT))
+    return inside
+
+
+async def _take_cookie(inside: Visitor, lead: Reply) -> None:
+    """From the hub's redirect, which has a code that is good once."""
+    origin = f"http://{inside.host['Host']}"
+    assert lead.headers["location"].startswith(f"{origin}/_bascule/enter?code="), lead
+    reply = await inside.get(lead.headers["location"].removeprefix(origin), VISIT)
+    inside.cookie = reply.headers["set-cookie"].partition(";")[0]
+
+
+def _headers(browser: Visitor) -> dict[str, str]:
+    """What a page sends with a WebSocket."""
+    host = browser.host["Host"]
+    return {"Host": host, "Cookie": browser.cookie, "Origin": f"http://{host}"}
+
+
+async def _handshake(ground: Ground, where: str, browser: Visitor) -> int:
+    """The status that a WebSocket is answered with."""
+    async with aiohttp.ClientSession() as client:
+        try:
+            socket = await client.ws_connect(ground.hub.url + where, headers=_headers(browser))
+        except aiohttp.WSServerHandshakeError as error:
+            return error.status
+        await socket.close()
+        return 101
+
+
 async def _websocket(ground: Ground, where: str, headers: dict[str, str]) -> Closed:
     client = await ground.stack.enter_async_context(aiohttp.ClientSession())
     socket = await client.ws_connect(ground.hub.url + where, headers=headers)
@@ -274,8 +395,8 @@ def talk(each):
     told = base64.b64encode(hashlib.sha1(key).digest())
     each.sendall(b"HTTP/1.1 101 S\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
                  b"Sec-WebSocket-Accept: " + told + b"\r\n\r\n\x81\x02hi")
-    while each.recv(4096):
-        pass
+    each.recv(4096)
+    each.close()
 while True:
     threading.Thread(target=talk, args=made.accept()[:1], daemon=True).start()
 """

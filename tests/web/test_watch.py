@@ -42,7 +42,9 @@ class Listener:
 
     def __init__(self) -> None:
         self.hello: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._lost = asyncio.Event()
         self._client = socketio.AsyncClient()
+        self._client.on("disconnect", self._left, namespace="/page")
         self._client.on("hello", self._greeted, namespace="/page")
 
     @classmethod
@@ -64,8 +66,18 @@ class Listener:
     async def _greeted(self, hello: Any) -> None:
         self.hello.set_result(hello)
 
+    async def _left(self, _reason: object) -> None:
+        self._lost.set()
+
     async def ask(self, event: str, **data: Any) -> Any:
         return await self._client.call(event, data, namespace="/page", timeout=60)
+
+    async def emit(self, event: str, data: Any) -> None:
+        await self._client.emit(event, data, namespace="/page")
+
+    async def closed(self) -> None:
+        """Wait until the hub has closed it."""
+        await self._lost.wait()
 
 
 async def test_its_key_opens_the_socket_and_there_one_session(
