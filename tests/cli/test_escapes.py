@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from tests.cli.processes import bascule, environment
 
 pytestmark = pytest.mark.slow
 
-ESCAPES = "\x1b]0;owned\x07\x1b[2J\x1b[1;31mX\x9b2J\u202e\r\x08"
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\x1b[1;31mX\x9b2J\u202e\u061c\u200f\u2028\r\x08"
+HARMFUL = "\x1b\x9b\x07\x08\u202e\u061c\u200f\u2028"
 SESSION = "a" * 25
 NOW = "2026-01-01T00:00:00+00:00"
 ROW: dict[str, Any] = {
@@ -113,5 +115,31 @@ def test_no_escape_sequence_of_a_session_reaches_the_terminal(
     said = done.stdout + done.stderr
     assert "Traceback" not in said
     assert "2J" in said or words[:2] == ("windows", "export"), said
-    for harmful in "\x1b\x9b\x07\x08\u202e":
-        assert harmful not in said, said
+    assert not set(HARMFUL) & set(said), said
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)], ids=["for people", "json"])
+def test_no_escape_sequence_of_a_recording_reaches_the_terminal(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """In a command, in what it printed then and prints now, in a path, and in a kind of event."""
+    ran = {"metadata": {"exit_code": 1, "working_dir": f"/{ESCAPES}"}}
+    run = {"command": f"printf %s '{ESCAPES}'  # {ESCAPES}"}
+    long = {"command": f"printf '%s\\n' '{ESCAPES}' 2"}
+    events = [
+        {"id": 1, "action": "run", "args": run},
+        {"id": 2, "cause": 1, "observation": "run", "content": f"was{ESCAPES}", "extras": ran},
+        {"id": 3, "action": "run", "args": long},
+        {"id": 4, "cause": 3, "observation": "run", "content": f"{ESCAPES}\n3\n", "extras": ran},
+        {"id": 5, "action": "read", "args": {"path": f"/workspace/{ESCAPES}"}},
+        {"id": 6, "cause": 5, "observation": "read", "content": ESCAPES, "extras": {}},
+        {"id": 7, "action": ESCAPES, "args": {}},
+    ]
+    file = tmp_path / "did.json"
+    file.write_text(json.dumps(events))
+    done = bascule("replay", str(file), "--local", *words, env=environment())
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said
+    assert done.returncode == 1, said
+    assert said.count("2J") > 10, said
+    assert not set(HARMFUL) & set(said), said

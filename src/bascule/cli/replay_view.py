@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from bascule.core.printable import printable
+
 if TYPE_CHECKING:
     from bascule.runtime.replay import Difference, Outcome, Script, Step
 
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _SUBJECT: Final = 80
 _DIFF: Final = 40
 """Lines of a difference that are shown."""
@@ -62,7 +62,7 @@ def _told(outcome: Outcome) -> Iterator[str]:
         yield f"    {_NOTES[verdict]}"
     for each in outcome.differences:
         for line in _difference(each):
-            yield f"    {visible(line)}"
+            yield f"    {printable(line)}"
 
 
 def _difference(each: Difference) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _difference(each: Difference) -> Iterator[str]:
 def _subject(step: Step) -> str:
     found = (getattr(step.action, name, None) for name in _TELLING)
     text = next((each for each in found if isinstance(each, str) and each), "")
-    first, *more = visible(text).strip().split("\n")
+    first, *more = printable(text).strip().split("\n")
     cut = first[:_SUBJECT] + ("…" if more or len(first) > _SUBJECT else "")
     return f"{step.action.kind}  {cut}"
 
@@ -94,12 +94,7 @@ def _summary(script: Script, outcomes: Sequence[Outcome]) -> str:
     summary = f"{steps}: {', '.join(parts)}" if parts else "nothing to play"
     if script.passed_over:
         each = ", ".join(f"{kind} {n}" for kind, n in sorted(script.passed_over.items()))
-        summary += f"; {sum(script.passed_over.values())} events passed over ({visible(each)})"
+        summary += f"; {sum(script.passed_over.values())} events passed over ({printable(each)})"
     if script.missed:
         summary += f"; {script.missed} events are missing in the file"
     return summary
-
-
-def visible(text: str) -> str:
-    """`text` with what would steer a terminal made visible: it is what programs printed."""
-    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
