@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -185,7 +186,7 @@ class _Place:
                 place.url,
                 place.token,
                 session_id=session_id,
-                session={"name": f"replay {self.name}"[:100]},
+                session={"name": f"replay {self.name}"[:90] + f" {secrets.token_hex(3)}"},
                 remove=not self.keep,
                 on_stage=show,
             )

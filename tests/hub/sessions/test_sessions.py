@@ -131,6 +131,23 @@ async def test_the_same_request_makes_one_session(hub: SessionPlace, admin: Aske
     await admin.reaches(made[0]["id"], "ready")
 
 
+async def test_an_owner_has_no_two_sessions_of_one_name(hub: SessionPlace, admin: Asker) -> None:
+    asked = [admin.ask("POST", "/api/sessions", {"name": "same"}) for _ in range(4)]
+    answers = await asyncio.gather(*asked)
+    assert sorted(status for status, _ in answers) == [200, 400, 400, 400]
+    made = next(answer["id"] for status, answer in answers if status == 200)
+    status, refused = await admin.ask("POST", "/api/sessions", {"name": "same"})
+    assert (status, refused["code"], refused["detail"]["field"]) == (400, "request.invalid", "name")
+    assert "named 'same' already; choose another name" in refused["message"]
+    assert [each["id"] for each in await admin.must("GET", "/api/sessions")] == [made]
+    # Another owner's names are their own, and no name is nobody's.
+    async with Asker(hub.url, token=await hub.token("ada", "agent", owner="ada")) as ada:
+        await ada.create({"name": "same"})
+        await asyncio.gather(*(ada.create() for _ in range(2)))
+    await admin.must("DELETE", f"/api/sessions/{made}")
+    await admin.create({"name": "same"})
+
+
 async def test_events_go_on_where_a_listener_left(hub: SessionPlace, admin: Asker) -> None:
     session = await admin.ready()
     first = [each async for each in _until(admin, session, after=0)]

@@ -72,10 +72,16 @@ class SessionsApi:
     ) -> SessionAnswer:
         """Make a session. It starts from now on; `events` tell how that goes.
 
-        Sent again with the same `Idempotency-Key` it is the same session.
+        A name that another session of the same owner has is refused. Sent again with the same
+        `Idempotency-Key` it is the same session.
         """
         spec = body.spec(self._sessions.default_spawner)
-        wanted = Wanted(spec=spec, credential=body.credential(), request_key=idempotency_key)
+        wanted = Wanted(
+            spec=spec,
+            credential=body.credential(),
+            request_key=idempotency_key,
+            has_unique_name=True,
+        )
         return self._answer(await self._sessions.create(self._who(request), wanted))
 
     async def every(self, request: Request) -> list[SessionAnswer]:

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -109,6 +109,8 @@ class Sessions(Closable):
             changes or Changes(),
             without_paths=settings.without_paths,
         )
+        self._naming: list[tuple[str, str, str | None]] = []
+        """Owner, name and request key of sessions that are being made."""
         self._all: Keeper | None = None
         self._looking: Looking | None = None
         places = Directories.of(settings)
@@ -182,6 +184,10 @@ class Sessions(Closable):
             if not known.is_doomed:
                 return _ensure_same(known, wanted)
             await self.settled(known.id)
+        with self._named(who, wanted):
+            return await self._create(who, wanted)
+
+    async def _create(self, who: Identity, wanted: Wanted) -> SessionRow:
         spec = await self._checked(who, wanted.spec)
         now = self._clock()
         row = SessionRow(
@@ -480,6 +486,34 @@ class Sessions(Closable):
         """From here on its removal is gone on with, whatever comes between."""
         await self._book.note(who, self._book.get(session_id), "remove")
         await self._book.change(session_id, is_doomed=True)
+
+    @contextmanager
+    def _named(self, who: Identity, wanted: Wanted) -> Iterator[None]:
+        """Hold a name until its session is listed. Raises `InvalidRequest` if it is taken."""
+        name, key = wanted.spec.name, wanted.request_key
+        if not wanted.has_unique_name or not name:
+            yield
+            return
+        listed = [
+            (row.owner, row.spec.name, row.request_key)
+            for row in self._book.all()
+            if not row.is_doomed
+        ]
+        for owner, other, other_key in (*listed, *self._naming):
+            # The same request, sent again before the first was answered, is no other session.
+            is_same = key is not None and key == other_key
+            if (owner, other) == (who.owner, name) and not is_same:
+                raise InvalidRequest(
+                    f"There is a session named {name!r} already; choose another name, "
+                    "or remove that session",
+                    field="name",
+                )
+        held = who.owner, name, key
+        self._naming.append(held)
+        try:
+            yield
+        finally:
+            self._naming.remove(held)
 
     def _known(self, who: Identity, wanted: Wanted) -> SessionRow | None:
         if wanted.request_key is None:

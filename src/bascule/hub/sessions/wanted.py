@@ -28,6 +28,9 @@ class Wanted:
     """For the clone of its workspace."""
     request_key: str | None = None
     """The same from the same owner means the same session."""
+    has_unique_name: bool = False
+    """Whether to refuse it while another session of the owner has its name. The demo and OpenHands
+    choose names by themselves and find their sessions by key, so theirs may be taken."""
 
     @property
     def hash(self) -> str:
