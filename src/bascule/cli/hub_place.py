@@ -97,13 +97,13 @@ def find_hub(url: str | None) -> HubPlace:
 
 
 def use_hub(url: str | None, *, say: bool = False) -> HubPlace:
-    """`find_hub`, and tell a person on stderr which hub that is: if `say`, or if several run here
-    and none was named."""
+    """`find_hub`, and tell a person on stderr which hub that is, unless they named it: if `say`, or
+    if several run here."""
     place = find_hub(url)
     others = 0 if url or place.running is None else len(running_hubs(_home().state)) - 1
     if others > 0:
         tell(f"hub: {place}; {others} more run here, and --hub names another")
-    elif say:
+    elif say and not url:
         tell(f"hub: {place}")
     return place
 

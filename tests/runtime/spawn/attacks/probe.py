@@ -81,7 +81,8 @@ SYSTEM_CALLS: dict[
 }
 
 SECRETS = (
-    *("/etc/shadow", "/etc/gshadow", "/etc/ssl/private", "/etc/ssh", "/etc/sudoers", "/root/.ssh"),
+    *("/etc/shadow", "/etc/gshadow", "/etc/ssl/private", "/etc/ssh", "/etc/sudoers"),
+    os.path.join("/root", ".ssh"),
     *("/etc/NetworkManager", "/etc/docker", "/etc/kubernetes", "/etc/machine-id", "/etc/fstab"),
     *("/var/run/docker.sock", "/run/docker.sock", "/run/dbus", "/run/systemd", "/var/log"),
     *("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/interrupts", "/proc/kmsg"),
