@@ -97,7 +97,10 @@ async def test_a_demo_without_a_window_gives_an_address_and_does_not_wait_for_ev
     address = re.search(rf"{hub.url}/sign-in\?code=\S+", told)
     assert address is not None, told
     async with httpx.AsyncClient() as browser:
-        assert (await browser.get(address[0])).cookies
+        onward = re.search(r"url=http://([^/]+)/", (await browser.get(address[0])).text)
+        assert onward is not None, "the page is at a name of the hub's own"
+        signed_in = await browser.get(address[0], headers={"Host": onward[1]})
+        assert "set-cookie" in signed_in.headers
 
 
 async def test_an_address_without_a_scheme_is_http(hub: Place, tmp_path: Path) -> None:
