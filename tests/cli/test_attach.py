@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from .processes import Server, at_terminal, bascule, environment, serving
 @pytest.fixture
 def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """One with tmux shells, whose sockets are nobody else's; stopped in good order."""
-    runtime = Path(os.environ.get("TMPDIR", "/tmp"), f"bsc-{os.getpid()}")
-    runtime.mkdir(mode=0o700)
+    runtime = Path(tempfile.mkdtemp(prefix="bsc-"))  # short: paths of sockets are
+    (runtime / "work").mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     with serving(runtime / "work", "--shells", "tmux") as server:
         yield server

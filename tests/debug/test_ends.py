@@ -57,7 +57,10 @@ async def test_terminate_is_answered_while_an_evaluation_never_ends(
 async def test_terminate_is_answered_while_a_condition_never_ends(
     editor: Editor, net: Path
 ) -> None:
-    await editor.start(net, breakpoints=[{"line": 11, "condition": IN_C}])
+    told = f"[print('begun', flush=True), {IN_C}]"
+    await editor.start(net, breakpoints=[{"line": 11, "condition": told}])
+    while "begun" not in editor.output:
+        await editor.event("output")
 
     await editor.request("terminate")
 

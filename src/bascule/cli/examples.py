@@ -96,7 +96,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "bascule nginx --certificate fullchain.pem --key privkey.pem --print",
     ),
     "backup": (
-        "bascule backup bascule-$(date +%F).tar",
+        "bascule backup bascule.tar",
         "bascule backup --config /etc/bascule/bascule.toml /srv/bascule.tar  # as root",
     ),
     "warden": ("bascule warden --config /etc/bascule/bascule.toml",),

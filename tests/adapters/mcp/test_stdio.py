@@ -101,7 +101,7 @@ def test_it_ends_with_its_input(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--working-dir", "/dev/null/x"), "It is not a directory: /dev/null/x"),
+        (("--working-dir", "/dev/null/x"), "--working-dir is not a directory: /dev/null/x"),
         (("--url", "http://x", "--hub", "http://y"), "--url is for a sandbox"),
     ],
 )

@@ -18,7 +18,7 @@ from bascule.core.observations import CmdOutput
 from bascule.hub.sessions.acting import SessionRuntime
 from bascule.runtime.verbs import expect
 
-LIMIT: Final = 8 << 20
+LIMIT: Final = 12 << 20
 """Bytes that are kept of each output."""
 _PATIENCE: Final = 10.0
 """Seconds that a program which was killed has to end."""
