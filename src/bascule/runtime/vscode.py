@@ -71,11 +71,14 @@ class VSCodeRuntime(WindowVerbs):
         link: WindowLink | None = None,
         default_timeout: float | None = 120.0,
         patience: float = 60.0,
+        connect_patience: float | None = None,
     ) -> None:
+        """`connect_patience`: seconds that `connect` waits for hub and window; None: `patience`."""
         self._selector = window or os.environ.get("BASCULE_WINDOW", "")
         self._link = link or _link(hub_url, token)
         self.default_timeout = default_timeout
         self._patience = patience
+        self._connect_patience = patience if connect_patience is None else connect_patience
         self._window: Window | None = None
         self._closed = False
 
@@ -93,8 +96,8 @@ class VSCodeRuntime(WindowVerbs):
     async def connect(self) -> None:
         """Find the window. Raises `NoWindow`, `AmbiguousWindow`, or why the hub is not reached.
 
-        A hub that is not reached is tried again for `patience` seconds. So is a hub without the
-        window, but for no longer than a window takes to come back to a restarted hub.
+        A hub that is not reached is tried again for `connect_patience` seconds. So is a hub without
+        the window, but for no longer than a window takes to come back to a restarted hub.
         """
         if self._closed:
             raise UsageError("This runtime was closed; make another")
@@ -121,7 +124,7 @@ class VSCodeRuntime(WindowVerbs):
             return error_observation(error, action.id)
 
     async def _reach_hub(self) -> None:
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._connect_patience
         delay = _FIRST_DELAY
         while True:
             try:
@@ -134,7 +137,7 @@ class VSCodeRuntime(WindowVerbs):
             delay = min(2 * delay, _LONGEST_DELAY)
 
     async def _find_window(self) -> Window:
-        deadline = time.monotonic() + min(self._patience, _WINDOWS_RETURN)
+        deadline = time.monotonic() + min(self._connect_patience, _WINDOWS_RETURN)
         while True:
             changed = asyncio.ensure_future(self._link.changed())
             try:

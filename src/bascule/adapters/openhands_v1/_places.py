@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SOFT_TIMEOUT: Final = 30.0
 """Seconds without output after which a sandbox answers; what OpenHands' own terminal waits."""
 
+_CONNECT_PATIENCE: Final = 2.0
+"""Seconds; short, since OpenHands opens the tools of a conversation one after another."""
 _FOR_READERS: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "xterm-256color"}
 """An agent presses no key to turn a page, and the terminal is ours whatever the server's was."""
 
@@ -183,7 +185,13 @@ def _open(choice: Choice, working_dir: str, names: ShellNames) -> Place:
 
 
 def _in_window(choice: Choice, names: ShellNames) -> Place:
-    window = VSCodeRuntime(choice.hub, choice.token, window=choice.window, default_timeout=None)
+    window = VSCodeRuntime(
+        choice.hub,
+        choice.token,
+        window=choice.window,
+        default_timeout=None,
+        connect_patience=_CONNECT_PATIENCE,
+    )
     runtime = SyncRuntime(window)
     runtime.connect()
     folders = window.window.folders

@@ -7,7 +7,6 @@ import errno
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -233,28 +232,18 @@ class TestDocker(SpawnerSuite):
                 assert (await runtime.run(asking)).content == "403\n"
                 await second.stop(plan.session_id)
 
-    async def test_open_egress_reaches_out_and_no_other_session(
-        self, spawner: Spawner, new_plan: Callable[[], SandboxPlan], engine: Dockerd, place: Path
+    async def test_open_egress_reaches_no_other_session(
+        self, spawner: Spawner, new_plan: Callable[[], SandboxPlan], engine: Dockerd
     ) -> None:
         assert isinstance(spawner, DockerSpawner)
         plans = [replace(new_plan(), egress=Egress(mode="open")) for _ in range(2)]
         await asyncio.gather(*map(spawner.start, plans))
-        (place / "page").write_text("from outside\n")
-        gateway, (_, address) = await self.addresses(spawner, engine, plans)
-        serving = ("-m", "http.server", "--directory", str(place), "--bind", gateway, "8080")
-        with subprocess.Popen(
-            engine.inside(sys.executable, *serving), stderr=subprocess.DEVNULL
-        ) as server:
-            try:
-                async with client(plans[0]) as one, client(plans[1]) as two:
-                    seen = await one.run(f"{PATIENT_CURL} http://{gateway}:8080/page")
-                    assert seen.content == "from outside\n"
-                    await two.run("(setsid python3 -m http.server 8081 >/dev/null 2>&1 &)")
-                    await two.run(f"{PATIENT_CURL} -f http://{address}:8081/")
-                    refused = await one.run(f"curl -s -m 1 http://{address}:8081/; echo $?")
-                    assert refused.content in ("7\n", "28\n")
-            finally:
-                server.kill()
+        _, (_, address) = await self.addresses(spawner, engine, plans)
+        async with client(plans[0]) as one, client(plans[1]) as two:
+            await two.run("(setsid python3 -m http.server 8081 >/dev/null 2>&1 &)")
+            await two.run(f"{PATIENT_CURL} -f http://{address}:8081/")
+            refused = await one.run(f"curl -s -m 1 http://{address}:8081/; echo $?")
+            assert refused.content in ("7\n", "28\n")
         for plan in plans:
             await spawner.stop(plan.session_id)
         async with Engine(engine.address) as asked:
