@@ -48,7 +48,9 @@ async def spawner(place: Path, request: pytest.FixtureRequest) -> AsyncIterator[
             yield spawner
     else:
         uid = SOMEBODY if request.param == "somebody" else 0
-        os.chown(place, SOMEBODY, SOMEBODY)
+        for each in (place, place / "run"):  # which `bascule serve` makes for its user
+            each.mkdir(exist_ok=True)
+            os.chown(each, SOMEBODY, SOMEBODY)
         async with (
             warden_of(uid, settings, place / "warden.sock") as path,
             opened(LocalSpawner(settings, warden=path)) as spawner,
