@@ -9,9 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import blockbuster.blockbuster as detector
+import hypothesis
 import pytest
 
 pytest.register_assert_rewrite("tests.contracts")
+
+# By default an example that takes 0.2 s fails, which on a busy machine any of them does.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
 
 # A shell starts what ends in `&` with Ctrl-C ignored, which Python and every child would keep.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -147,6 +147,7 @@ def hub(env: Mapping[str, str], *more: str, cwd: Path | None = None) -> Iterator
 def serving(directory: Path, *more: str) -> Iterator[Server]:
     """`bascule sandbox` on a free port, from its first answer until it is killed."""
     key = "a-key"
+    directory.mkdir(exist_ok=True)
     with subprocess.Popen(
         [*BASCULE, "sandbox", "0", "--working-dir", str(directory), *more],
         env=environment(SESSION_API_KEY=key),

@@ -7,7 +7,7 @@ import { askAbout, watchNets } from "./documents";
 import { readFindings, type Finding } from "./findings";
 import { Latest } from "./latest";
 import { NO_PROGRAM } from "../common/nets";
-import type { Program } from "./program";
+import { TOO_LONG, type Program } from "./program";
 
 const INSTALL =
   "Bascule: nets are neither checked nor drawn, since there is no bascule here. Install it " +
@@ -55,7 +55,8 @@ export class NetProblems implements Disposable {
   }
 
   private failed(document: vscode.TextDocument, error: unknown): void {
-    this.shown.delete(document.uri);
+    if (codeOf(error) === TOO_LONG) this.shown.set(document.uri, [unchecked(messageOf(error))]);
+    else this.shown.delete(document.uri);
     this.log.warn(`${document.uri.fsPath} was not checked: ${messageOf(error)}`);
     if (codeOf(error) !== NO_PROGRAM || this.isTold) return;
     this.isTold = true;
@@ -65,6 +66,17 @@ export class NetProblems implements Disposable {
         void vscode.commands.executeCommand("workbench.action.openSettings", "bascule.python");
     });
   }
+}
+
+function unchecked(message: string): vscode.Diagnostic {
+  const problem = new vscode.Diagnostic(
+    new vscode.Range(0, 0, 0, 1),
+    message,
+    vscode.DiagnosticSeverity.Warning,
+  );
+  problem.source = "bascule";
+  problem.code = TOO_LONG;
+  return problem;
 }
 
 function asDiagnostic({ isError, code, message, start, end }: Finding): vscode.Diagnostic {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { codeOf } from "../../src/common/failure";
 import { findBascule, NO_PROGRAM } from "../../src/common/nets";
-import { Program } from "../../src/nets/program";
+import { Program, TOO_LONG } from "../../src/nets/program";
 
 let directory: string;
 beforeEach(() => void (directory = mkdtempSync(join(tmpdir(), "program-"))));
@@ -76,4 +76,17 @@ test("a bascule is found in the workspace's own environment, and where there is 
   } finally {
     vi.unstubAllEnvs();
   }
+});
+
+test("one that takes too long is ended, and that is said by its code", async () => {
+  const file = join(directory, "python");
+  writeFileSync(file, "#!/usr/bin/env node\nsetInterval(() => {}, 1000)");
+  chmodSync(file, 0o755);
+
+  const failure: unknown = await new Program(() => file, process.env, 500)
+    .ask([], "", never)
+    .catch((error: unknown) => error);
+
+  expect(codeOf(failure)).toBe(TOO_LONG);
+  expect(String(failure)).toContain("longer than 0.5 s");
 });

@@ -129,7 +129,8 @@ class Asker(Client):
         return await self.must("GET", f"/api/sessions/{session}")
 
     async def run(self, session: str, command: str) -> str:
-        event = {"action": "run", "args": {"command": command}}
+        # Blocking: silence on a busy machine would be answered before the command has ended.
+        event = {"action": "run", "args": {"command": command, "blocking": True}}
         answer = await self.must("POST", f"/api/sessions/{session}/actions", event)
         content: str = answer["content"]
         return content

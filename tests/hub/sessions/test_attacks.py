@@ -436,6 +436,7 @@ async def test_removing_a_session_follows_no_link_out_of_it(ground: Ground) -> N
     assert (ground.hub.directory / "sessions" / ground.bobs / "workspace").is_dir()
 
 
+@pytest.mark.timeout(400)
 async def test_trees_of_any_depth_keep_no_session_from_ending(ground: Ground) -> None:
     """Wherever a session can make them: in its workspace, and beside its sockets."""
     session = await ground.ada.ready()

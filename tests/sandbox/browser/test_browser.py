@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import struct
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from bascule.core.actions import Browse, BrowseInteractive
 from bascule.core.observations import FileDownloaded
 
-from .conftest import Visitor, bid
+from .conftest import Visitor, bid, make_browser
 from .pages import PageServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
@@ -154,10 +153,15 @@ async def test_what_is_no_address_is_refused_in_clear_words(
         assert seen.url == f"{pages.url}/next"
 
 
+@pytest.mark.timeout(400)
 async def test_a_page_of_five_megabytes_is_answered_by_head_and_tail(
-    visitor: Visitor, pages: PageServer
+    tmp_path: Path, pages: PageServer
 ) -> None:
-    async with asyncio.timeout(60):
+    """With time enough to load and read all of it on a busy machine."""
+    async with await make_browser(
+        tmp_path, load_timeout=150.0, look_timeout=150.0, timeout=180.0
+    ) as browser:
+        visitor = Visitor(browser, tmp_path)
         seen = await visitor.browse(f"{pages.url}/big")
         acted = await visitor.do("noop(0)")
 

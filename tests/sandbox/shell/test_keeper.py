@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -155,3 +157,29 @@ async def test_what_the_server_ignores_a_shell_does_not(tmp_path: Path) -> None:
         signal.signal(signal.SIGQUIT, before)
     ignored = int(answer.content.split()[1], 16)
     assert ignored & ~(0b11 << 31) == 0  # 32 and 33 are the C library's own
+
+
+def test_a_loop_that_ends_while_a_keeper_starts_leaves_no_socket(tmp_path: Path) -> None:
+    """Python would complain of it much later, in whatever test runs then."""
+    before = {each.fileno() for each in open_sockets()}
+    starting: list[asyncio.Task[object]] = []
+
+    async def leave_soon() -> None:
+        shells = Shells(ShellSettings(working_dir=tmp_path))
+        starting.append(asyncio.create_task(shells.run(CmdRun("true"))))
+        while {each.fileno() for each in open_sockets()} <= own:
+            await asyncio.sleep(0)
+
+    async def session() -> None:
+        own.update(each.fileno() for each in open_sockets())
+        await leave_soon()
+
+    own: set[int] = set()
+    asyncio.run(session())
+
+    assert {each.fileno() for each in open_sockets()} <= before
+
+
+def open_sockets() -> list[socket.socket]:
+    found = (each for each in gc.get_objects() if isinstance(each, socket.socket))
+    return [each for each in found if each.fileno() >= 0]

@@ -14,7 +14,9 @@ from bascule.sandbox.shell import log as module
 from bascule.sandbox.shell.log import DiskLog
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(st.binary(max_size=3000), max_size=60))
 def test_what_is_held_reads_as_it_was_written(tmp_path: Path, pieces: list[bytes]) -> None:
     log = DiskLog(tmp_path / "log", limit=20_000)

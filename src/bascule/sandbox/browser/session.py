@@ -44,8 +44,6 @@ per page, processes in number."""
 _CRASHED: Final = "The browser crashed during the action; the next one starts it again"
 _LAUNCH_TIMEOUT: Final = 45.0
 _STOP_TIMEOUT: Final = 5.0
-_LOOK_TIMEOUT: Final = 12.0
-"""Seconds a page has to be read; one whose script never ends does not answer."""
 _LIST_TIMEOUT: Final = 4.0
 _MOST_LISTED: Final = 150
 _MOST_NOTES: Final = 30
@@ -240,7 +238,7 @@ class Session(Closable):
         sight = _Sight(tab)
         drawing = asyncio.ensure_future(photograph(tab.page, limit=self._settings.picture_limit))
         try:
-            async with asyncio.timeout(_LOOK_TIMEOUT):
+            async with asyncio.timeout(self._settings.look_timeout):
                 if with_tree:
                     sight.tree = await tab.reader.tree()
                 else:

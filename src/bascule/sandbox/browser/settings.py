@@ -34,6 +34,8 @@ class BrowserSettings:
     height: int = 720
     load_timeout: float = 20.0
     """Seconds a page has to load; then it is answered as far as it got."""
+    look_timeout: float = 12.0
+    """Seconds a page has to be read; one whose script never ends does not answer."""
     act_timeout: float = 5.0
     """Seconds an element has to become ready for what is to be done with it."""
     timeout: float = 60.0

@@ -174,8 +174,14 @@ class Keeper(Closable):
         Raises `SandboxStartFailed` when it has a server that lives.
         """
         assert self._directory is not None
-        link = await asyncio.to_thread(_knock, self._directory / "keeper")
-        if link is None:
+        link = socket.socket(socket.AF_UNIX)
+        try:
+            is_there = await asyncio.to_thread(_knock, link, self._directory / "keeper")
+        except BaseException:  # a socket made in that thread would be nobody's after a cancellation
+            link.close()
+            raise
+        if not is_there:
+            link.close()
             return None
         self._loop = asyncio.get_running_loop()
         found: asyncio.Future[Found] = self._loop.create_future()
@@ -228,9 +234,9 @@ class Keeper(Closable):
             argv.append(str(self._keep_for))
         # Who outlives the server must not keep its output open for those who wait for its end.
         output = subprocess.DEVNULL if self._keep_for else None
-        try:
-            self._process = await asyncio.to_thread(
-                subprocess.Popen,
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -238,9 +244,18 @@ class Keeper(Closable):
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # a Ctrl-C typed at the server is not for the keeper
             )
+
+        # Not a task, which the end of the loop would cancel while the thread goes on.
+        starting = self._loop.run_in_executor(None, start)
+        try:
+            self._process = await asyncio.shield(starting)
         except OSError as error:
             ours.close()
             raise SandboxStartFailed(f"the shell keeper did not start: {error}") from error
+        except asyncio.CancelledError:  # the loop ends
+            ours.close()  # which ends the keeper as well
+            await asyncio.to_thread((await starting).wait)
+            raise
         finally:
             theirs.close()
         self._link = ours
@@ -358,16 +373,11 @@ class Keeper(Closable):
             watcher(-9)
 
 
-def _knock(path: Path) -> socket.socket | None:
-    """Blocks: a connection to whoever listens there."""
-    link = socket.socket(socket.AF_UNIX)
+def _knock(link: socket.socket, path: Path) -> bool:
+    """Blocks: connect to whoever listens there, if anybody does."""
     try:
         link.connect(str(path))
     except (FileNotFoundError, ConnectionRefusedError):
-        link.close()
-        return None
-    except BaseException:
-        link.close()
-        raise
+        return False
     link.setblocking(False)
-    return link
+    return True
