@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +16,7 @@ from .hostile import Hostile, hostile
 CASES = hostile()
 SECONDS = 5
 MEGABYTES = 300
+MEASURE = Path(__file__).with_name("measure.py")
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +35,9 @@ def test_a_hostile_file_is_answered_in_time_and_memory(case: Hostile, tmp_path: 
     file = tmp_path / case.file
     file.write_bytes(case.make())
 
-    status, output, seconds, megabytes = _bascule("net", "check", "--json", str(file))
+    status, output, seconds, megabytes = _bascule(
+        tmp_path / "usage", "net", "check", "--json", str(file)
+    )
 
     found = json.loads(output)
     errors = [each["code"] for each in found if each["severity"] == "error"]
@@ -59,28 +60,26 @@ def test_what_is_a_net_all_the_same_is_read_right(case: Hostile, tmp_path: Path)
     assert sum(len(place.initial) for place in net.places.values()) == case.tokens
 
 
-def _bascule(*arguments: str) -> tuple[int, str, float, float]:
-    """Exit status, stdout, seconds of CPU and megabytes of a command.
+def _bascule(usage: Path, *arguments: str) -> tuple[int, str, float, float]:
+    """Exit status, stdout, seconds of CPU and megabytes of a command; `usage` is a file to use.
 
     CPU, since that is what a busy machine does not change. The kernel ends it at three times that.
     """
-    with subprocess.Popen(
-        [sys.executable, "-m", "bascule", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+    bascule = [sys.executable, "-m", "bascule", *arguments]
+    ended = subprocess.run(
+        [sys.executable, str(MEASURE), str(usage), str(3 * SECONDS), *bascule],
+        capture_output=True,
         text=True,
-        preexec_fn=_limit,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        output = process.stdout.read()
-        said = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode in (0, 2, 5), said
-    return process.returncode, output, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+        check=False,
+    )
+    assert ended.returncode in (0, 2, 5), ended.stderr
+    used = json.loads(usage.read_text())
+    return ended.returncode, ended.stdout, used["seconds"], used["kib"] / 1024
 
 
-def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (3 * SECONDS, 3 * SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+def test_the_memory_of_the_tests_is_not_counted(tmp_path: Path) -> None:
+    held = b"x" * (MEGABYTES << 20)
+
+    _, _, _, megabytes = _bascule(tmp_path / "usage", "--version")
+
+    assert 5 < megabytes < len(held) >> 21
