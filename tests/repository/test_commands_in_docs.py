@@ -80,10 +80,9 @@ def test_a_command_that_can_be_pasted_is_taken_by_the_parser(page: Path) -> None
                 ensure_taken(words)
 
 
-def test_many_commands_are_looked_at() -> None:
+def test_commands_inside_other_commands_are_found() -> None:
     found = [words for page in PAGES for line in pasted(page.read_text()) for words in ours(line)]
 
-    assert len(found) > 35
     assert ["editor", "extension"] in found
 
 

@@ -20,7 +20,7 @@ PROGRAMS = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE
 
 
 def test_the_guide_has_programs() -> None:
-    assert len(PROGRAMS) == 4
+    assert PROGRAMS
 
 
 @pytest.mark.slow

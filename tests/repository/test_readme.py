@@ -61,9 +61,7 @@ def test_the_start_is_three_commands(blocks: list[str], project: Path) -> None:
     assert commands == [f"git clone {ADDRESS} bascule", "cd bascule", "make run"]
 
 
-def test_the_bash_block_is_ten_lines_at_most(blocks: list[str], clone: Path) -> None:
-    assert len(blocks) == 5
-    assert len(blocks[1].splitlines()) <= 10
+def test_the_bash_block_runs(blocks: list[str], clone: Path) -> None:
     assert paste(blocks[1], clone).endswith(
         "still blue, still in /tmp\nline 1\nline 2\nline 3\nand it said 3\n"
     )
