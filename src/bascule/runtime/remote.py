@@ -28,7 +28,7 @@ from bascule.core.identity import EventId
 from bascule.core.observations import Observation
 from bascule.link.http import HttpClient, StreamedReply, target
 from bascule.link.sse import EventReader, ServerEvent
-from bascule.sandbox.server.pieces import pieces_of
+from bascule.sandbox.server.download_chunks import pieces_of
 from bascule.wire import (
     decode_observation,
     decode_progress,

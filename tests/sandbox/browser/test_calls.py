@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bascule.core.errors import InvalidAction
 from bascule.sandbox.browser.calls import CALLS, LONGEST, MOST_CALLS, parse_calls
-from bascule.sandbox.browser.hands import Hands
+from bascule.sandbox.browser.page_actions import Hands
 
 
 def test_every_call_can_be_done() -> None:

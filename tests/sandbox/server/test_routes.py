@@ -14,7 +14,7 @@ from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.server.inflight import InFlight
 from bascule.sandbox.server.replies import status_of
 from bascule.sandbox.server.routes import Routes
-from bascule.sandbox.session.annex import SessionAnnex
+from bascule.sandbox.session.services import SessionAnnex
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from tests.sandbox.session.running import launch_in
 

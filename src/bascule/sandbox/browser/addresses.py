@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from bascule.core.errors import InvalidAction
 
-from .gate import VIEWER_HOST, Gate
-from .viewer import Viewer, without_key
+from .file_viewer import Viewer, without_key
+from .socks_proxy import VIEWER_HOST, Gate
 
 _SCHEMES: Final = frozenset({"http", "https", "about", "data"})
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104

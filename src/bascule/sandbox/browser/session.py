@@ -19,13 +19,13 @@ from bascule.sandbox.files.paths import Paths
 
 from .addresses import Addresses
 from .calls import Call, parse_calls
-from .gate import Gate
-from .hands import Hands
-from .pictures import Album, Easel, data_url, photograph
+from .file_viewer import Viewer
+from .page_actions import Hands
+from .screenshots import Album, Easel, data_url, photograph
 from .settings import DOWNLOADS, SCREENSHOTS, BrowserSettings
+from .socks_proxy import Gate
 from .tabs import Tab, Tabs
 from .tree import Tree
-from .viewer import Viewer
 
 logger = logging.getLogger(__name__)
 

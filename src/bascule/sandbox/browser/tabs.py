@@ -19,8 +19,8 @@ from playwright.async_api import (
     Response,
 )
 
-from .reading import Reader
-from .viewer import without_key
+from .file_viewer import without_key
+from .page_reader import Reader
 
 logger = logging.getLogger(__name__)
 

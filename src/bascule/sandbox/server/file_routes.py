@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute, Route
 from bascule.core.errors import InvalidPath, InvalidRequest
 from bascule.sandbox.executor import Sandbox
 
+from .download_chunks import pieces_of
 from .guard import UPLOAD_PATH
-from .pieces import pieces_of
 from .replies import Vanished
 from .requests import flag, json_body, json_response, text
 

@@ -16,16 +16,16 @@ from starlette.routing import BaseRoute, Route, Router
 import bascule
 from bascule.core.errors import BasculeError, InternalError, InvalidRequest
 from bascule.core.identity import EventId
-from bascule.sandbox.browser.viewer import HEADERS, file_page
+from bascule.sandbox.browser.file_viewer import HEADERS, file_page
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import ServerSettings
 from bascule.wire import json_schema
 
-from .annex import Annex
 from .execute_action import ExecuteAction
 from .file_routes import FileRoutes, absolute
 from .inflight import InFlight
 from .metrics import Metrics
+from .plugin import Annex
 from .replies import Message, Receive, Refused, Scope, Send, Vanished, send_error
 from .requests import json_body, json_response, text
 from .shell_routes import ShellRoutes

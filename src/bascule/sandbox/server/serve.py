@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 
-from .annex import Annex
+from .plugin import Annex
 from .server import SandboxServer
 
 

@@ -13,10 +13,10 @@ from bascule.core.errors import InvalidSetting, SandboxDied
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 
-from .annex import Annex
 from .guard import Guard
 from .inflight import InFlight
 from .listener import Listener, bound_socket
+from .plugin import Annex
 from .routes import Routes
 
 logger = logging.getLogger(__name__)

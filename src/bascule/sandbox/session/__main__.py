@@ -23,11 +23,11 @@ from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.sandbox.shell.settings import ShellSettings
 
 from . import seccomp
-from .annex import SessionAnnex
 from .egress import proxy_environment, way_out
 from .launch import Launch
-from .likeness import environment_of, prelude_of, python_of, soft_timeout
+from .openhands_image import environment_of, prelude_of, python_of, soft_timeout
 from .ports import unix_listener
+from .services import SessionAnnex
 
 SOCKET = "sandbox.sock"
 """The action server's, in `run_dir`."""

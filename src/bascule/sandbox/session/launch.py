@@ -39,7 +39,7 @@ class Launch:
     browser: bool = True
     """Whether actions may browse."""
     likeness: Likeness = ""
-    """Whose paths there are besides ours (`likeness.py`)."""
+    """Whose paths there are besides ours (`openhands_image.py`)."""
     confine: bool = False
     """Hold itself to the filter of system calls (`seccomp.py`), unless its spawner has done so."""
     set_id_files: bool = True

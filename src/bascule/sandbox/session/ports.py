@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple
 
 from bascule.core.contracts import Closable
 
-from .bulletin import Bulletin
-from .listening import Listening, listening
+from .listening_sockets import Listening, listening
 from .processes import Processes, command, holders
+from .session_events import Bulletin
 from .tunnel import Forwarder, to_tcp
 
 logger = logging.getLogger(__name__)

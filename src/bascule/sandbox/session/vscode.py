@@ -21,10 +21,10 @@ from bascule.sandbox.browser.settings import CHROMIUMS
 from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
 
-from .bulletin import Bulletin
+from .headless_window import Tab
 from .launch import Launch
 from .processes import Processes
-from .tab import Tab
+from .session_events import Bulletin
 from .tunnel import Forwarder, Loopback, to_unix
 
 logger = logging.getLogger(__name__)

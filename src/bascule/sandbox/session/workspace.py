@@ -16,8 +16,8 @@ from bascule.core.errors import BasculeError, CloneFailed, DirectoryNotEmpty, In
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.shell.settings import shell_environment
 
-from .bulletin import Bulletin
 from .clone import Repository, clone
+from .session_events import Bulletin
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from bascule.runtime.spawn.inside import (
 from bascule.runtime.spawn.local.directories import EGRESS_SOCKET, egress_dir
 from bascule.runtime.spawn.local.preparing import ensure_user
 from bascule.sandbox.session.launch import Launch
-from bascule.sandbox.session.likeness import links_for
+from bascule.sandbox.session.openhands_image import links_for
 
 from .settings import DockerSettings
 

@@ -19,7 +19,7 @@ from bascule.core.errors import AccessDenied, InvalidRequest, MissingTool, Quota
 from bascule.core.sessions import SandboxPlan, SessionId
 from bascule.runtime.spawn import inside
 from bascule.sandbox.session.launch import Launch
-from bascule.sandbox.session.likeness import links_for
+from bascule.sandbox.session.openhands_image import links_for
 
 from . import bind_mounts, places, sudo, view
 from .bind_mounts import Owner

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from bascule.sandbox.session.listening import Listening, listening, messages, read
+from bascule.sandbox.session.listening_sockets import Listening, listening, messages, read
 
 
 def told(family: int, address: str, port: int, inode: int) -> bytes:

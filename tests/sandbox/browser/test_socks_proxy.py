@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bascule.sandbox.browser.gate import VIEWER_HOST, Gate, is_of_this_machine
+from bascule.sandbox.browser.socks_proxy import VIEWER_HOST, Gate, is_of_this_machine
 
 
 async def doorman(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

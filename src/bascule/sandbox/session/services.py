@@ -24,11 +24,11 @@ from bascule.sandbox.shell.settings import shell_environment
 from bascule.wire import to_json
 
 from .activity import Activity
-from .bulletin import Bulletin
 from .launch import Launch
-from .likeness import furnish
+from .openhands_image import furnish
 from .ports import DECLARED, Ports
 from .processes import Processes
+from .session_events import Bulletin
 from .terminal_routes import TerminalRoutes
 from .terminals import Terminals
 from .timeline import SessionTimeline

@@ -20,8 +20,8 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit, urlunsplit
 
 from bascule.core.errors import BasculeError, FileTooLarge, IsADirectory, NoSuchPath
 
-from .gate import VIEWER_HOST
 from .pdf import pdf_body
+from .socks_proxy import VIEWER_HOST
 
 ORIGIN: Final = f"http://{VIEWER_HOST}"
 LARGEST: Final = 32 << 20
