@@ -22,10 +22,10 @@ from bascule.core.errors import InvalidSetting, StorageFailed
 from bascule.core.sessions import SessionId
 from bascule.hub.database.address import database_address, sqlite_address, with_driver
 from bascule.hub.database.engine import make_engine
-from bascule.hub.database.memory import TimedChanges, TokenMemory
 from bascule.hub.database.migrate import HEAD, KNOWN, alembic_config, upgrade
 from bascule.hub.database.store import SqlStore
 from bascule.hub.database.tables import metadata
+from bascule.hub.database.token_cache import TimedChanges, TokenMemory
 from bascule.hub.identity import TokenRow
 from bascule.hub.store import Store
 from tests.contracts.store import MakeStore, StoreSuite

@@ -33,8 +33,8 @@ from bascule.wire.windows import encode_window
 from .docs_page import docs_page
 from .guard import IDENTITY
 from .identity import Identity
+from .inprocess_windows import HubWindows
 from .leases import TokenLeases
-from .link import HubWindows
 from .messages import (
     HealthAnswer,
     MessageAnswer,
@@ -50,7 +50,7 @@ from .messages import (
     TokenReport,
 )
 from .metrics import CONTENT_TYPE, Metrics
-from .once import PairingCodes, SignInCodes
+from .one_time_codes import PairingCodes, SignInCodes
 from .peers import peer_uid
 from .registry import Registry
 from .replies import Refused, status_of

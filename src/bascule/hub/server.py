@@ -23,11 +23,11 @@ from .demo.api import DemoApi
 from .demo.demos import Demos
 from .guard import Guard
 from .identity import Identity
+from .inprocess_windows import HubWindows
 from .leases import TokenLeases
-from .link import HubWindows
 from .metrics import Metrics
 from .mounts import MakeMount, carried_by, mounted, said_by
-from .once import SignInCodes
+from .one_time_codes import SignInCodes
 from .proxy import Addresses, Place, Proxy, Routes, authorize
 from .proxy.doorman import TokenDoorman
 from .proxy.front import Front
@@ -36,11 +36,11 @@ from .records.api import TimelinesApi
 from .records.records import Records
 from .registry import Registry
 from .replies import App, Receive, Scope, Send
-from .sessions.acting import SessionRuntime
 from .sessions.api import SessionsApi
-from .sessions.doors import door
+from .sessions.hub_sockets import door
 from .sessions.routes import SessionRoutes
 from .sessions.service import Sessions
+from .sessions.session_runtime import SessionRuntime
 from .sessions.windows import SessionWindows
 from .settings import HubSettings
 from .sign_in import PATHS, SignInPages

@@ -12,7 +12,7 @@ from bascule.core.errors import AccessDenied, InvalidRequest, MessageTooLarge
 
 from .guard import Names, ensure_one_host
 from .identity import Identity
-from .once import SignInCodes
+from .one_time_codes import SignInCodes
 from .peers import peer_uid
 from .proxy.cookies import HUB_COOKIE
 from .proxy.doorman import LIFETIME, TokenDoorman

@@ -36,14 +36,15 @@ from bascule.link.socketio import PROTOCOL, TextPacket, ensure_protocol
 from bascule.wire import decode_action, error_to_wire
 from bascule.wire.windows import decode_folders
 
+from .abandoned_actions import Departures
+from .action_queues import Turns
 from .approvals import Approvals
 from .changes import Changes
-from .departures import Departures
 from .guard import IDENTITY
 from .health import Health
 from .identity import Identity
 from .leases import TokenLeases
-from .once import Nonces
+from .one_time_codes import Nonces
 from .records.record import Record
 from .records.records import Records
 from .registry import Host, Registry, advice
@@ -52,7 +53,6 @@ from .settings import HubSettings
 from .store import Store
 from .switchboard import Ask, Asker, Event, Switchboard
 from .tokens import hash_of
-from .turns import Turns
 from .window_timelines import WindowTimelines
 
 logger = logging.getLogger(__name__)

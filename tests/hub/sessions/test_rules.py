@@ -20,8 +20,8 @@ from bascule.hub.sessions.idle import Sample, due, last_active
 from bascule.hub.sessions.masking import Mask
 from bascule.hub.sessions.repairs import Needed, repairs
 from bascule.hub.sessions.rows import SessionRow
+from bascule.hub.sessions.sandbox_messages import Activity, told_event
 from bascule.hub.sessions.states import BEFORE
-from bascule.hub.sessions.telling import Activity, told_event
 from bascule.hub.settings import HubSettings
 from tests.contracts.store import row
 

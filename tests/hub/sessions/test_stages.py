@@ -7,7 +7,7 @@ from typing import cast
 
 from bascule.core.errors import StorageFailed
 from bascule.core.sessions import SessionId
-from bascule.hub.sessions.book import Book
+from bascule.hub.sessions.session_table import Book
 from bascule.hub.sessions.stages import Stages
 
 

@@ -10,8 +10,8 @@ from bascule.core.errors import InvalidState, NoSuchSession
 from bascule.core.sessions import SessionId, SessionState
 from bascule.hub import Hub, Identity
 from bascule.hub.sessions.rows import SessionRow
+from bascule.hub.sessions.session_request import Wanted
 from bascule.hub.sessions.states import AT_REST
-from bascule.hub.sessions.wanted import Wanted
 
 from ._start import StartBody, spec_of
 

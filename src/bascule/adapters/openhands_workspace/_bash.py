@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError
-from bascule.hub.sessions.acting import SessionRuntime
+from bascule.hub.sessions.session_runtime import SessionRuntime
 
 from ._programs import Ended, Programs
 

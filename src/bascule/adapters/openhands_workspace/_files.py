@@ -15,7 +15,7 @@ from starlette.datastructures import UploadFile
 from starlette.responses import Response, StreamingResponse
 
 from bascule.core.errors import InvalidPath, IsADirectory
-from bascule.hub.sessions.acting import SessionRuntime
+from bascule.hub.sessions.session_runtime import SessionRuntime
 from bascule.hub.web.api import to_the_end
 
 _LONGEST_NAME: Final = 255

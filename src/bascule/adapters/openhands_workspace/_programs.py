@@ -15,7 +15,7 @@ from typing import Final
 from bascule.core.actions import CmdRun, Interrupt, RemoveDir
 from bascule.core.errors import ActionTimedOut
 from bascule.core.observations import CmdOutput
-from bascule.hub.sessions.acting import SessionRuntime
+from bascule.hub.sessions.session_runtime import SessionRuntime
 from bascule.runtime.verbs import expect
 
 LIMIT: Final = 12 << 20

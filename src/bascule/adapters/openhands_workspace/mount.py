@@ -20,7 +20,7 @@ from bascule.core.sessions import SessionId
 from bascule.hub import Hub
 from bascule.hub.mounts import Mount, identity_of
 from bascule.hub.replies import Receive, Refused, Scope, Send, send_error
-from bascule.hub.sessions.acting import SessionRuntime
+from bascule.hub.sessions.session_runtime import SessionRuntime
 
 from . import _files, _git
 from ._bash import Commands

@@ -38,10 +38,10 @@ from bascule.hub.store import Store
 
 from . import tables
 from .address import DATABASE, shown
+from .cancellation import to_its_end
 from .engine import make_engine, reading
-from .finishing import to_its_end
-from .memory import TokenMemory, changes_of
 from .migrate import migrate
+from .token_cache import TokenMemory, changes_of
 
 _QUOTAS: Final = 7_263_171
 """PostgreSQL's name for whoever changes reservations."""

@@ -16,7 +16,7 @@ from bascule.hub.changes import Changes, Topic
 from bascule.hub.identity import Identity
 from bascule.hub.sessions.rows import SessionRow
 from bascule.hub.sessions.service import Sessions
-from bascule.hub.sessions.wanted import Wanted
+from bascule.hub.sessions.session_request import Wanted
 from bascule.runtime.demo import AGENT, Said, play
 from bascule.runtime.vscode import VSCodeRuntime
 

@@ -29,8 +29,8 @@ from .messages import (
 )
 from .rows import EventRow, SessionRow
 from .service import Sessions
+from .session_request import Wanted
 from .specs import spec_to_json
-from .wanted import Wanted
 
 Who = Callable[[Request], Identity]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]

@@ -8,7 +8,7 @@ from typing import Literal
 from bascule.hub.settings import HubSettings
 
 from .rows import SessionRow
-from .telling import Activity
+from .sandbox_messages import Activity
 
 
 @dataclass(frozen=True, slots=True)

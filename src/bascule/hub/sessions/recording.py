@@ -13,9 +13,9 @@ from bascule.core.sessions import SessionId
 from bascule.hub.records.record import Record
 from bascule.hub.records.records import Records
 
-from .inside import Inside
+from .sandbox_client import Inside
+from .sandbox_messages import Begin, Told
 from .tasks import Tasks
-from .telling import Begin, Told
 
 logger = logging.getLogger(__name__)
 

@@ -43,21 +43,21 @@ from bascule.sandbox.session.ports import DECLARED
 from bascule.wire import encode_action
 
 from .archives import Archives
-from .book import Book
-from .doors import Doors, MakeDoor
-from .inside import Inside
-from .keeper import Keeper
-from .looking import Looking
+from .event_broadcaster import News
+from .hub_sockets import Doors, MakeDoor
+from .lifecycle import Keeper
 from .masking import Mask
-from .news import News
-from .places import Directories, ensure_folder
 from .quotas import claims_of, ensure_modest, running_claims
+from .reconciler import Looking
 from .rows import EventRow, SessionRow
+from .sandbox_client import Inside
+from .sandbox_messages import Port
+from .session_directories import Directories, ensure_folder
+from .session_request import Wanted, ensure_allowed, ways_out
+from .session_table import Book
 from .specs import spec_to_json
 from .states import AT_REST, RUNNING, refused
-from .telling import Port
 from .vault import Secrets
-from .wanted import Wanted, ensure_allowed, ways_out
 from .windows import SessionWindows
 
 logger = logging.getLogger(__name__)

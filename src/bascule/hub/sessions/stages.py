@@ -12,7 +12,7 @@ from typing import Self
 from bascule.core.errors import BasculeError, SandboxStartFailed
 from bascule.core.sessions import SessionId
 
-from .book import Book
+from .session_table import Book
 
 logger = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from bascule.core.observations import Observation
 from bascule.core.sessions import SessionId
 from bascule.core.windows import Window, WindowId
 from bascule.hub.identity import Identity
-from bascule.hub.link import HubWindows
+from bascule.hub.inprocess_windows import HubWindows
 from bascule.hub.registry import Registry
 from bascule.hub.sockets import Sockets
 from bascule.runtime.vscode import VSCodeRuntime
 
-from .inside import Inside
+from .sandbox_client import Inside
 from .stages import within
 
 _VSCODE: Final = 60.0

@@ -15,7 +15,7 @@ from bascule.core.sessions import SessionId
 from bascule.core.windows import WindowId
 from bascule.hub.changes import Topic
 from bascule.hub.identity import Identity
-from bascule.hub.sessions.inside import Inside
+from bascule.hub.sessions.sandbox_client import Inside
 from bascule.hub.sessions.service import Sessions
 from bascule.hub.sessions.tasks import Tasks
 from bascule.hub.sockets import PAGE

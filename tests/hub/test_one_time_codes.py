@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bascule.core.errors import InvalidNonce, InvalidPairing
-from bascule.hub.once import Nonces, PairingCodes
+from bascule.hub.one_time_codes import Nonces, PairingCodes
 
 
 class Clock:

@@ -27,15 +27,15 @@ from bascule.hub.store import Store
 from bascule.sandbox.session.ports import DECLARED
 
 from .archives import Archives
-from .book import Book
-from .doors import Doors
-from .inside import Inside
-from .pace import Pace
-from .places import Directories
+from .hub_sockets import Doors
 from .quotas import RUNNING as HELD_WHILE_RUNNING
+from .rate_limit import Pace
 from .recording import Recordings
 from .reserve import Reserve
 from .rows import SessionRow
+from .sandbox_client import Inside
+from .session_directories import Directories
+from .session_table import Book
 from .stages import Stages, within
 from .states import AT_REST, RUNNING, refused
 from .tasks import Tasks

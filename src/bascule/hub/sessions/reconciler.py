@@ -13,12 +13,12 @@ from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
 
-from .book import Book
 from .disk import Measured
 from .idle import Sample, due, last_active
-from .keeper import Keeper
+from .lifecycle import Keeper
 from .repairs import Needed, repairs
 from .rows import SessionRow
+from .session_table import Book
 from .tasks import Tasks
 from .windows import SessionWindows
 

@@ -15,8 +15,8 @@ from bascule.hub.changes import Changes
 from bascule.hub.identity import Identity
 from bascule.hub.store import Store
 
+from .event_broadcaster import News
 from .masking import Mask
-from .news import News
 from .rows import AuditRow, Claim, EventRow, SessionRow
 from .states import AT_REST, BEFORE, refused
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bascule.core.errors import BasculeError
 from bascule.core.identity import EventId
 from bascule.core.windows import WindowId
-from bascule.hub.departures import Departures
+from bascule.hub.abandoned_actions import Departures
 from bascule.hub.registry import Host
 from bascule.hub.switchboard import Ask, Asker, Event, Switchboard
 

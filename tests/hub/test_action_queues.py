@@ -9,8 +9,8 @@ import pytest
 from bascule.core.errors import ActionCancelled, BasculeError
 from bascule.core.identity import EventId
 from bascule.core.windows import WindowId
+from bascule.hub.action_queues import Turns
 from bascule.hub.switchboard import Asker, Event
-from bascule.hub.turns import Turns
 
 WINDOW, ANOTHER = WindowId("window"), WindowId("another")
 

@@ -21,7 +21,7 @@ from bascule.hub.registry import Registry
 from bascule.hub.replies import App, Receive, Scope, Send
 from bascule.hub.sessions.routes import SessionRoutes
 from bascule.hub.sessions.service import Sessions
-from bascule.hub.sessions.wanted import Wanted
+from bascule.hub.sessions.session_request import Wanted
 from bascule.hub.sessions.windows import SessionWindows
 from bascule.hub.sockets import Sockets
 from bascule.hub.switchboard import Switchboard

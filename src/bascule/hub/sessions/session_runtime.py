@@ -13,7 +13,7 @@ from bascule.hub.identity import Identity
 from bascule.runtime.remote import RemoteRuntime
 from bascule.runtime.verbs import Verbs
 
-from .inside import Inside
+from .sandbox_client import Inside
 from .service import Sessions
 
 

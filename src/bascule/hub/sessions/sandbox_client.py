@@ -15,7 +15,7 @@ from bascule.link.sse import EventReader
 from bascule.runtime.remote import RemoteRuntime
 from bascule.wire import error_from_wire, from_json, to_json
 
-from .telling import (
+from .sandbox_messages import (
     Abilities,
     Activity,
     Begin,

@@ -11,7 +11,7 @@ import pytest
 
 from bascule.core.sessions import SessionId
 from bascule.hub import HubSettings
-from bascule.hub.sessions import doors
+from bascule.hub.sessions import hub_sockets
 
 
 async def test_a_door_that_nobody_waits_for_any_more_is_closed(
@@ -20,7 +20,7 @@ async def test_a_door_that_nobody_waits_for_any_more_is_closed(
     begun, wanted = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
     made: asyncio.Queue[socket.socket] = asyncio.Queue()
-    bind = doors._bound
+    bind = hub_sockets._bound
 
     def bind_late(path: Path) -> socket.socket:
         loop.call_soon_threadsafe(begun.set)
@@ -31,8 +31,8 @@ async def test_a_door_that_nobody_waits_for_any_more_is_closed(
 
     async def nothing(*_: object) -> None: ...
 
-    monkeypatch.setattr(doors, "_bound", bind_late)
-    all_doors = doors.Doors(lambda _: nothing, HubSettings(admin_token="a-token"))
+    monkeypatch.setattr(hub_sockets, "_bound", bind_late)
+    all_doors = hub_sockets.Doors(lambda _: nothing, HubSettings(admin_token="a-token"))
     opening = asyncio.create_task(all_doors.open(SessionId("s"), "ada", short_path / "door"))
     await begun.wait()
     opening.cancel()
