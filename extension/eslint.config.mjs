@@ -47,7 +47,7 @@ export default ts.config(
     // What scripts reach the window by; its server and its rules know no VS Code.
     inward(["src/bridge/**"], "**/actions/*", "**/terminal/*", "**/views/*", "**/hub/*"),
     inward(
-        ["src/bridge/{consent,desk,elsewhere,form_page,messages,params,runs,server}.ts"],
+        ["src/bridge/{consent,dispatcher,form_page,hub_requests,messages,params,runs,server}.ts"],
         "vscode",
         "**/actions/*",
         "**/terminal/*",
@@ -65,7 +65,7 @@ export default ts.config(
         "**/debug/*",
     ),
     inward(
-        ["src/nets/{drawing_page,findings,latest,marking,program,schema_keys,trace}.ts"],
+        ["src/nets/{cli_output,drawing_page,latest_tasks,marking,net_cli,schema_keys,trace}.ts"],
         "vscode",
         "**/actions/*",
         "**/terminal/*",

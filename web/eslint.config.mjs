@@ -33,5 +33,10 @@ export default ts.config(
     inward(["src/hub/**"], "**/views/*", "**/ui/*", "**/timeline/*"),
     inward(["src/timeline/**"], "**/views/*"),
     inward(["src/ui/**"], "**/views/*", "**/timeline/*"),
-    inward(["src/timeline/{ansi,describe,diff,log,virtual}.ts"], "preact", "preact/*", "@preact/*"),
+    inward(
+        ["src/timeline/{ansi,describe,diff,timeline_log,virtual_list}.ts"],
+        "preact",
+        "preact/*",
+        "@preact/*",
+    ),
 );

@@ -1,33 +1,33 @@
 /** Activation: builds the parts, registers commands and views, and connects if the settings say so. */
 import * as path from "node:path";
 import * as vscode from "vscode";
-import { Admitted } from "./actions/admitted";
-import { StartedByAgents } from "./actions/started";
-import { SCHEME, Texts } from "./actions/texts";
+import { Admitted } from "./actions/admitted_agents";
+import { StartedByAgents } from "./actions/started_by_agents";
+import { SCHEME, Texts } from "./actions/virtual_documents";
 import { buildBridge } from "./bridge";
 import { buildBrowser, buildExecutor, buildKernels, buildPlaces, buildShells } from "./build";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
-import { sweepTemporary } from "./common/temporary";
+import { sweepTemporary } from "./common/temporary_directories";
 import { Questions } from "./consent/questions";
 import { buildDebugger } from "./debug";
-import type { WindowIdentity } from "./hub/contract";
-import { Courier } from "./hub/courier";
+import type { WindowIdentity } from "./hub/messages";
+import { Courier } from "./hub/action_runner";
 import { identify, readIdentity } from "./hub/identity";
 import { Journal } from "./hub/journal";
 import { Command, Stored, View } from "./manifest";
 import { McpOffer, type Hub } from "./mcp";
 import { buildNets } from "./nets";
-import { Session } from "./session";
-import { Stopping } from "./stopping";
+import { Session } from "./hub_client";
+import { Stopping } from "./stop_command";
 import { setting, watchSettings } from "./settings";
 import { endProcesses } from "./terminal/processes";
 import { Activity } from "./views/activity";
 import { noteKeystrokes } from "./views/keystrokes";
 import { QuestionsView } from "./views/questions";
-import { Refusals } from "./views/refusals";
-import { Spotlight } from "./views/spotlight";
-import { Status } from "./views/status";
+import { Refusals } from "./views/refusal_notices";
+import { Spotlight } from "./views/change_highlighter";
+import { Status } from "./views/status_bar";
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const log = vscode.window.createOutputChannel("Bascule", { log: true });

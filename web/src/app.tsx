@@ -8,7 +8,7 @@ import { ApprovalsView } from "./views/approvals";
 import { DemoView } from "./views/demo";
 import { SessionView } from "./views/session";
 import { SessionsView } from "./views/sessions";
-import { StatusView } from "./views/status";
+import { StatusView } from "./views/health";
 import { WindowView } from "./views/window";
 import { WindowsView } from "./views/windows";
 

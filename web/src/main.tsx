@@ -3,7 +3,7 @@ import { App } from "./app";
 import { onLink } from "./router";
 import { connection, key, standing, watched, why } from "./state";
 import "./theme";
-import { Watch } from "./watch";
+import { Watch } from "./watch_page";
 
 const place = document.getElementById("page");
 if (place) {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { pieces, plain } from "../src/timeline/ansi";
 import { lines } from "../src/timeline/diff";
-import { crumbsOf, isText, pictureKind } from "../src/views/paths";
-import { assignments, bodyOf } from "../src/views/wanted";
+import { crumbsOf, isText, pictureKind } from "../src/views/file_paths";
+import { assignments, bodyOf } from "../src/views/session_form";
 
 describe("terminal output", () => {
   it("keeps colours and leaves out the rest of what a terminal is told", () => {

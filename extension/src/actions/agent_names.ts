@@ -1,5 +1,5 @@
 /** Tells agents apart by hub and token: one that has the name of another gets a name of its own. */
-import type { Asked } from "../hub/contract";
+import type { Asked } from "../hub/messages";
 
 export class AgentNames {
   private readonly names = new Map<string, string>();

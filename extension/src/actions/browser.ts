@@ -1,6 +1,6 @@
 /** Pages: read in a headless browser beside the window, and shown in VS Code's simple browser. */
 import * as vscode from "vscode";
-import type { BrowserWorker, Sight } from "../browser/worker";
+import type { BrowserWorker, Sight } from "../browser/browser_worker";
 import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 import type { ArgsOf, Seen } from "../protocol";

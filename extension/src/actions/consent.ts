@@ -4,8 +4,8 @@ import { KeyedLocks } from "../common/locks";
 import { abortable } from "../common/abortable";
 import type { Choice, Question, Questions } from "../consent/questions";
 import { partsOf, protectedPaths, warnings, type Request } from "../consent/request";
-import { shortened } from "../consent/visible";
-import type { ApprovalAnswer, ApprovalAnswered, ApprovalRequested, Asked } from "../hub/contract";
+import { shortened } from "../consent/visible_text";
+import type { ApprovalAnswer, ApprovalAnswered, ApprovalRequested, Asked } from "../hub/messages";
 
 /** Characters of a request that are sent to the hub's page; the window shows all of it. */
 const MOST_PUBLISHED = 200_000;

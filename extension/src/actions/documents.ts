@@ -12,10 +12,10 @@ import { Failure } from "../common/failure";
 import { KeyedLocks } from "../common/locks";
 import { changedRange } from "./edits";
 import { unixLines } from "./lines";
-import { asFailure, naming, type Place } from "./places";
-import { replaceFile } from "./replacing";
-import { decode, TextFormat, type Text } from "./textfile";
-import { unsavedFiles, unsavedText } from "./unsaved";
+import { asFailure, naming, type Place } from "./paths";
+import { replaceFile } from "./atomic_write";
+import { decode, TextFormat, type Text } from "./text_encoding";
+import { unsavedFiles, unsavedText } from "./unsaved_changes";
 
 /** Milliseconds an open document may take to show what the disk holds. */
 const FOLLOW_MS = 5000;

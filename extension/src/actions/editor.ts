@@ -13,9 +13,9 @@ import type { Documents } from "./documents";
 import { insertLines, replaceOnce, takeBack, type Edited } from "./edits";
 import type { Files } from "./files";
 import { countLines, sliceLines, unixLines } from "./lines";
-import type { Place, Places } from "./places";
-import { decode } from "./textfile";
-import { showDirectory, showFile, showSnippet } from "./view";
+import type { Place, Places } from "./paths";
+import { decode } from "./text_encoding";
+import { showDirectory, showFile, showSnippet } from "./editor_view";
 
 const EDIT_LIMIT = 10 << 20;
 const HISTORY_DEPTH = 10;

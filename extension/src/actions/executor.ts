@@ -1,8 +1,8 @@
 /** Every kind of action this window can do. */
 import { Failure } from "../common/failure";
 import { within } from "../common/deadline";
-import type { ApprovalAnswered, Asked } from "../hub/contract";
-import type { OnProgress, Worker } from "../hub/courier";
+import type { ApprovalAnswered, Asked } from "../hub/messages";
+import type { OnProgress, Worker } from "../hub/action_runner";
 import {
   seen,
   type ActionKind,
@@ -21,7 +21,7 @@ import type { Editor } from "./editor";
 import type { Files } from "./files";
 import type { Language } from "./language";
 import type { Search } from "./search";
-import type { StartedByAgents } from "./started";
+import type { StartedByAgents } from "./started_by_agents";
 import type { WindowActions } from "./window";
 
 export interface Parts {

@@ -6,8 +6,8 @@ import { Failure } from "../common/failure";
 import { seen, type ArgsOf, type DirEntry, type Seen } from "../protocol";
 import type { Documents } from "./documents";
 import { countLines, endWithNewline, skipLines, sliceLines } from "./lines";
-import { asFailure, naming, type Place, type Places } from "./places";
-import { decode } from "./textfile";
+import { asFailure, naming, type Place, type Places } from "./paths";
+import { decode } from "./text_encoding";
 
 /** Bytes that one `read` returns at most, and the largest file of which lines are replaced. */
 export const READ_LIMIT = 32 << 20;

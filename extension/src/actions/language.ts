@@ -2,7 +2,7 @@
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { seen, type ArgsOf, type Seen } from "../protocol";
-import { naming, type Places } from "./places";
+import { naming, type Places } from "./paths";
 
 const SEVERITIES = ["error", "warning", "information", "hint"] as const;
 /** Milliseconds a language has for saying something of a file of which it has said nothing yet. */

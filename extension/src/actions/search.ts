@@ -8,7 +8,7 @@ import type { Readable } from "node:stream";
 import { Failure } from "../common/failure";
 import { seen, type ArgsOf, type GrepMatch, type Seen } from "../protocol";
 import { compileGlob } from "./globs";
-import { naming, type Places } from "./places";
+import { naming, type Places } from "./paths";
 
 const TIMEOUT = 30;
 /** So much of its time a search takes; the rest is for telling what was found. */

@@ -4,11 +4,11 @@ import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
 import { fits } from "../common/patterns";
 import { abortable } from "../common/abortable";
-import { unlinked } from "../consent/visible";
+import { unlinked } from "../consent/visible_text";
 import { ANSWERING } from "../manifest";
 import { seen, type ArgsOf, type ExtrasOf, type Seen } from "../protocol";
-import { naming, type Places } from "./places";
-import type { Texts } from "./texts";
+import { naming, type Places } from "./paths";
+import type { Texts } from "./virtual_documents";
 
 export class WindowActions {
   constructor(

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
 import { Failure, codeOf, messageOf } from "../common/failure";
-import type { Asking, Handlers } from "./desk";
+import type { Asking, Handlers } from "./dispatcher";
 import { count, flag, isGiven, text } from "./params";
 
 const MOST_CONVERSATIONS = 50;

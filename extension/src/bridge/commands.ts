@@ -4,7 +4,7 @@ import { Failure, messageOf } from "../common/failure";
 import { partsOf } from "../consent/request";
 import { ANSWERING } from "../manifest";
 import { request, type RunConsent } from "./consent";
-import type { Asking, Handlers } from "./desk";
+import type { Asking, Handlers } from "./dispatcher";
 import { list, text } from "./params";
 
 export function commands(consent: RunConsent): Handlers {

@@ -1,8 +1,8 @@
 /** Messages, questions and progress in the window. What the user dismisses is answered null. */
 import * as vscode from "vscode";
 import { Failure } from "../common/failure";
-import { unlinked } from "../consent/visible";
-import type { Asking, Handlers } from "./desk";
+import { unlinked } from "../consent/visible_text";
+import type { Asking, Handlers } from "./dispatcher";
 import { isObject } from "./messages";
 import { flag, invalid, objects, text, texts } from "./params";
 

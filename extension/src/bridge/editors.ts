@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
 import { partsOf } from "../consent/request";
 import { request, type RunConsent } from "./consent";
-import type { Asking, Handlers } from "./desk";
+import type { Asking, Handlers } from "./dispatcher";
 import type { Params } from "./messages";
 import { count, flag, invalid, isGiven, object, objects, text } from "./params";
 

@@ -1,7 +1,7 @@
 /** Shows a form in a tab and waits for what the user enters. */
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
-import type { Asking, Handlers } from "./desk";
+import type { Asking, Handlers } from "./dispatcher";
 import { formPage } from "./form_page";
 import { isObject } from "./messages";
 import { object, text } from "./params";

@@ -1,6 +1,6 @@
 /** Puts the bridge together: what scripts, nets and debug sessions may ask of this window. */
 import * as vscode from "vscode";
-import { userCommand } from "../command";
+import { userCommand } from "../user_command";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
 import type { Choice, Questions } from "../consent/questions";
@@ -11,13 +11,13 @@ import { evolveSetting, basculePython } from "../settings";
 import { Chat } from "./chat";
 import { commands } from "./commands";
 import { RunConsent, type Grant } from "./consent";
-import { DebugBridge } from "./debugging";
-import type { Handlers } from "./desk";
+import { DebugBridge } from "./debug_bridge";
+import type { Handlers } from "./dispatcher";
 import { dialogs } from "./dialogs";
 import { EDITS, Editors } from "./editors";
-import { Elsewhere } from "./elsewhere";
+import { Elsewhere } from "./hub_requests";
 import { forms } from "./form";
-import { Launcher, type LaunchSettings } from "./launch";
+import { Launcher, type LaunchSettings } from "./launcher";
 import { Outputs } from "./outputs";
 import { Problems } from "./problems";
 import { RunBridge } from "./server";

@@ -2,7 +2,7 @@
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import { Failure } from "../common/failure";
-import type { Asking, Handlers } from "./desk";
+import type { Asking, Handlers } from "./dispatcher";
 import { flag, text } from "./params";
 
 const MOST = 32;

@@ -1,7 +1,7 @@
 /** The Problems view: what it shows, and what scripts add to it. */
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
-import type { Asking, Handlers } from "./desk";
+import type { Asking, Handlers } from "./dispatcher";
 import type { Params } from "./messages";
 import { count, invalid, isGiven, objects, text } from "./params";
 

@@ -1,7 +1,7 @@
 /** The runs that may ask this window, each by a token of its own. The token itself is not kept. */
 import { createHash, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
 import type { Log } from "../common/log";
-import { Desk, type Client, type Handlers } from "./desk";
+import { Desk, type Client, type Handlers } from "./dispatcher";
 
 /** Connections a run may have at a time. */
 const MOST_CLIENTS = 32;

@@ -10,7 +10,7 @@ import { WebSocketServer, type WebSocket } from "ws";
 import type { Disposable } from "../common/disposables";
 import { Failure, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
-import type { Client, Handlers } from "./desk";
+import type { Client, Handlers } from "./dispatcher";
 import { format, MAX_MESSAGE, parse, PROTOCOL, SUBPROTOCOL } from "./messages";
 import { Runs, type Run } from "./runs";
 

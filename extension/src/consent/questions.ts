@@ -1,6 +1,6 @@
 /** The questions that are open in this window: each ends by its first answer, in time, or unasked. */
 import { randomUUID } from "node:crypto";
-import { Emitter } from "../common/events";
+import { Emitter } from "../common/emitter";
 import { Failure } from "../common/failure";
 import { fullText, summaryOf, type Request } from "./request";
 

@@ -2,8 +2,8 @@
  * What an agent or a script wants to do, as data: what kind of thing, every text it consists of, the
  * paths it leads to, and who asks. Questions show it, and rules can judge it.
  */
-import { isProtected } from "./protected";
-import { shortened, visible, visibleLines } from "./visible";
+import { isProtected } from "./protected_paths";
+import { shortened, visible, visibleLines } from "./visible_text";
 
 export interface Requester {
   /** For people. Names are not unique. */

@@ -4,8 +4,8 @@ import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
 import { isNet } from "../common/nets";
 import { DEBUG_TYPE } from "../manifest";
-import { ensureTrusted, savedNet } from "../nets/chosen";
-import type { Followed, LiveMarkings } from "../nets/live";
+import { ensureTrusted, savedNet } from "../nets/selected_net";
+import type { Followed, LiveMarkings } from "../nets/live_markings";
 
 /** The whole of what is not said: a net, and where it runs. */
 export function sessionOf(uri: vscode.Uri): vscode.DebugConfiguration {

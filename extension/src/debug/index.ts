@@ -3,13 +3,13 @@
  * answered by the bridge. Breakpoints are VS Code's to keep; nothing here changes one.
  */
 import * as vscode from "vscode";
-import { userCommand } from "../command";
+import { userCommand } from "../user_command";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
 import { bascule } from "../common/nets";
 import { Command, DEBUG_TYPE } from "../manifest";
-import { chosenNet, ensureTrusted } from "../nets/chosen";
-import type { LiveMarkings } from "../nets/live";
+import { chosenNet, ensureTrusted } from "../nets/selected_net";
+import type { LiveMarkings } from "../nets/live_markings";
 import { basculePython } from "../settings";
 import { Configurations, sessionOf } from "./configuration";
 

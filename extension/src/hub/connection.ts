@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { io, type Socket } from "socket.io-client";
 import type { Disposable } from "../common/disposables";
 import { within } from "../common/deadline";
-import { Emitter } from "../common/events";
+import { Emitter } from "../common/emitter";
 import { Failure, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 import type { Answer } from "../protocol";
@@ -18,7 +18,7 @@ import {
   type ToHub,
   type WindowDescription,
   type WindowIdentity,
-} from "./contract";
+} from "./messages";
 
 const REGISTER_MS = 30_000;
 /** Milliseconds the editor has to answer before this host speaks for the window. */

@@ -1,7 +1,7 @@
 /** Who a window is: an id and a key it keeps, and a host that is new after each reload. */
 import { randomBytes, randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import type { WindowIdentity } from "./contract";
+import type { WindowIdentity } from "./messages";
 
 export interface Kept {
   get(name: string): Promise<string | undefined>;

@@ -1,4 +1,4 @@
-import type { ProgressMessage } from "./contract";
+import type { ProgressMessage } from "./messages";
 
 /** Bytes in one message. */
 const MOST = 64 << 10;

@@ -1,20 +1,20 @@
 /** Puts together what the editor does with nets. */
 import * as path from "node:path";
 import * as vscode from "vscode";
-import { userCommand } from "../command";
+import { userCommand } from "../user_command";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
 import { NET_ENDINGS } from "../common/nets";
 import { Command } from "../manifest";
 import { basculePython } from "../settings";
-import { chosenNet, ensureTrusted } from "./chosen";
+import { chosenNet, ensureTrusted } from "./selected_net";
 import { NetCompletion } from "./completion";
-import { Drawings } from "./drawing";
-import { lenses } from "./lenses";
-import { LiveMarkings } from "./live";
+import { Drawings } from "./drawing_panels";
+import { lenses } from "./code_lenses";
+import { LiveMarkings } from "./live_markings";
 import { NetProblems } from "./problems";
-import { Program } from "./program";
-import { NetViews } from "./views";
+import { Program } from "./net_cli";
+import { NetViews } from "./net_drawings";
 
 const NETS: vscode.DocumentFilter = { scheme: "file", pattern: `**/*{${NET_ENDINGS.join(",")}}` };
 

@@ -3,11 +3,11 @@ import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { codeOf, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
-import { askAbout, watchNets } from "./documents";
-import { readFindings, type Finding } from "./findings";
-import { Latest } from "./latest";
+import { askAbout, watchNets } from "./watch_nets";
+import { readFindings, type Finding } from "./cli_output";
+import { Latest } from "./latest_tasks";
 import { NO_PROGRAM } from "../common/nets";
-import { TOO_LONG, type Program } from "./program";
+import { TOO_LONG, type Program } from "./net_cli";
 
 const INSTALL =
   "Bascule: nets are neither checked nor drawn, since there is no bascule here. Install it " +

@@ -5,7 +5,7 @@
 import { watch, type FSWatcher } from "node:fs";
 import { open, rm, writeFile, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
-import { makeTemporary } from "../common/temporary";
+import { makeTemporary } from "../common/temporary_directories";
 
 const MOST_AT_ONCE = 1 << 20;
 

@@ -1,11 +1,17 @@
 /** One agent's IPython kernel: cells in, observations out. As the sandbox's, in `ipython/kernel.py`. */
 import { Failure } from "../common/failure";
 import { seen, type ArgsOf, type CellMetadata, type Seen } from "../protocol";
-import { DiskLog } from "../terminal/log";
+import { DiskLog } from "../terminal/disk_log";
 import { leftOut } from "../terminal/notes";
 import { Output } from "../terminal/output";
 import * as notes from "./notes";
-import { KernelWorker, type CellError, type Done, type Message, type RichOutput } from "./worker";
+import {
+  KernelWorker,
+  type CellError,
+  type Done,
+  type Message,
+  type RichOutput,
+} from "./kernel_worker";
 
 /** What the kernel is called where shells have names: to interrupt it, and in progress. */
 export const IPYTHON = "ipython";

@@ -8,7 +8,7 @@ import * as vscode from "vscode";
 import { within } from "../common/deadline";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
-import { ShownCell } from "./cells";
+import { ShownCell } from "./shown_cell";
 import type { CellView } from "./kernel";
 
 const TYPE = "jupyter-notebook";

@@ -1,7 +1,7 @@
 /** Finds the Python that cells run in. */
 import * as fs from "node:fs";
 import * as path from "node:path";
-import { which } from "../terminal/answers";
+import { which } from "../terminal/observations";
 
 /** The one that is set, else that of the workspace's own environment, else the system's. */
 export function findPython(setting: string, workspace: string): string {

@@ -8,16 +8,16 @@
  */
 import * as fs from "node:fs";
 import { within } from "../common/deadline";
-import { Emitter } from "../common/events";
+import { Emitter } from "../common/emitter";
 import { Failure } from "../common/failure";
 import type { Log } from "../common/log";
 import type { Seen } from "../protocol";
-import { Answers, type Command } from "./answers";
+import { Answers, type Command } from "./observations";
 import { Bash, type PtyModule } from "./bash";
 import { Execution } from "./execution";
 import { IdleBash } from "./idle";
 import { Interrupts } from "./interrupts";
-import { DiskLog } from "./log";
+import { DiskLog } from "./disk_log";
 import {
   commandLine,
   endsWithPrompt,

@@ -2,11 +2,11 @@
 import * as fs from "node:fs";
 import * as path from "node:path";
 import type { Disposable } from "../common/disposables";
-import type { Emitter } from "../common/events";
+import type { Emitter } from "../common/emitter";
 import { Failure } from "../common/failure";
-import { makeTemporary } from "../common/temporary";
+import { makeTemporary } from "../common/temporary_directories";
 import { seen, type ArgsOf, type Seen } from "../protocol";
-import type { Command } from "./answers";
+import type { Command } from "./observations";
 import { endProcesses, KEY } from "./processes";
 import type { Piece, ShellSettings } from "./shell";
 

@@ -1,6 +1,6 @@
 /** A shell as the user sees it: a terminal they can read, type into and close. */
 import * as vscode from "vscode";
-import { Display } from "./display";
+import { Display } from "./output_throttle";
 import type { BashShell, Shown } from "./shell";
 import type { ShellOrder } from "./shells";
 

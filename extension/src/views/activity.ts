@@ -3,8 +3,8 @@ import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import { summary } from "../actions/consent";
 import type { Change } from "../actions/documents";
-import type { Texts } from "../actions/texts";
-import type { Asked } from "../hub/contract";
+import type { Texts } from "../actions/virtual_documents";
+import type { Asked } from "../hub/messages";
 import type { Answer } from "../protocol";
 import { Command, View } from "../manifest";
 

@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { Question, Questions } from "../consent/questions";
-import { shortened, unlinked, visible } from "../consent/visible";
+import { shortened, unlinked, visible } from "../consent/visible_text";
 import { Command, QUESTION_SCHEME } from "../manifest";
 
 /** Milliseconds a question has to be in view before a click counts: the click may have been for another. */

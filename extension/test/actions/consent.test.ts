@@ -7,7 +7,7 @@ import type {
   ApprovalAnswered,
   ApprovalRequested,
   Asked,
-} from "../../src/hub/contract";
+} from "../../src/hub/messages";
 
 const never = new AbortController().signal;
 

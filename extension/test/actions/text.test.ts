@@ -4,7 +4,7 @@ import { unifiedDiff } from "../../src/actions/diff";
 import { insertLines, replaceOnce } from "../../src/actions/edits";
 import { compileGlob } from "../../src/actions/globs";
 import { countLines, endWithNewline, sliceLines } from "../../src/actions/lines";
-import { decode } from "../../src/actions/textfile";
+import { decode } from "../../src/actions/text_encoding";
 
 test("lines end after a newline and only there", () => {
   expect(sliceLines("a\nb\u2028c\nd", 1, 2)).toBe("b\u2028c\n");

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { WebSocket, type ClientOptions } from "ws";
-import type { Handlers } from "../../src/bridge/desk";
+import type { Handlers } from "../../src/bridge/dispatcher";
 import { MAX_MESSAGE, SUBPROTOCOL } from "../../src/bridge/messages";
 import { RunBridge, type Connection } from "../../src/bridge/server";
 import { Failure } from "../../src/common/failure";

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { Kernel, type CellOrder, type CellView } from "../../src/notebook/kernel";
 import { Kernels } from "../../src/notebook/kernels";
 import { findPython } from "../../src/notebook/python";
-import type { CellError, RichOutput } from "../../src/notebook/worker";
+import type { CellError, RichOutput } from "../../src/notebook/kernel_worker";
 import type { CellMetadata, Seen } from "../../src/protocol";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");

@@ -3,7 +3,7 @@ import * as os from "node:os";
 import * as path from "node:path";
 import * as nodePty from "node-pty";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Command } from "../../src/terminal/answers";
+import type { Command } from "../../src/terminal/observations";
 import type { PtyModule } from "../../src/terminal/bash";
 import { BashShell } from "../../src/terminal/shell";
 import { silent } from "../common/silent";

@@ -1,6 +1,6 @@
 // A row in a few words.
 import type { Action } from "../hub/types";
-import type { Row } from "./log";
+import type { Row } from "./timeline_log";
 
 export type Group = "commands" | "files" | "browser" | "other";
 

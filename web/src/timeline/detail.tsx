@@ -1,7 +1,7 @@
 import { pieces } from "./ansi";
 import { argsOf } from "./describe";
 import { diffOf } from "./diff";
-import type { Row } from "./log";
+import type { Row } from "./timeline_log";
 
 const PICTURE = /^data:image\/(?:png|jpeg|webp|gif);base64,/;
 /** What nobody looks for, and what says no more than that nothing was said. */

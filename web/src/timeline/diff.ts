@@ -1,5 +1,5 @@
 // What an edit changed, line by line.
-import type { Row } from "./log";
+import type { Row } from "./timeline_log";
 import { argsOf } from "./describe";
 
 export interface Line {

@@ -6,8 +6,8 @@ import { Icon } from "../ui/icons";
 import { Act, Empty, Trouble } from "../ui/parts";
 import { durationOf, groupOf, kindOf, outcomeOf, passes, subjectOf, type Filter } from "./describe";
 import { Detail, pictureOf } from "./detail";
-import { Log, type Row } from "./log";
-import { inSight, topOf, totalOf } from "./virtual";
+import { Log, type Row } from "./timeline_log";
+import { inSight, topOf, totalOf } from "./virtual_list";
 
 /** A log, and how often it has changed so far: once a frame at most, however much comes. */
 export interface Live {

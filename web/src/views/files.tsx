@@ -2,9 +2,9 @@ import { useEffect, useState } from "preact/hooks";
 import { messageOf } from "../hub/failure";
 import { rest } from "../state";
 import { Icon } from "../ui/icons";
-import { saveAs } from "../ui/save";
+import { saveAs } from "../ui/download";
 import { Empty, Trouble, bytes } from "../ui/parts";
-import { crumbsOf, isText, pictureKind } from "./paths";
+import { crumbsOf, isText, pictureKind } from "./file_paths";
 
 const MOST = 2 * 2 ** 20;
 

@@ -4,9 +4,9 @@ import { Badge, Empty, Trouble, bytes, since } from "../ui/parts";
 import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
 import { Controls, cores, nameOf, useMeasures } from "./sessions";
 import { Files, sessionFolder } from "./files";
-import { Later } from "./later";
+import { Later } from "./lazy_view";
 import { Tabs } from "./tabs";
-import { saveAs } from "../ui/save";
+import { saveAs } from "../ui/download";
 
 /** Most of the page's bytes are the terminal's; they come when somebody wants one. */
 const terminal = () => import("./terminal").then((module) => module.Terminal);

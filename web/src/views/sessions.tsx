@@ -3,7 +3,7 @@ import type { Session } from "../hub/types";
 import { apps, loads, me, measure, now, rest, sessions, standing } from "../state";
 import { Icon } from "../ui/icons";
 import { Act, Badge, Empty, Modal, Trouble, bytes, since } from "../ui/parts";
-import { CreateSession } from "./create";
+import { CreateSession } from "./create_session";
 import { WatchDemo } from "./demo";
 
 const MEASURED_EVERY = 4000;

@@ -7,7 +7,7 @@ import { Act, Badge, Empty, Trouble, since } from "../ui/parts";
 import { Question } from "./approvals";
 import { Files, type Folder } from "./files";
 import { Tabs } from "./tabs";
-import { saveAs } from "../ui/save";
+import { saveAs } from "../ui/download";
 import { foldersOf, titleOf } from "./windows";
 
 export function WindowView({ id }: { id: string }) {

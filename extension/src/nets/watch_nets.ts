@@ -2,7 +2,7 @@
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { isNet } from "../common/nets";
-import type { Said, Program } from "./program";
+import type { Said, Program } from "./net_cli";
 
 /** Milliseconds without a change after which a net is looked at. */
 export const PAUSE_MS = 250;

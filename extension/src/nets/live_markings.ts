@@ -1,13 +1,13 @@
 /** The marking of nets that run, after each place in the text; and for their drawings. */
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
-import { Emitter } from "../common/events";
+import { Emitter } from "../common/emitter";
 import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
-import type { View } from "./findings";
+import type { View } from "./cli_output";
 import { Marking, shownTokens } from "./marking";
 import { Trace } from "./trace";
-import type { NetViews } from "./views";
+import type { NetViews } from "./net_drawings";
 
 /** Milliseconds between two pictures of a net that runs. */
 const FRAME_MS = 50;

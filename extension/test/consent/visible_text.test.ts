@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { isProtected } from "../../src/consent/protected";
+import { isProtected } from "../../src/consent/protected_paths";
 import { fullText, partsOf, type Request } from "../../src/consent/request";
-import { unlinked, visible, visibleLines } from "../../src/consent/visible";
+import { unlinked, visible, visibleLines } from "../../src/consent/visible_text";
 
 test.each([
   ["plain Größe 你好", "plain Größe 你好"],

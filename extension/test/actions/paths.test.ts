@@ -1,6 +1,6 @@
 /** Where paths lead, and what is said of those that lead out. */
 import { expect, test } from "vitest";
-import { Places } from "../../src/actions/places";
+import { Places } from "../../src/actions/paths";
 
 const places = new Places({ roots: () => ["/usr"], isReadable: () => false });
 

@@ -5,7 +5,7 @@ import { KeyedLocks } from "../common/locks";
 import { abortable } from "../common/abortable";
 import type { Log } from "../common/log";
 import { answer, failed, type Answer, type Seen } from "../protocol";
-import { asked, type ApprovalAnswered, type Asked } from "./contract";
+import { asked, type ApprovalAnswered, type Asked } from "./messages";
 import type { Connection, Receiver } from "./connection";
 import type { Journal } from "./journal";
 import { ProgressBatch } from "./progress";

@@ -4,11 +4,11 @@ import * as vscode from "vscode";
 import { Disposables, type Disposable } from "./common/disposables";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
-import { unlinked } from "./consent/visible";
+import { unlinked } from "./consent/visible_text";
 import { hubAddress } from "./hub/address";
 import { Connection, pair, type ConnectionState } from "./hub/connection";
-import type { WindowDescription, WindowIdentity } from "./hub/contract";
-import type { Courier } from "./hub/courier";
+import type { WindowDescription, WindowIdentity } from "./hub/messages";
+import type { Courier } from "./hub/action_runner";
 import { Stored } from "./manifest";
 import { setting } from "./settings";
 

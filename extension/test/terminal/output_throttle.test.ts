@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Display } from "../../src/terminal/display";
+import { Display } from "../../src/terminal/output_throttle";
 
 function setUp() {
   const clock = { now: 0 };

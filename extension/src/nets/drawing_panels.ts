@@ -3,10 +3,10 @@ import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { drawingPage, type FromPage, type ToPage } from "./drawing_page";
-import type { View } from "./findings";
-import type { LiveMarkings } from "./live";
+import type { View } from "./cli_output";
+import type { LiveMarkings } from "./live_markings";
 import { shownTokens } from "./marking";
-import type { NetViews } from "./views";
+import type { NetViews } from "./net_drawings";
 
 /** Characters of tokens that fit at a place. */
 const LONGEST = 16;

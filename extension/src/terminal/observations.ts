@@ -4,7 +4,7 @@ import * as os from "node:os";
 import * as path from "node:path";
 import { seen, type ArgsOf, type CmdMetadata, type Seen } from "../protocol";
 import type { Execution } from "./execution";
-import type { DiskLog } from "./log";
+import type { DiskLog } from "./disk_log";
 import { PROMPT } from "./marks";
 import * as notes from "./notes";
 

@@ -7,7 +7,7 @@ import type { Disposable } from "../common/disposables";
 import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 import { DEBUG_TYPE } from "../manifest";
-import { Desk, type Client, type Handlers } from "./desk";
+import { Desk, type Client, type Handlers } from "./dispatcher";
 import { isObject, understand } from "./messages";
 
 export class DebugBridge implements Disposable {

@@ -1,8 +1,8 @@
 /** A cell on its way into a notebook: outputs as VS Code keeps them, one after the other. */
 import * as vscode from "vscode";
-import { Display } from "../terminal/display";
+import { Display } from "../terminal/output_throttle";
 import type { CellView } from "./kernel";
-import type { CellError, RichOutput } from "./worker";
+import type { CellError, RichOutput } from "./kernel_worker";
 
 /** What comes before `opened` is settled waits for it; a cell that cannot be shown is not. */
 export class ShownCell implements CellView {

@@ -1,10 +1,10 @@
 /** The user's "Stop Everything Agents Do Here". */
 import * as vscode from "vscode";
-import type { Admitted } from "./actions/admitted";
-import type { StartedByAgents } from "./actions/started";
-import type { BrowserWorker } from "./browser/worker";
+import type { Admitted } from "./actions/admitted_agents";
+import type { StartedByAgents } from "./actions/started_by_agents";
+import type { BrowserWorker } from "./browser/browser_worker";
 import { within } from "./common/deadline";
-import type { Courier } from "./hub/courier";
+import type { Courier } from "./hub/action_runner";
 import { Command } from "./manifest";
 import type { Kernels } from "./notebook/kernels";
 import { setting } from "./settings";

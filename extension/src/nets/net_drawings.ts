@@ -3,10 +3,10 @@ import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
-import { askAbout, PAUSE_MS } from "./documents";
-import { readView, type View } from "./findings";
-import { Latest } from "./latest";
-import type { Program } from "./program";
+import { askAbout, PAUSE_MS } from "./watch_nets";
+import { readView, type View } from "./cli_output";
+import { Latest } from "./latest_tasks";
+import type { Program } from "./net_cli";
 
 /** Nothing, while the text is no net. */
 type Listener = (view: View | undefined) => void;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { PlainText } from "../../src/terminal/plain";
+import { PlainText } from "../../src/terminal/integration_output";
 
 function through(...pieces: string[]): string {
   const plain = new PlainText();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Entry } from "../src/hub/types";
 import { durationOf, outcomeOf, passes, subjectOf } from "../src/timeline/describe";
-import { Log, type Row } from "../src/timeline/log";
+import { Log, type Row } from "../src/timeline/timeline_log";
 
 const began = (n: number, id: string, command = "make"): Entry => ({
   n,

@@ -3,7 +3,7 @@ import { messageOf } from "../hub/failure";
 import { go } from "../router";
 import { me, rest } from "../state";
 import { Modal, Trouble } from "../ui/parts";
-import { bodyOf, type Wanted } from "./wanted";
+import { bodyOf, type Wanted } from "./session_form";
 
 const START: Wanted = {
   name: "",

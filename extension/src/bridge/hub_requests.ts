@@ -1,6 +1,6 @@
 /** What programs elsewhere ask through a hub, as actions of kind `bridge`. */
 import type { Log } from "../common/log";
-import { Desk, type Client, type Handlers } from "./desk";
+import { Desk, type Client, type Handlers } from "./dispatcher";
 import { isObject, type ErrorShape, type Params } from "./messages";
 
 export interface Answered {

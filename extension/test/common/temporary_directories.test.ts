@@ -4,7 +4,7 @@ import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { makeTemporary, sweepTemporary } from "../../src/common/temporary";
+import { makeTemporary, sweepTemporary } from "../../src/common/temporary_directories";
 
 let directory: string;
 

@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { BrowserWorker, findChromium } from "../../src/browser/worker";
+import { BrowserWorker, findChromium } from "../../src/browser/browser_worker";
 import { silent } from "../common/silent";
 
 /** Stands in for Python with our package: says what it was told, and dies when it is told so. */

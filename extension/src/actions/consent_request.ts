@@ -1,8 +1,8 @@
 /** An action as a request: with the paths it leads to, and where it would run. */
 import type { Request, RequestPath } from "../consent/request";
 import { partsOf } from "../consent/request";
-import type { Asked } from "../hub/contract";
-import type { Places } from "./places";
+import type { Asked } from "../hub/messages";
+import type { Places } from "./paths";
 
 /** Kinds that change the file they name; `edit` may also just look at it. */
 const WRITES = new Set(["write", "edit", "rm", "mkdir", "rmdir"]);

@@ -1,8 +1,8 @@
 /** Tells the user that an agent was refused without a question, once for each agent and reason. */
 import * as vscode from "vscode";
 import type { Refusal } from "../actions/consent";
-import { unlinked, visible } from "../consent/visible";
-import type { Asked } from "../hub/contract";
+import { unlinked, visible } from "../consent/visible_text";
+import type { Asked } from "../hub/messages";
 
 const TRUST = "Manage Workspace Trust";
 const SETTINGS = "Open Settings";

@@ -4,8 +4,8 @@ import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import { Failure } from "../common/failure";
 import { bascule } from "../common/nets";
-import { chosenNet, ensureTrusted, savedNet } from "../nets/chosen";
-import type { Followed } from "../nets/live";
+import { chosenNet, ensureTrusted, savedNet } from "../nets/selected_net";
+import type { Followed } from "../nets/live_markings";
 import type { Connection, RunBridge } from "./server";
 
 export interface LaunchSettings {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { inSight, topOf, totalOf } from "../src/timeline/virtual";
+import { inSight, topOf, totalOf } from "../src/timeline/virtual_list";
 
 const shape = (count: number, extra: [number, number][] = []) => ({
   count,

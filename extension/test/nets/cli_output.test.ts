@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readFindings, readView } from "../../src/nets/findings";
+import { readFindings, readView } from "../../src/nets/cli_output";
 
 const told = {
   severity: "error",

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { codeOf } from "../../src/common/failure";
 import { findBascule, NO_PROGRAM } from "../../src/common/nets";
-import { Program, TOO_LONG } from "../../src/nets/program";
+import { Program, TOO_LONG } from "../../src/nets/net_cli";
 
 let directory: string;
 beforeEach(() => void (directory = mkdtempSync(join(tmpdir(), "program-"))));
