@@ -37,6 +37,7 @@ from bascule.runtime.spawn import routes
 from bascule.sandbox.session import seccomp
 
 from . import bind_mounts, masks, sudo
+from .etc_tree import EtcTree
 from .namespaces import (
     adopt_orphans,
     be_called,
@@ -66,6 +67,8 @@ LOADED: Final = (
 """Here it is imported once, not once for each sandbox."""
 MOST_BYTES: Final = 1 << 18
 MOST_DESCRIPTORS: Final = 32
+ETC: Final = "@etc"
+"""Stands for the tree of mounts that the zygote makes of `Order.etc`."""
 TUN: Final = "/dev/net/tun"
 SLIRP_GATEWAY: Final = "10.0.2.2"
 _ECHO: Final = b"."
@@ -82,6 +85,8 @@ class Order:
     """Empty: no isolation."""
     stage: str
     """A directory of the warden's own, below which mounts are attached for bubblewrap alone."""
+    etc: Mapping[str, str]
+    """Paths of the machine that are shown in `/etc`, if bubblewrap is told to bind `@etc`."""
     files: Mapping[str, str]
     cgroups: Sequence[str]
     own_network: bool
@@ -133,28 +138,51 @@ def main(descriptor: int, parent: int) -> None:
         seccomp.assembled(set_id_files=set_id_files)
     gc.collect()
     gc.freeze()  # a collector that never looks at these never has them copied
+    stage = _Stage()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         while True:
             ready, _, _ = select.select([link.fileno(), died], [], [])
             if died in ready:
                 os.read(died, 4096)
                 _reap(link)
-            if link.fileno() in ready and not _obey(link):
+            if link.fileno() in ready and not _obey(link, stage):
                 return
 
 
-def _obey(link: socket.socket) -> bool:
+@dataclass(slots=True)
+class _Stage:
+    """Where mounts are attached for bubblewrap. Made for the first order that needs it."""
+
+    etc: EtcTree | None = None
+
+    def prepare(self, order: Order) -> None:
+        """Raises `OSError`, after which the next order tries again."""
+        if ETC not in order.bubblewrap:
+            return
+        if self.etc is None:
+            bind_mounts.open_stage(Path(order.stage))
+            own = [Path(path).name for path in order.files]
+            self.etc = EtcTree(Path(order.stage, ETC[1:]), empty=own)
+        self.etc.refresh(order.etc)
+
+
+def _obey(link: socket.socket, stage: _Stage) -> bool:
     message, descriptors, _, _ = socket.recv_fds(link, MOST_BYTES, MOST_DESCRIPTORS)
     if not message:
         return False
     data = json.loads(message)
     data["given"] = dict(zip(data["given"], descriptors, strict=True))
+    order, failure = Order(**data), None
+    try:
+        stage.prepare(order)
+    except OSError as error:
+        failure = error  # the fork raises it, so that it is in the log of its session
     zygote, pid = os.getpid(), os.fork()
     if pid == 0:
         if not die_with(zygote):
             os._exit(1)
         link.close()
-        _become_sandbox(Order(**data))
+        _become_sandbox(order, failure)
     for each in descriptors:
         os.close(each)
     return True
@@ -173,7 +201,7 @@ def _reap(link: socket.socket) -> None:
 # From here on we are a fork -------------------------------------------------------------
 
 
-def _become_sandbox(order: Order) -> NoReturn:
+def _become_sandbox(order: Order, failure: OSError | None) -> NoReturn:
     """Tells on the descriptor `result` how far it came; the cause of a failure is in `log`."""
     try:
         signal.set_wakeup_fd(-1)
@@ -182,6 +210,8 @@ def _become_sandbox(order: Order) -> NoReturn:
         os.dup2(order.given["log"], 1)
         os.dup2(order.given["log"], 2)
         _tell(order, {"fork": os.getpid()})
+        if failure is not None:
+            raise failure
         for procs in order.cgroups:
             with open(procs, "w") as file:  # noqa: PTH123
                 file.write("0")
@@ -208,8 +238,10 @@ def _isolate(order: Order) -> list[int]:
     told, info = os.pipe2(os.O_CLOEXEC)
     numbers = [info, *(_in_memory(text) for text in order.files.values())]
     bubblewrap, *words = _attached(order)
+    # A tree of mounts is read-only: a file there is covered by one of the session's own.
+    make = "--ro-bind-data" if ETC in order.bubblewrap else "--file"
     for path, number in zip(order.files, numbers[1:], strict=True):
-        words += ["--perms", "0644", "--file", str(number), path]
+        words += ["--perms", "0644", make, str(number), path]
     words += ["--remount-ro", "/", "--chdir", "/", "--info-fd", str(info)]
     way_out = None
     if order.network and not order.own_user:

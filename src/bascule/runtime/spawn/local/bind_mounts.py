@@ -29,8 +29,9 @@ _AT_RECURSIVE: Final = 0x8000
 _AT_FDCWD: Final = -100
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 _MOUNT_ATTR_IDMAP: Final = 0x00100000
-_MOUNT_ATTR_READ_ONLY: Final = 0xF
-"""And no devices, no programs and no set-ID bits."""
+_MOUNT_ATTR_READ_ONLY: Final = 0x7
+"""And no devices and no set-ID bits."""
+_MOUNT_ATTR_NOEXEC: Final = 0x8
 _CLONE_NEWNS: Final = 0x00020000
 _MS_RDONLY: Final = 0x1
 _MS_NOSUID: Final = 0x2
@@ -39,6 +40,7 @@ _MS_NOEXEC: Final = 0x8
 _MS_REC: Final = 0x4000
 _MS_PRIVATE: Final = 1 << 18
 _MS_SLAVE: Final = 1 << 19
+_MNT_DETACH: Final = 2
 _NO_ID: Final = 2**32 - 1
 """The one number that is no UID: the end of every range."""
 
@@ -66,19 +68,22 @@ def clone(
     owner: Owner | None = None,
     shown_as: Owner | None = None,
     read_only: bool = False,
+    programs: bool = False,
 ) -> int:
     """A descriptor of a detached mount of what `source` is, and of the mounts below it; closing it
     while it is attached nowhere ends the mount. Blocks.
 
     `owner`, `shown_as`: show the files of the first as the second's. Raises `OSError` where the
-    kernel or one of the file systems has no id-mapped mounts.
+    kernel or one of the file systems has no id-mapped mounts. `programs`: files in a read-only
+    mount can be executed.
     """
     flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
     tree = _syscall(_SYS_OPEN_TREE, source, b"", flags)
     try:
         # Not in the peer group of the host's mount: what is mounted on either side stays there.
         attributes = _MountAttributes(propagation=_MS_PRIVATE)
-        attributes.set = _MOUNT_ATTR_READ_ONLY if read_only else 0
+        if read_only:
+            attributes.set = _MOUNT_ATTR_READ_ONLY | (0 if programs else _MOUNT_ATTR_NOEXEC)
         with contextlib.ExitStack() as stack:
             if owner is not None and shown_as is not None and owner != shown_as:
                 attributes.set |= _MOUNT_ATTR_IDMAP
@@ -93,24 +98,31 @@ def clone(
     return tree
 
 
-def attach_all(trees: Mapping[str, int], stage: Path) -> None:
-    """Attach each at its name below `stage`, in a mount namespace of this process's own.
+def open_stage(stage: Path) -> None:
+    """Give the calling process a mount namespace of its own, with an empty file system at `stage`.
 
-    Acts on the calling process for good. Nobody else sees what is below `stage` then, so that a
-    program can be told these paths and finds exactly these mounts.
+    Nobody but its forks sees what is attached below `stage`, so that a program can be told these
+    paths and finds exactly these mounts.
     """
-    _checked(_libc.unshare(_CLONE_NEWNS), "unshare")
-    _checked(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "mount")
-    where = os.fsencode(stage)
-    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
-    _checked(_libc.mount(b"tmpfs", where, b"tmpfs", flags, b"mode=0700"), str(stage))
+    _new_namespace()
+    mount_tmpfs(stage, mode=0o700)
+
+
+def attach_all(trees: Mapping[str, int], stage: Path) -> None:
+    """Attach each at its name below `stage`, in a mount namespace of this process's own, as a copy
+    of the one that `open_stage` made. Acts on the calling process for good."""
+    _new_namespace()
     for name, tree in trees.items():
-        target = stage / name
-        if stat.S_ISDIR(os.fstat(tree).st_mode):
-            target.mkdir()
-        else:
-            target.touch()
-        attach(tree, target)
+        make_target(tree, stage / name)
+        attach(tree, stage / name)
+
+
+def make_target(tree: int, path: Path) -> None:
+    """Have a directory or file there, whichever the mount `tree` needs."""
+    if stat.S_ISDIR(os.fstat(tree).st_mode):
+        path.mkdir(exist_ok=True)
+    else:
+        path.touch()
 
 
 def attach(tree: int, path: Path) -> None:
@@ -123,8 +135,17 @@ def attach(tree: int, path: Path) -> None:
 def mount_empty(path: Path) -> None:
     """Show an empty directory there, in which nothing can be made."""
     flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
-    where = os.fsencode(path)
-    _checked(_libc.mount(b"tmpfs", where, b"tmpfs", flags, b"mode=0555,size=4k"), str(path))
+    _mount_tmpfs(path, flags, "mode=0555,size=4k")
+
+
+def mount_tmpfs(path: Path, *, mode: int) -> None:
+    """An empty file system in memory, for mount points."""
+    _mount_tmpfs(path, _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, f"mode={mode:o}")
+
+
+def unmount(path: Path) -> None:
+    """Take away the mount at `path` and those below it; copies in other namespaces stay."""
+    _checked(_libc.umount2(os.fsencode(path), _MNT_DETACH), str(path))
 
 
 def id_map_lines(inside: int, outside: int) -> Sequence[str]:
@@ -162,6 +183,17 @@ def _id_map(owner: Owner, shown_as: Owner) -> Iterator[int]:
         yield namespace
     finally:
         os.close(namespace)
+
+
+def _new_namespace() -> None:
+    _checked(_libc.unshare(_CLONE_NEWNS), "unshare")
+    # What the machine mounts later is still seen; nothing goes the other way.
+    _checked(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "mount")
+
+
+def _mount_tmpfs(path: Path, flags: int, options: str) -> None:
+    where = os.fsencode(path)
+    _checked(_libc.mount(b"tmpfs", where, b"tmpfs", flags, options.encode()), str(path))
 
 
 def _syscall(*words: object) -> int:

@@ -60,6 +60,7 @@ class Preparing:
     directories: Directories
     logs: Path
     system: Sequence[str] = field(init=False)
+    etc: Mapping[str, str] = field(init=False)
     readable: Sequence[Path] = field(init=False)
     has_sudo: bool = field(init=False)
     stage: Path = field(init=False)
@@ -69,6 +70,7 @@ class Preparing:
         self.stage = self.settings.state_dir / "mounts"
         self.stage.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.system = view.system()
+        self.etc = view.etc()
         self.has_sudo = sudo.can_be_had()
         given = {*view.python_paths(), *self.settings.visible}
         self.readable = view.outermost(path for path in given if os.access(path, os.R_OK))
@@ -319,6 +321,7 @@ class Preparing:
         return {
             "bubblewrap": seen.arguments(machine.bubblewrap) if machine.bubblewrap else [],
             "stage": str(self.stage),
+            "etc": self.etc,
             "files": dict(seen.files()),
             "cgroups": [str(path) for path in groups],
             "own_network": True,
@@ -356,6 +359,7 @@ class Preparing:
             read_only[seen] = source("hub", there)
         return view.View(
             system=self.system,
+            etc={"/etc": "@etc"} if self._by_descriptor else self.etc,
             workspace=source("workspace", plan.folder or own / "workspace"),
             home=source("home", own / "home"),
             run_dir=source("run", plan.run_dir),

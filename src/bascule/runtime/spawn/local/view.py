@@ -39,6 +39,8 @@ class View:
 
     system: Sequence[str]
     """What `system` says, the same for all sessions."""
+    etc: Mapping[str, str]
+    """What is bound below `/etc`, or all of it at once (`etc_tree`)."""
     workspace: str
     home: str
     run_dir: str
@@ -67,6 +69,7 @@ class View:
             *(["--unshare-user"] if self.own_user else []),
             *("--cap-drop", "ALL"),
             *self.system,
+            *_shown("--ro-bind", self.etc),
             *_scratch(),
             *_dirs(_above(self.scratch)),
             *(word for path in self.scratch for word in ("--tmpfs", path)),
@@ -114,7 +117,7 @@ def outermost(paths: Iterable[Path]) -> Sequence[Path]:
 
 
 def system() -> Sequence[str]:
-    """Arguments that show what is installed here. Looks at some fifty files."""
+    """Arguments that show what is installed here, without `/etc`."""
     words, shown = [], {"/usr": "/usr"}
     for name in _TOP:
         top = Path("/", name)
@@ -122,10 +125,17 @@ def system() -> Sequence[str]:
             words += ["--symlink", str(top.readlink()), str(top)]
         elif top.is_dir():
             shown[str(top)] = str(top)
-    for path in ("/opt", "/sys/devices/system/cpu", *(f"/etc/{name}" for name in _ETC)):
-        if _is_everybodys(path):
-            shown[path] = os.path.realpath(path)
+    shown |= _readable("/opt", "/sys/devices/system/cpu")
     return words + _shown("--ro-bind", shown)
+
+
+def etc() -> Mapping[str, str]:
+    """What is shown of `/etc`: real paths, by the path in a session. Looks at some fifty files."""
+    return _readable(*(f"/etc/{name}" for name in _ETC))
+
+
+def _readable(*paths: str) -> dict[str, str]:
+    return {path: os.path.realpath(path) for path in paths if _is_everybodys(path)}
 
 
 def _is_everybodys(path: str) -> bool:
