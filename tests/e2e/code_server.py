@@ -36,6 +36,10 @@ def build_extension() -> Path:
     return ROOT / _output("scripts/vsix")
 
 
+def build_hub_page() -> None:
+    subprocess.run([str(ROOT / "scripts/web")], check=True)
+
+
 def _output(script: str, *arguments: str) -> str:
     command = [str(ROOT / script), *arguments]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)

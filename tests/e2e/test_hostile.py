@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,11 +13,12 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from bascule.core.actions import Action, BridgeRequest, CmdRun, FileWrite, VscodeCommand
-from bascule.core.observations import Error
+from bascule.core.observations import CmdOutput, Error
 from bascule.runtime.vscode import VSCodeRuntime
 
+from .code_server import WAITING, build_hub_page
 from .driving import answer_question, open_question, question
-from .rig import EditorWindow, Rig
+from .rig import ADMIN, EditorWindow, Rig
 from .undecided import undecided_window
 
 _EVIL = "touch evil"
@@ -102,6 +104,57 @@ async def test_the_end_of_100_kilobytes_is_shown(rig: Rig, cautious: EditorWindo
         await rig.on(expect(last).to_be_visible())
         await _picture(rig, page, "100 kilobytes")
         await rig.on(page.keyboard.press("Control+Home"))
+
+
+async def test_100_kilobytes_are_shown_whole_and_allowed_on_the_hubs_page(
+    rig: Rig, cautious: EditorWindow
+) -> None:
+    token = await rig.agent_token()
+    async with VSCodeRuntime(rig.url, token, window=cautious.id) as agent:
+        acting = asyncio.create_task(agent.act(CmdRun("echo harmless\n" * 7000 + "echo done")))
+        page = await rig.on(_approvals_page(rig))
+        try:
+            asked = page.locator(".question")
+            await rig.on(expect(asked).to_contain_text("7,001 lines, 98,009 characters"))
+            await rig.on(expect(asked.get_by_label("What exactly")).to_contain_text("│ echo done"))
+            await rig.on(asked.get_by_role("button", name="Allow once").click())
+            seen = await acting
+        finally:
+            await rig.on(page.context.close())
+    assert isinstance(seen, CmdOutput)
+    assert seen.content.endswith("harmless\ndone\n")
+
+
+async def test_a_megabyte_is_cut_on_the_hubs_page_and_denied_there(
+    rig: Rig, cautious: EditorWindow
+) -> None:
+    token = await rig.agent_token()
+    async with VSCodeRuntime(rig.url, token, window=cautious.id) as agent:
+        acting = asyncio.create_task(agent.act(CmdRun("echo harmless\n" * 70_000 + _EVIL)))
+        page = await rig.on(_approvals_page(rig))
+        try:
+            asked = page.locator(".question")
+            told = re.compile(r"first \d+,\d+ of 1,12\d,\d+ characters .* shown in the window")
+            await rig.on(expect(asked).to_contain_text(told))
+            await rig.on(expect(asked.get_by_role("button", name="Allow")).to_have_count(0))
+            await rig.on(asked.get_by_role("button", name="Deny").click())
+            seen = await acting
+        finally:
+            await rig.on(page.context.close())
+    assert isinstance(seen, Error)
+    assert seen.error_id == "consent.denied"
+    assert not (cautious.folder / "evil").exists()
+
+
+async def _approvals_page(rig: Rig) -> Page:
+    """The hub's page with the questions of all windows, in a browser signed in as admin."""
+    await asyncio.to_thread(build_hub_page)
+    page = await (await rig.browser.new_context()).new_page()
+    page.set_default_timeout(WAITING)
+    await page.goto(f"{rig.url}/approvals")
+    await page.get_by_label("Token").fill(ADMIN)
+    await page.get_by_role("button", name="Sign in").click()
+    return page
 
 
 async def test_an_agent_cannot_answer(rig: Rig, cautious: EditorWindow) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bascule.core.errors import AlreadyAnswered, InvalidRequest
+from bascule.core.errors import AlreadyAnswered, InvalidRequest, QuotaExceeded
 from bascule.core.windows import WindowId
 from bascule.hub.approvals import Approvals
 from bascule.hub.changes import Changes
@@ -72,3 +72,25 @@ def test_a_question_that_is_asked_again_is_there_once() -> None:
     approvals.ask(after, {"id": "q"})
     approvals.withdraw(before)
     assert len(approvals.pending()) == 1
+
+
+def test_a_question_of_100_kilobytes_waits_and_one_past_the_limit_is_refused_with_the_reason() -> (
+    None
+):
+    approvals = Approvals(Changes())
+    approvals.ask(host(HERE), {"id": "large", "detail": "│ echo harmless\n" * 7000})
+    with pytest.raises(InvalidRequest, match=r"262,1\d\d bytes; 262,144 are admitted"):
+        approvals.ask(host(HERE), {"id": "huge", "detail": "x" * (256 << 10)})
+    assert [each["id"] for each in approvals.pending()] == ["large"]
+
+
+def test_large_questions_of_one_window_leave_room_for_those_of_others() -> None:
+    approvals = Approvals(Changes())
+    large = {"detail": "x" * (250 << 10)}
+    for number in range(5):
+        approvals.ask(host(HERE), {"id": str(number), **large})
+    approvals.ask(host(HERE), {"id": "0", **large})  # said again, it takes no more room
+    with pytest.raises(QuotaExceeded, match="1,310,720 bytes of this window's questions"):
+        approvals.ask(host(HERE), {"id": "5", **large})
+    approvals.ask(host(THERE), {"id": "0", **large})
+    assert len(approvals.pending()) == 6

@@ -7,8 +7,11 @@ import { partsOf, protectedPaths, warnings, type Request } from "../consent/requ
 import { shortened } from "../consent/visible_text";
 import type { ApprovalAnswer, ApprovalAnswered, ApprovalRequested, Asked } from "../hub/messages";
 
-/** Characters of a request that are sent to the hub's page; the window shows all of it. */
-const MOST_PUBLISHED = 200_000;
+/**
+ * Bytes of a request, as JSON, that are sent to the hub; the window shows all of it. The hub admits
+ * 256 KiB for a whole question (`MAX_QUESTION` in `hub/approvals.py`).
+ */
+const PUBLISHED_BYTES = 240 << 10;
 
 const CHOICES: readonly Choice[] = [
   ["Allow Once", "once"],
@@ -160,17 +163,36 @@ export function summary(action: Asked, shown = (path: string): string => path): 
 
 function publication(action: Asked, question: Question): ApprovalRequested {
   const { id, request, summary, text, expires } = question;
+  const detail = cut(text, PUBLISHED_BYTES);
   return {
     id,
     cause: action.id,
     agent: action.agent,
     kind: action.action,
     summary,
-    detail: text.slice(0, MOST_PUBLISHED),
-    is_whole: text.length <= MOST_PUBLISHED,
+    detail,
+    is_whole: detail === text,
+    detail_length: text.length,
     warnings: warnings(request),
     expires: expires.toISOString(),
   };
+}
+
+/** The longest beginning of `text` that ends with a line and has at most `most` bytes as JSON. */
+function cut(text: string, most: number): string {
+  if (bytes(text) <= most) return text;
+  let kept = "";
+  let size = 2; // the quotes
+  for (const line of text.match(/[^\n]*\n|[^\n]+$/g) ?? []) {
+    size += bytes(line) - 2;
+    if (size > most) break;
+    kept += line;
+  }
+  return kept;
+}
+
+function bytes(text: string): number {
+  return Buffer.byteLength(JSON.stringify(text));
 }
 
 /** Admitting an agent is not agreeing to this: only a rule in the user's own settings is. */

@@ -68,10 +68,12 @@ export interface ApprovalRequested {
   kind: string;
   /** One line. */
   summary: string;
-  /** All of it, as plain text. */
+  /** The request as plain text, cut at its end when the hub would not admit all of it. */
   detail: string;
-  /** False: the detail was too long to be sent whole, so that it should be answered in the window. */
+  /** False: the detail was cut. Then the request can be allowed only in the window. */
   is_whole: boolean;
+  /** Characters of the detail before it was cut. */
+  detail_length: number;
   warnings: string[];
   expires: string;
 }

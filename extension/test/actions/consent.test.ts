@@ -245,3 +245,24 @@ test("open questions are published again for a hub that was restarted", async ()
   expect(asked).toHaveLength(2);
   expect(asked[1]).toEqual(asked[0]);
 });
+
+test("a long request is published whole, and a longer one cut to what the hub admits", async () => {
+  const { consent: made, asked, say } = consent();
+  say("deny");
+  const publish = async (command: string): Promise<ApprovalRequested> => {
+    await expect(made.admit(action("run", { command }), never)).rejects.toMatchObject(denied);
+    const [published] = asked.splice(0) as [ApprovalRequested];
+    return published;
+  };
+  const whole = await publish("echo harmless\n".repeat(7000) + "touch evil");
+  expect(whole.is_whole).toBe(true);
+  expect(whole.detail).toContain("│ touch evil\n");
+  expect(whole.detail_length).toBe(whole.detail.length);
+  const cut = await publish('"é\\界"\n'.repeat(50_000));
+  expect(cut.is_whole).toBe(false);
+  expect(cut.detail.endsWith('│ "é\\界"\n')).toBe(true);
+  expect(cut.detail_length).toBeGreaterThan(400_000);
+  const size = Buffer.byteLength(JSON.stringify(cut));
+  expect(size).toBeLessThan(256 << 10);
+  expect(size).toBeGreaterThan(230 << 10);
+});

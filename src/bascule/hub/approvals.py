@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from bascule.core.errors import AlreadyAnswered, InvalidAction, InvalidRequest
+from bascule.core.errors import AlreadyAnswered, InvalidRequest, QuotaExceeded
 from bascule.core.windows import WindowId
 from bascule.wire import to_json
 
@@ -19,8 +19,10 @@ ANSWERS: Final = ("once", "workspace", "deny")
 _MOST: Final = 1000
 MOST_EACH: Final = 20
 """Questions of one window that wait; it withdraws or answers some before it asks more."""
-_QUESTION: Final = 64 << 10
-"""Bytes of a question."""
+MAX_QUESTION: Final = 256 << 10
+"""Bytes of a question as JSON. `PUBLISHED_BYTES` in the extension's `consent.ts` stays below it."""
+_BYTES_EACH: Final = 20 * (64 << 10)
+"""Bytes of all questions of one window that wait."""
 
 Question = Mapping[str, Any]
 _Key = tuple[WindowId, str]
@@ -31,6 +33,7 @@ class _Pending:
     question: Question
     host: Host
     """The one of the window's hosts that asks, and that has to hear the answer."""
+    size: int
 
 
 class Approvals:
@@ -42,26 +45,34 @@ class Approvals:
         self._pending: dict[_Key, _Pending] = {}
         self._answered: dict[_Key, str] = {}
 
-    def ask(self, host: Host, question: Question) -> bool:
-        """A host asks, or says again after a lost connection what it still asks. False: the
-        question is too large, or too many wait of this window or of all.
+    def ask(self, host: Host, question: Question) -> None:
+        """A host asks, or says again after a lost connection what it still asks.
 
-        Nobody's question makes room for another's: a window that floods loses its own.
+        Raises `InvalidRequest` when the question is too large, `InvalidAction` when JSON cannot
+        hold it, and `QuotaExceeded` when too many wait, of this window or of all. Nobody's question
+        makes room for another's: a window that floods loses its own.
         """
         key = host.window_id, str(question.get("id"))
-        if key not in self._pending:
-            self.pending()  # those whose time is up take no room
-            of_this = sum(each[0] == host.window_id for each in self._pending)
-            if of_this >= MOST_EACH or len(self._pending) >= _MOST:
-                return False
-        try:
-            if len(to_json(question)) > _QUESTION:
-                return False
-        except InvalidAction:  # what JSON has no words for
-            return False
-        self._pending[key] = _Pending({**question, "window_id": host.window_id}, host)
+        size = len(to_json(question))
+        if size > MAX_QUESTION:
+            raise InvalidRequest(f"It has {size:,} bytes; {MAX_QUESTION:,} are admitted")
+        self.pending()  # those whose time is up take no room
+        self._ensure_room(key, size)
+        self._pending[key] = _Pending({**question, "window_id": host.window_id}, host, size)
         self._changes.tell("approvals")
-        return True
+
+    def _ensure_room(self, key: _Key, size: int) -> None:
+        others = {each: pending for each, pending in self._pending.items() if each != key}
+        of_this = [pending.size for each, pending in others.items() if each[0] == key[0]]
+        for what, limit, taken in (
+            ("questions of all windows", _MOST, len(others) + 1),
+            ("questions of this window", MOST_EACH, len(of_this) + 1),
+            ("bytes of this window's questions", _BYTES_EACH, sum(of_this) + size),
+        ):
+            if taken > limit:
+                raise QuotaExceeded(
+                    f"{limit:,} {what} may wait for an answer", limit=limit, taken=taken
+                )
 
     def settle(self, window_id: WindowId, question_id: str, by: str) -> None:
         """It was answered in its window."""

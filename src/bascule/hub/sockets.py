@@ -520,8 +520,14 @@ class Sockets(Closable):
                 return
             told = {**data, "window_id": host.window_id}
             if event == "approval.requested":
-                if not self.approvals.ask(host, data):
-                    logger.warning("a question of window %s is left out", host.window_id)
+                try:
+                    self.approvals.ask(host, data)
+                except BasculeError as error:
+                    logger.warning(
+                        "a question of window %s can be answered only there: %s",
+                        host.window_id,
+                        error.message,
+                    )
                     return
             else:
                 self.approvals.settle(

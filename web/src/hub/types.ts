@@ -62,9 +62,11 @@ export interface Approval {
   agent: string;
   kind: string;
   summary: string;
-  /** All of the request as plain text, unless `is_whole` is false. */
+  /** All of the request as plain text, or its beginning where `is_whole` is false. */
   detail?: string;
   is_whole?: boolean;
+  /** Characters of the whole request. */
+  detail_length?: number;
   warnings?: string[];
   expires?: string;
 }

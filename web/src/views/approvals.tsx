@@ -51,7 +51,7 @@ export function Question({ approval }: { approval: Approval }) {
         </pre>
       )}
       {trouble && <Trouble what={trouble} />}
-      {!isWhole && <p>This request is too long to be shown here. Allow it in its window.</p>}
+      {!isWhole && <p>{cutText(approval)}</p>}
       <div class="controls">
         {isWhole && (
           <>
@@ -63,4 +63,11 @@ export function Question({ approval }: { approval: Approval }) {
       </div>
     </article>
   );
+}
+
+/** Says how much of a request that was cut is shown. */
+function cutText({ detail = "", detail_length: length = 0 }: Approval): string {
+  const [shown, all] = [detail.length, length].map((each) => each.toLocaleString("en"));
+  const of = length ? `${shown} of ${all}` : shown;
+  return `Only the first ${of} characters are shown here. The rest is shown in the window: allow the request there, or deny it here.`;
 }
