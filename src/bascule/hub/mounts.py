@@ -10,7 +10,7 @@ from bascule.core.contracts import Closable
 
 from .guard import IDENTITY
 from .identity import Identity
-from .proxy.places import Asked, Carried
+from .proxy.endpoints import Asked, Carried
 from .replies import App, Receive, Scope, Send
 
 if TYPE_CHECKING:

@@ -29,9 +29,9 @@ from .metrics import Metrics
 from .mounts import MakeMount, carried_by, mounted, said_by
 from .one_time_codes import SignInCodes
 from .proxy import Addresses, Place, Proxy, Routes, authorize
-from .proxy.doorman import TokenDoorman
-from .proxy.front import Front
-from .proxy.seals import Seals, secret_of
+from .proxy.authentication import TokenDoorman
+from .proxy.client_connection import Front
+from .proxy.signed_cookies import Seals, secret_of
 from .records.api import TimelinesApi
 from .records.records import Records
 from .registry import Registry

@@ -14,13 +14,13 @@ from .guard import Names, ensure_one_host
 from .identity import Identity
 from .one_time_codes import SignInCodes
 from .peers import peer_uid
+from .proxy.authentication import LIFETIME, TokenDoorman
 from .proxy.cookies import HUB_COOKIE
-from .proxy.doorman import LIFETIME, TokenDoorman
-from .proxy.entrance import FOREIGN, onward_page
+from .proxy.endpoints import ensure_plain
 from .proxy.pages import Reply, error_reply, page, redirect
-from .proxy.places import ensure_plain
 from .proxy.proxy import Proxy
 from .proxy.request import Header, Request
+from .proxy.session_sign_in import FOREIGN, onward_page
 from .replies import Receive, Refused, Scope, Send
 from .settings import HubSettings
 

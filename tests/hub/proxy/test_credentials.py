@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from bascule.hub.proxy import Place
+from bascule.hub.proxy.endpoints import Asked
 from bascule.hub.proxy.nginx import render
-from bascule.hub.proxy.places import Asked
 from bascule.hub.proxy.routes import socket_path
 from tests.hub.serving import ADMIN
 

@@ -28,7 +28,7 @@ from bascule.hub.proxy.routes import socket_path
 from tests.hub.serving import ADMIN
 
 from .targets import APP, SESSION, VSCODE, ProxyPlace, Raw, echo_target, request
-from .test_entrance import PAGE
+from .test_session_sign_in import PAGE
 
 PROGRAM = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 pytestmark = [

@@ -15,7 +15,7 @@ from bascule.sandbox.server.listener import bound_pair
 from tests.hub.serving import ADMIN
 
 from .targets import APP, OTHER, SESSION, VSCODE, ProxyPlace, request
-from .test_entrance import OWN, PAGE, arrive, enter, refresh_of, sign_in
+from .test_session_sign_in import OWN, PAGE, arrive, enter, refresh_of, sign_in
 
 BASE = VSCODE.path
 SANDBOX = Place("sandbox", SESSION)

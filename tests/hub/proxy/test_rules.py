@@ -10,10 +10,10 @@ from bascule.core.errors import InvalidRequest, InvalidSetting
 from bascule.hub.proxy import Addresses, Place
 from bascule.hub.proxy.chunks import END, BadChunk, Chunks, framed
 from bascule.hub.proxy.cookies import confined, without_ours
-from bascule.hub.proxy.places import Asked, ensure_plain, read_target
+from bascule.hub.proxy.endpoints import Asked, ensure_plain, read_target
 from bascule.hub.proxy.request import Request
 from bascule.hub.proxy.response import BadAnswer, Manners, incoming_head, read_answer
-from bascule.hub.proxy.seals import Seals, SignIn
+from bascule.hub.proxy.signed_cookies import Seals, SignIn
 
 from .targets import APP, SESSION, VSCODE
 

@@ -23,7 +23,7 @@ from bascule.core.errors import (
 from bascule.core.sessions import SessionId
 from bascule.hub import Hub, Identity
 from bascule.hub.mounts import Mount, identity_of
-from bascule.hub.proxy.places import Asked, Place
+from bascule.hub.proxy.endpoints import Asked, Place
 from bascule.hub.replies import Receive, Refused, Scope, Send, status_of
 from bascule.wire import from_json, to_json
 

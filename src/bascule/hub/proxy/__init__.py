@@ -1,7 +1,7 @@
 """The way from a browser to what runs in a session, on the hub's own port."""
 
 from .addresses import Addresses
-from .places import Place
+from .endpoints import Place
 from .proxy import Proxy
 from .routes import MemoryRoutes, Routes, Target
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from bascule.core.errors import InvalidSetting
 from bascule.hub.origins import SESSION_ID
 
-from .places import Asked, Place
+from .endpoints import Asked, Place
 
 _LABEL: Final = re.compile(rf"({SESSION_ID})-(0|[1-9][0-9]?)")
 _GRANT: Final = re.compile(rb"/~([A-Za-z0-9_-]{16,64})(/.*|$)")

@@ -16,10 +16,10 @@ from typing import Final
 from bascule.core.errors import BasculeError
 from bascule.hub.replies import Receive, Refused, Scope, Send
 
+from .access_control import Admission, Gate
 from .cookies import without_ours
 from .credentials import has_credentials
-from .gate import Admission, Gate
-from .places import read_target
+from .endpoints import read_target
 from .request import Header, Request
 from .routes import Target, socket_path
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from .places import Asked
+from .endpoints import Asked
 from .request import Request
 
 KEY_HEADERS: Final = (b"x-api-key", b"x-session-api-key")

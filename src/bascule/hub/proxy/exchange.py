@@ -19,15 +19,15 @@ from bascule.core.errors import (
 )
 from bascule.hub.replies import Refused
 
+from .access_control import Admission
 from .chunks import END, BadChunk, Chunks, framed
-from .gate import Admission
 from .pages import Reply, error_reply
 from .request import Request, outgoing_head
 from .response import Answer, BadAnswer, incoming_head, read_answer
 from .upstream import Upstream
 
 if TYPE_CHECKING:
-    from .front import Front
+    from .client_connection import Front
     from .proxy import Proxy
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from .seals import SignIn
+from .signed_cookies import SignIn
 
 LIFETIME: Final = 30.0
 """Seconds between the hub's redirect and the request that it causes."""

@@ -9,11 +9,11 @@ from bascule.hub.origins import Origins
 from bascule.hub.settings import HubSettings
 
 from . import authorize
+from .access_control import Gate
 from .addresses import Addresses
-from .doorman import Doorman
+from .authentication import Doorman
+from .endpoints import Carried, is_ours
 from .exchange import Exchange
-from .gate import Gate
-from .places import Carried, is_ours
 from .request import Request
 from .routes import Routes
 from .upstream import Pool

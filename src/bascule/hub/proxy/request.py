@@ -11,7 +11,7 @@ from typing import Final
 from bascule.core.errors import InvalidRequest
 
 from .cookies import without_ours
-from .places import Asked
+from .endpoints import Asked
 from .routes import Target
 
 Header = tuple[bytes, bytes]

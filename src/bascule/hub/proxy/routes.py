@@ -8,7 +8,7 @@ from typing import Protocol
 
 from bascule.core.errors import TargetUnreachable
 
-from .places import Place
+from .endpoints import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

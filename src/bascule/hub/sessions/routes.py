@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bascule.core.errors import BasculeError, TargetUnreachable
 from bascule.core.sessions import SessionId
-from bascule.hub.proxy.places import Place
+from bascule.hub.proxy.endpoints import Place
 from bascule.hub.proxy.routes import Routes, Target, socket_path
 
 from .service import Sessions

@@ -22,9 +22,9 @@ from typing import Final
 from bascule.core.errors import AccessDenied
 from bascule.hub.guard import Identify, by_token
 from bascule.hub.identity import Identity
-from bascule.hub.proxy.doorman import TokenDoorman, Visitor
+from bascule.hub.proxy.authentication import TokenDoorman, Visitor
 from bascule.hub.proxy.request import Request
-from bascule.hub.proxy.seals import SignIn
+from bascule.hub.proxy.signed_cookies import SignIn
 from bascule.hub.replies import Refused
 from bascule.hub.tokens import Tokens
 

@@ -26,7 +26,7 @@ from bascule.hub.changes import Changes, Topic
 from bascule.hub.demo.demos import Demo, Demos
 from bascule.hub.guard import IDENTITY
 from bascule.hub.identity import Identity
-from bascule.hub.proxy.doorman import TokenDoorman
+from bascule.hub.proxy.authentication import TokenDoorman
 from bascule.hub.registry import Registry
 from bascule.hub.sessions.rows import SessionRow
 from bascule.hub.sessions.service import Sessions

@@ -10,9 +10,9 @@ from typing import Final
 from bascule.core.errors import InvalidRequest, NoSuchSession
 from bascule.core.sessions import SessionId
 from bascule.hub.guard import Names, ensure_one_host
-from bascule.hub.proxy.doorman import TokenDoorman, Visitor
+from bascule.hub.proxy.authentication import TokenDoorman, Visitor
+from bascule.hub.proxy.endpoints import Place
 from bascule.hub.proxy.pages import Reply, error_reply, page
-from bascule.hub.proxy.places import Place
 from bascule.hub.proxy.proxy import Proxy
 from bascule.hub.proxy.request import Header, Request
 from bascule.hub.replies import App, Receive, Refused, Scope, Send

@@ -19,13 +19,13 @@ from bascule.core.errors import InvalidRequest
 from bascule.hub.origins import Origins, SessionHost
 from bascule.hub.replies import Refused
 
+from .authentication import LIFETIME, Doorman
 from .cookies import session_cookie
-from .doorman import LIFETIME, Doorman
+from .endpoints import Place, ensure_plain, read_target
 from .grants import Grant, Grants
 from .pages import Reply, page, redirect
-from .places import Place, ensure_plain, read_target
 from .request import Header, Request
-from .seals import SignIn
+from .signed_cookies import SignIn
 
 ENTER: Final = "/_bascule/enter"
 ENTERED: Final = "/_bascule/entered"

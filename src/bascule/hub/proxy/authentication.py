@@ -12,9 +12,9 @@ from bascule.hub.identity import Identity
 from bascule.hub.tokens import Tokens, hash_of
 
 from .cookies import HUB_COOKIE, session_cookie, values_of
-from .places import Place
+from .endpoints import Place
 from .request import SANDBOX_KEY, Request
-from .seals import Seals, SignIn
+from .signed_cookies import Seals, SignIn
 
 LIFETIME: Final = 12 * 3600
 """Seconds that a sign-in lasts."""

@@ -2,7 +2,7 @@
 
 Which rules hold depends on the host that a request names. On a session's own origin its owner gets
 in with that origin's cookie. On the hub's, programs get in with a token, and browsers are led to
-the session's (`entrance`). A place is open to its owner alone.
+the session's (`session_sign_in`). A place is open to its owner alone.
 
 An app's pages are shown with an origin that is nobody's (`Content-Security-Policy: sandbox`). Such
 a page sends no cookie, so the owner is led to a path with a key, which stands for one below it.
@@ -22,15 +22,15 @@ from bascule.hub.replies import Refused
 from bascule.hub.settings import HubSettings
 
 from .addresses import Addresses, host_of
+from .authentication import LIFETIME, Doorman, Visitor
 from .cookies import app_cookie, session_cookie, values_of
 from .credentials import hidden_headers, without_tokens
-from .doorman import LIFETIME, Doorman, Visitor
-from .entrance import FOREIGN, Entrance
+from .endpoints import Asked, Carried, Place, ensure_plain, read_target
 from .pages import Reply, page, redirect
-from .places import Asked, Carried, Place, ensure_plain, read_target
 from .request import Header, Request, ensure_framed
 from .response import Manners
 from .routes import Routes, Target
+from .session_sign_in import FOREIGN, Entrance
 
 _SANDBOX: Final = (
     "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads allow-pointer-lock"
