@@ -109,7 +109,7 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     # /dev/null, for the child's output.
     ("os.open", "runtime/child.py", "start"),
     # Once per new connection: a socket's name is looked up, nothing is read.
-    ("os.open", "link/peers.py", "_connect"),
+    ("os.open", "link/unix_socket.py", "_connect"),
     # A frame is small beside the socket's buffer, and the keeper always reads.
     *(
         (f"socket.socket.{call}", "sandbox/shell/keeper.py", "_send")

@@ -20,7 +20,7 @@ from bascule.cli import main
 from bascule.cli.app import tree
 from bascule.cli.completing import Answer, complete
 from bascule.cli.completion import IS_PATH, SCRIPTS, ShellName, split_line
-from bascule.link.glance import glance
+from bascule.link.quick_get import glance
 
 from .processes import Terminal, bascule, environment, hub
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bascule.runtime.spawn import inside
+from bascule.runtime.spawn import session_paths
 from bascule.runtime.spawn.local.machine import hash_of
 
 from .processes import bascule, environment, hub
@@ -65,7 +65,7 @@ def belongs(process: psutil.Process, name: str) -> bool:
         shown = lines(f"/proc/{process.pid}/mountinfo", name)
     except (psutil.Error, OSError):
         return False
-    is_inside = any(line.split()[4] == inside.RUN_DIR for line in shown)
+    is_inside = any(line.split()[4] == session_paths.RUN_DIR for line in shown)
     return is_inside or any(name in part for part in parts)
 
 

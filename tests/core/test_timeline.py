@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bascule.core.following import Following
 from bascule.core.timeline import Entry, Timeline
+from bascule.core.timeline_reader import Following
 
 
 def noted(timeline: Timeline, *kinds: str) -> None:

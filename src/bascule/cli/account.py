@@ -54,7 +54,7 @@ class Account:
         In theirs, what is on the way could be exchanged for a link meanwhile. Raises
         `AccessDenied` for a path that leads over a link they could have made.
         """
-        from bascule.runtime.spawn.local.places import open_real
+        from bascule.runtime.spawn.local.safe_open import open_real
 
         with contextlib.suppress(NoSuchPath):
             os.close(open_real(directory))

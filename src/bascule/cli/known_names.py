@@ -51,7 +51,7 @@ def token_names(ctx: typer.Context) -> Names:
 
 
 def _of_hub(ctx: typer.Context, where: str) -> Sequence[Any]:
-    from bascule.link.glance import glance
+    from bascule.link.quick_get import glance
 
     from .hub_place import find_hub
 

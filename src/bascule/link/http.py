@@ -23,7 +23,7 @@ import httptools
 from bascule.core.contracts import Closable
 from bascule.core.errors import InvalidSetting, LinkError, MessageTooLarge, SandboxUnreachable
 
-from .peers import connect_to, shown
+from .unix_socket import connect_to, shown
 
 Body = bytes | AsyncIterable[bytes]
 

@@ -16,7 +16,7 @@ from bascule.core.errors import BasculeError, RemoteError
 from bascule.core.identity import EventId
 from bascule.core.observations import Error
 
-from ._complaints import shortened
+from ._validation_errors import shortened
 from .plain import plain, well_formed
 
 _CODE: Final = 100

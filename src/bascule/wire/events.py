@@ -18,10 +18,10 @@ from bascule.core.errors import InvalidAction
 from bascule.core.identity import now
 from bascule.core.observations import OBSERVATIONS, CmdOutput, IPythonOutput, Observation
 
-from . import _complaints, _openhands
+from . import _openhands, _validation_errors
+from ._event_messages import action_message, observation_message
 from ._legacy import modern_args, modern_extras
 from ._shapes import Shape, shape_of
-from ._words import action_message, observation_message
 from .plain import SCALARS, plain, well_formed
 
 _Event = TypeVar("_Event", Action, Observation)
@@ -73,9 +73,11 @@ def ensure_valid(action: Action) -> None:
     try:
         shape.build(shape.everything(action))
     except ValidationError as error:
-        faults = [each for each in _complaints.faults(error) if each["type"] != "string_unicode"]
+        faults = [
+            each for each in _validation_errors.faults(error) if each["type"] != "string_unicode"
+        ]
         if faults:
-            raise _complaints.from_validation(
+            raise _validation_errors.from_validation(
                 faults, f"{action.kind} action", part="args", names=shape.known
             ) from None
 
@@ -142,14 +144,14 @@ def reply_envelope(request: Mapping[str, Any], observation: Observation) -> dict
 
 def _kind(data: Mapping[str, Any], word: str, kinds: Mapping[str, type[_Event]]) -> type[_Event]:
     if not isinstance(data, Mapping):
-        raise _complaints.invalid(word, "event", "an object", data)
+        raise _validation_errors.invalid(word, "event", "an object", data)
     kind = data.get(word)
     if kind is None:
-        raise _complaints.missing(word, word)
+        raise _validation_errors.missing(word, word)
     if not isinstance(kind, str):
-        raise _complaints.invalid(word, word, "a string", kind)
+        raise _validation_errors.invalid(word, word, "a string", kind)
     if kind not in kinds:
-        raise _complaints.unknown_kind(word, kind, kinds)
+        raise _validation_errors.unknown_kind(word, kind, kinds)
     return kinds[kind]
 
 
@@ -161,7 +163,7 @@ def _fields(
     if fields is None:
         return {}
     if not isinstance(fields, Mapping):
-        raise _complaints.invalid(event, part, "an object", fields)
+        raise _validation_errors.invalid(event, part, "an object", fields)
     unknown: dict[str, Any] = {}
     if fields.keys() <= shape.known:
         known = dict(fields)
@@ -193,7 +195,7 @@ def _add_id(payload: dict[str, Any], data: Mapping[str, Any], name: str, event: 
         if not _is_unset(value):
             payload[name] = str(value)
     elif value is not None:
-        raise _complaints.invalid(event, name, "a string or an integer", value)
+        raise _validation_errors.invalid(event, name, "a string or an integer", value)
 
 
 def _is_unset(value: object) -> bool:
@@ -205,8 +207,10 @@ def _build(shape: Shape, payload: Mapping[str, Any], event: str, part: str) -> o
     try:
         return shape.build(payload)
     except ValidationError as error:
-        faults = _complaints.faults(error)
-        raise _complaints.from_validation(faults, event, part=part, names=shape.known) from None
+        faults = _validation_errors.faults(error)
+        raise _validation_errors.from_validation(
+            faults, event, part=part, names=shape.known
+        ) from None
 
 
 def _ensure_consistent(action: Condensation) -> None:
@@ -254,7 +258,7 @@ def _record(value: object) -> dict[str, Any]:
 
 
 def _otherwise(value: object) -> Any:
-    return _record(value) if dataclasses.is_dataclass(value) else _complaints.refuse(value)
+    return _record(value) if dataclasses.is_dataclass(value) else _validation_errors.refuse(value)
 
 
 def _finish(

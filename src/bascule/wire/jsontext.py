@@ -13,7 +13,7 @@ import pydantic_core
 
 from bascule.core.errors import InvalidAction
 
-from . import _complaints
+from . import _validation_errors
 from .plain import plain
 
 _SCANNED = 100_000
@@ -28,7 +28,7 @@ def to_json(value: object) -> bytes:
     try:
         text = pydantic_core.to_json(value, inf_nan_mode="constants")
     except pydantic_core.PydanticSerializationError:
-        text = pydantic_core.to_json(plain(value, _complaints.refuse))
+        text = pydantic_core.to_json(plain(value, _validation_errors.refuse))
     suspect = len(text) > _SCANNED or b"NaN" in text or b"Infinity" in text
     if suspect and _has_non_finite(value):
         raise InvalidAction("NaN and Infinity cannot be written as JSON")

@@ -9,7 +9,7 @@ from typing import Any
 
 from bascule.core.contracts import Progress
 
-from . import _complaints
+from . import _validation_errors
 
 
 def encode_progress(progress: Progress) -> dict[str, Any]:
@@ -29,13 +29,13 @@ def decode_progress(frame: Mapping[str, Any]) -> Progress:
     try:
         return Progress(shell, offset, b64decode(data, validate=True))
     except (binascii.Error, ValueError):
-        raise _complaints.invalid("progress", "data", "Base64", data) from None
+        raise _validation_errors.invalid("progress", "data", "Base64", data) from None
 
 
 def _field(frame: Mapping[str, Any], name: str, cls: type, expected: str) -> Any:
     if name not in frame:
-        raise _complaints.missing("progress", name)
+        raise _validation_errors.missing("progress", name)
     value = frame[name]
     if type(value) is not cls:
-        raise _complaints.invalid("progress", name, expected, value)
+        raise _validation_errors.invalid("progress", name, expected, value)
     return value

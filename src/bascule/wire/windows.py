@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 
 from bascule.core.windows import Folder, Remote, Window, WindowId, WindowStatus
 
-from . import _complaints
+from . import _validation_errors
 
 
 def encode_window(window: Window) -> dict[str, Any]:
@@ -37,9 +37,9 @@ def decode_window(data: Mapping[str, Any]) -> Window:
     """The window a hub lists. Raises `InvalidAction` for what is not one."""
     window_id, status = data.get("connection_id"), data.get("status")
     if not isinstance(window_id, str):
-        raise _complaints.invalid("window", "connection_id", "a string", window_id)
+        raise _validation_errors.invalid("window", "connection_id", "a string", window_id)
     if status not in get_args(WindowStatus):
-        raise _complaints.invalid("window", "status", "a status of a window", status)
+        raise _validation_errors.invalid("window", "status", "a status of a window", status)
     remote = data.get("remote")
     return Window(
         id=WindowId(window_id),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from bascule.core.errors import TargetTimedOut, TargetUnreachable
-from bascule.link.peers import connect_to
+from bascule.link.unix_socket import connect_to
 
 from .routes import Target
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bascule.core.errors import BasculeError, InvalidAction, StorageFailed
-from bascule.core.following import Following
 from bascule.core.timeline import Entry, Timeline
+from bascule.core.timeline_reader import Following
 from bascule.hub.sessions.masking import Mask
 from bascule.wire import from_json, to_json
 from bascule.wire.timeline import brief, encode_entry

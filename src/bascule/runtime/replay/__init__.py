@@ -1,6 +1,6 @@
 """Playing what was recorded once more, and saying what is different."""
 
-from .likeness import Difference
+from .observation_diff import Difference
 from .player import Outcome, Verdict, play
 from .script import InvalidTrajectory, Script, Step, read_script
 

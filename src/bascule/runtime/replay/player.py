@@ -15,7 +15,7 @@ from bascule.core.identity import new_id
 from bascule.core.observations import CmdOutput
 from bascule.wire import decode_action, encode_action, encode_observation
 
-from .likeness import Difference, Likeness
+from .observation_diff import Difference, Likeness
 from .script import Script, Step
 
 _LONGEST_WAIT: Final = 10.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from bascule.core.errors import NoSuchPath, StorageFailed
-from bascule.runtime.spawn.local.places import open_beneath
+from bascule.runtime.spawn.local.safe_open import open_beneath
 
 _MEASURE: Final = 'exec nice -n 19 du -s -x --block-size=1 -- "$0" </dev/null 2>/dev/null'
 

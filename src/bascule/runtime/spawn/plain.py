@@ -22,10 +22,10 @@ from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.sandbox.session.launch import Launch
 
 from . import disk, trees
-from .answering import answering
-from .family import MARK, family, kill, kill_leader, usage
 from .freezing import freeze, thaw
-from .held import hold, is_held
+from .lock_file import hold, is_held
+from .marked_processes import MARK, family, kill, kill_leader, usage
+from .readiness import answering
 from .vscode import VSCodePlace
 
 RECORD: Final = "sandbox.lock"

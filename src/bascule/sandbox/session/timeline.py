@@ -11,10 +11,10 @@ from starlette.routing import BaseRoute, Route
 
 from bascule.core.actions import Action
 from bascule.core.contracts import OnProgress, Progress
-from bascule.core.following import Following
 from bascule.core.identity import EventId
 from bascule.core.observations import Observation
 from bascule.core.timeline import Entry, Timeline
+from bascule.core.timeline_reader import Following
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.server.listener import CONNECTION, Connection
 from bascule.sandbox.server.replies import Receive, Scope, Send

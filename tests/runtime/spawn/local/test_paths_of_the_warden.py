@@ -24,7 +24,7 @@ import pytest
 from bascule.core.errors import AccessDenied, BasculeError, SandboxStartFailed
 from bascule.core.sessions import Egress, SandboxPlan, new_session_id
 from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
-from bascule.runtime.spawn.local.places import open_beneath, open_real
+from bascule.runtime.spawn.local.safe_open import open_beneath, open_real
 from bascule.runtime.spawn.vscode import VSCodePlace
 from tests.contracts.spawner import client
 

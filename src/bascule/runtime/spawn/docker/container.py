@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from bascule.core.errors import NotSupported
 from bascule.core.sessions import Egress, RunningSandbox, SandboxPlan, SessionId
-from bascule.runtime.spawn.inside import (
+from bascule.runtime.spawn.local.directories import EGRESS_SOCKET, egress_dir
+from bascule.runtime.spawn.local.preparation import ensure_user
+from bascule.runtime.spawn.session_paths import (
     EGRESS_DIR,
     HUB_DIR,
     PATH,
@@ -23,8 +25,6 @@ from bascule.runtime.spawn.inside import (
     home_of,
     names,
 )
-from bascule.runtime.spawn.local.directories import EGRESS_SOCKET, egress_dir
-from bascule.runtime.spawn.local.preparing import ensure_user
 from bascule.sandbox.session.launch import Launch
 from bascule.sandbox.session.openhands_image import links_for
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from bascule import __version__
-from bascule.runtime.spawn.inside import WORKSPACE
+from bascule.runtime.spawn.session_paths import WORKSPACE
 
 IMAGE: Final = f"bascule/sandbox:{__version__}"
 """Ours, as `make image` names it."""

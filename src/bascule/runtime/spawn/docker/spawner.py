@@ -29,15 +29,15 @@ from bascule.core.errors import (
 )
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.runtime.spawn import disk, routes
-from bascule.runtime.spawn.answering import answering
 from bascule.runtime.spawn.local.egress.networks import own_addresses, reach
 from bascule.runtime.spawn.local.egress.proxy import Resolve
+from bascule.runtime.spawn.readiness import answering
 
 from .container import SCOPE, Blueprint, Found, container_name, ensure_can
+from .egress_proxies import Proxies
 from .engine import Engine, end_input, losses
 from .images import ensure_image
 from .network import Network
-from .proxies import Proxies
 from .settings import DockerSettings
 from .users import clear_sockets, prepare, remove_directory
 

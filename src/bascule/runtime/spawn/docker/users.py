@@ -9,7 +9,7 @@ from pathlib import Path
 from bascule.core.errors import AccessDenied, NoSuchPath, QuotaExceeded, SandboxStartFailed
 from bascule.core.sessions import SandboxPlan
 from bascule.runtime.spawn import trees
-from bascule.runtime.spawn.local import places
+from bascule.runtime.spawn.local import safe_open
 from bascule.runtime.spawn.local.machine import hash_of
 
 from .container import Owner
@@ -83,7 +83,7 @@ def _hand_over(settings: DockerSettings, plan: SandboxPlan, owner: Owner) -> Non
     for name in names:
         directory = os.open(plan.directory / name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            places.hand_over(directory, owner.uid, owner.gid, lambda _owner: True)
+            safe_open.hand_over(directory, owner.uid, owner.gid, lambda _owner: True)
         finally:
             os.close(directory)
     group = os.getegid() if settings.socket_gid is None else settings.socket_gid
@@ -94,7 +94,7 @@ def _hand_over(settings: DockerSettings, plan: SandboxPlan, owner: Owner) -> Non
 def remove_directory(directory: Path) -> None:
     """With all in it, also what its session closed to itself. Links are removed, not followed."""
     try:
-        opened = places.open_beneath(directory.parent, directory)
+        opened = safe_open.open_beneath(directory.parent, directory)
     except NoSuchPath:
         return
     try:

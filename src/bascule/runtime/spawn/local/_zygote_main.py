@@ -36,7 +36,7 @@ from typing import Any, Final, NoReturn, Self
 from bascule.runtime.spawn import routes
 from bascule.sandbox.session import seccomp
 
-from . import bind_mounts, masks, sudo
+from . import bind_mounts, proc_masks, sudo
 from .etc_tree import EtcTree
 from .namespaces import (
     adopt_orphans,
@@ -354,7 +354,7 @@ def _connect(order: Order, inside: int, way_out: _WayOut | None) -> int:
 
 def _arrange_mounts(order: Order) -> None:
     limit_terminals(order.terminals)
-    masks.cover_proc()
+    proc_masks.cover_proc()
 
 
 def _set_routes(order: Order) -> None:

@@ -1,6 +1,6 @@
 """Bind mounts held as file descriptors, with files shown as another user's where that is wanted.
 
-The warden opens a directory step by step (`places`) and clones the mount of what it opened: from
+The warden opens a directory step by step (`safe_open`) and clones the mount of what it opened: from
 then on nobody can exchange it, since no path is looked up again. An id-mapped mount (Linux 5.12)
 shows the files of one UID as those of another, in both directions: a session that runs as a leased
 UID reads and writes a folder of its owner, and what it makes there belongs to that owner on disk.

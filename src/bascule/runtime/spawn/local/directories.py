@@ -1,8 +1,8 @@
 """The directories a warden acts in, each opened anew for what was asked. Most of it blocks.
 
 The hub's user owns what is above and around them, may rename it at any moment and may be in the
-hands of an attacker. So a path of the settings is opened step by step (`places.open_real`), has to
-belong to the hub or to root, and everything is done to descriptors.
+hands of an attacker. So a path of the settings is opened step by step (`safe_open.open_real`), has
+to belong to the hub or to root, and everything is done to descriptors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bascule.core.errors import AccessDenied, NoSuchPath
 from bascule.core.sessions import SessionId
 from bascule.runtime.spawn import disk, trees
 
-from . import places
+from . import safe_open
 from .settings import LocalSettings
 
 EGRESS_SOCKET: Final = "proxy.sock"
@@ -51,7 +51,7 @@ class Directories:
         return self._open_child(self.settings.sessions_dir, directory)
 
     def open_folder(self, folder: Path) -> int:
-        return places.open_folder(self.settings.workspace_roots, folder)
+        return safe_open.open_folder(self.settings.workspace_roots, folder)
 
     def make_run_dir(self, run_dir: Path, uid: int) -> int:
         """The run directory of a session, directly in `run_dir`; made if it is not there.
@@ -60,7 +60,7 @@ class Directories:
         """
         root = self._open_root_of(self.settings.run_dir, run_dir)
         try:
-            made = places.make_dir(root, run_dir.name)
+            made = safe_open.make_dir(root, run_dir.name)
         finally:
             os.close(root)
         return self._ensured(made, run_dir, uid)
@@ -70,7 +70,7 @@ class Directories:
         if not path.is_relative_to(self.settings.run_dir) or ".." in path.parts:
             raise AccessDenied(f"{path} is not in {self.settings.run_dir}")
         root = self._open_root(self.settings.run_dir)
-        return places.open_below(root, path.relative_to(self.settings.run_dir))
+        return safe_open.open_below(root, path.relative_to(self.settings.run_dir))
 
     async def used(self, directory: Path, uid: int | None = None) -> int:
         """Bytes that it and the run directory of the same name take; 0 for what is not there.
@@ -94,7 +94,7 @@ class Directories:
         except NoSuchPath:
             return
         try:
-            found = places.open_below(os.dup(parent), Path(directory.name))
+            found = safe_open.open_below(os.dup(parent), Path(directory.name))
             opened = self._ensured(found, directory, uid)
             try:
                 trees.clear(opened)
@@ -109,7 +109,7 @@ class Directories:
 
     def _open_child(self, root: Path, directory: Path, uid: int | None = None) -> int:
         parent = self._open_root_of(root, directory)
-        return self._ensured(places.open_below(parent, Path(directory.name)), directory, uid)
+        return self._ensured(safe_open.open_below(parent, Path(directory.name)), directory, uid)
 
     def _open_root_of(self, root: Path, directory: Path) -> int:
         if directory.parent != root or directory.name in ("", "..", "."):
@@ -117,7 +117,7 @@ class Directories:
         return self._open_root(root)
 
     def _open_root(self, root: Path) -> int:
-        return self._ensured(places.open_real(root), root)
+        return self._ensured(safe_open.open_real(root), root)
 
     def _ensured(self, opened: int, path: Path, uid: int | None = None) -> int:
         """The descriptor, of a directory that was made by the hub, by us or for a session."""

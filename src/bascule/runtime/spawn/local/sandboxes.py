@@ -19,11 +19,11 @@ from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.runtime.spawn.freezing import freeze, thaw
 from bascule.runtime.spawn.process_table import ProcessInfo, all_processes, with_relatives
 
-from . import mounts, processes
+from . import nosymfollow, processes
 from .directories import Directories
 from .logs import Logs
 from .machine import Machine, look
-from .preparing import Prepared, Preparing, ensure_id
+from .preparation import Prepared, Preparing, ensure_id
 from .processes import Process
 from .records import Leases, Record, Records
 from .settings import LocalSettings
@@ -386,7 +386,7 @@ class Sandboxes(Closable):
         if self.machine.cgroups is not None:
             self.machine.cgroups.remove_all()
         if self.machine.is_root:
-            mounts.allow_links(self._settings.run_dir)
+            nosymfollow.allow_links(self._settings.run_dir)
 
     # Asking ----------------------------------------------------------------------------
 
@@ -431,7 +431,7 @@ class Sandboxes(Closable):
                 directory.mkdir(parents=True, exist_ok=True)
         self._directories.ensure_usable()
         if machine.is_root:
-            mounts.forbid_links(settings.run_dir)
+            nosymfollow.forbid_links(settings.run_dir)
         return machine
 
 

@@ -14,7 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from bascule.runtime.spawn.inside import ROOT, RUN_DIR, STATE_DIR, USER, WORKSPACE, home_of, names
+from bascule.runtime.spawn.session_paths import (
+    ROOT,
+    RUN_DIR,
+    STATE_DIR,
+    USER,
+    WORKSPACE,
+    home_of,
+    names,
+)
 
 _TOP: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC: Final = (

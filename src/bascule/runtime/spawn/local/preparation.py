@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from bascule.core.errors import AccessDenied, InvalidRequest, MissingTool, QuotaExceeded
 from bascule.core.sessions import SandboxPlan, SessionId
-from bascule.runtime.spawn import inside
+from bascule.runtime.spawn import session_paths
 from bascule.sandbox.session.launch import Launch
 from bascule.sandbox.session.openhands_image import links_for
 
-from . import bind_mounts, places, sudo, view
+from . import bind_mounts, safe_open, sudo, view
 from .bind_mounts import Owner
 from .directories import EGRESS_SOCKET, Directories, egress_dir
 from .egress.networks import own_addresses, reach
@@ -138,11 +138,11 @@ class Preparing:
         directories = self.directories
         own = opened["own"] = directories.open_session(plan.directory)
         for name in ("home", "state"):
-            opened[f"dir:{name}"] = places.make_dir(own, name)
+            opened[f"dir:{name}"] = safe_open.make_dir(own, name)
         if plan.folder is not None:
             opened["dir:workspace"] = directories.open_folder(plan.folder)
         else:
-            opened["dir:workspace"] = places.make_dir(own, "workspace")
+            opened["dir:workspace"] = safe_open.make_dir(own, "workspace")
         owner = os.fstat(opened["dir:workspace"]).st_uid
         opened["dir:run"] = directories.make_run_dir(plan.run_dir, owner)
         os.close(opened.pop("own"))
@@ -151,14 +151,16 @@ class Preparing:
     def _open_shown(self, plan: SandboxPlan, opened: dict[str, int]) -> None:
         """What a sandbox sees besides its own, and the hub's user could exchange."""
         if self.settings.vscode is not None:
-            opened["dir:vscode"] = places.open_real(self.settings.vscode.home)
+            opened["dir:vscode"] = safe_open.open_real(self.settings.vscode.home)
         if plan.egress.mode == "proxy":
             path = egress_dir(self.settings.run_dir, plan.session_id)
             opened["dir:egress"] = self.directories.open_in_run_dir(path)
         if plan.hub_socket is not None:
             opened["dir:hub"] = self.directories.open_in_run_dir(plan.hub_socket.parent)
             if plan.hub_socket.parent.name != plan.session_id:
-                opened["dir:hub"] = places.open_socket(opened.pop("dir:hub"), plan.hub_socket.name)
+                opened["dir:hub"] = safe_open.open_socket(
+                    opened.pop("dir:hub"), plan.hub_socket.name
+                )
 
     def _user(self, plan: SandboxPlan, opened: dict[str, int]) -> tuple[int, int]:
         workspace = os.fstat(opened["dir:workspace"])
@@ -212,7 +214,9 @@ class Preparing:
     def _root(self, plan: SandboxPlan, opened: dict[str, int]) -> int | None:
         """For a session that is to have a root besides its user; on some machines none can. Nor can
         one in a folder of the host: files of two UIDs cannot both become the owner's."""
-        wanted = plan.likeness == "openhands" and plan.user != inside.ROOT and plan.folder is None
+        wanted = (
+            plan.likeness == "openhands" and plan.user != session_paths.ROOT and plan.folder is None
+        )
         if not (wanted and self.has_sudo and "lease" in opened):
             return None
         return self._lend("lease:root", [], opened)
@@ -249,7 +253,7 @@ class Preparing:
         if before is not None and (before != 0 or hub is None):
             ours.add(before)
         for name in names:
-            places.hand_over(
+            safe_open.hand_over(
                 opened[f"dir:{name}"],
                 user.uid,
                 user.gid,
@@ -264,15 +268,15 @@ class Preparing:
         proxied = plan.egress.mode == "proxy"
         egress = egress_dir(self.settings.run_dir, plan.session_id)
         hub = plan.hub_socket
-        inside_hub = f"{inside.HUB_DIR}/{hub.name}" if isolated and hub else str(hub or "")
+        inside_hub = f"{session_paths.HUB_DIR}/{hub.name}" if isolated and hub else str(hub or "")
         vscode, extensions = self._vscode(isolated=isolated)
         return Launch(
             key=plan.key,
-            working_dir=inside.WORKSPACE
+            working_dir=session_paths.WORKSPACE
             if isolated
             else str(plan.folder or plan.directory / "workspace"),
-            run_dir=inside.RUN_DIR if isolated else str(plan.run_dir),
-            state_dir=inside.STATE_DIR if isolated else str(plan.directory / "state"),
+            run_dir=session_paths.RUN_DIR if isolated else str(plan.run_dir),
+            state_dir=session_paths.STATE_DIR if isolated else str(plan.directory / "state"),
             environment={
                 **self._environment(plan, root),
                 **plan.environment,
@@ -287,20 +291,22 @@ class Preparing:
             vscode_extensions=extensions,
             egress_socket=""
             if not proxied
-            else str(Path(inside.EGRESS_DIR if isolated else egress, EGRESS_SOCKET)),
+            else str(Path(session_paths.EGRESS_DIR if isolated else egress, EGRESS_SOCKET)),
         )
 
     def _vscode(self, *, isolated: bool) -> tuple[str, str]:
         shown = self.settings.vscode
         if shown is None:
             return "", ""
-        return shown.seen_at(inside.VSCODE if isolated else str(shown.home))
+        return shown.seen_at(session_paths.VSCODE if isolated else str(shown.home))
 
     def _environment(self, plan: SandboxPlan, root: int | None) -> dict[str, str]:
-        user = plan.user or inside.USER
-        home = inside.home_of(user) if self.machine.bubblewrap else str(plan.directory / "home")
+        user = plan.user or session_paths.USER
+        home = (
+            session_paths.home_of(user) if self.machine.bubblewrap else str(plan.directory / "home")
+        )
         return {
-            "PATH": inside.PATH if root is None else f"{sudo.PLACE}:{inside.PATH}",
+            "PATH": session_paths.PATH if root is None else f"{sudo.PLACE}:{session_paths.PATH}",
             "HOME": home,
             "USER": user,
             "LOGNAME": user,
@@ -332,7 +338,7 @@ class Preparing:
             "led": out.led,
             "uid": uid,
             "gid": gid,
-            "as_root": plan.user == inside.ROOT and bool(machine.bubblewrap),
+            "as_root": plan.user == session_paths.ROOT and bool(machine.bubblewrap),
             "root": root,
             "terminals": self.settings.max_terminals,
             # A leased UID can have such files: to become it is to gain nothing.
@@ -350,10 +356,10 @@ class Preparing:
 
         read_only = {str(path): str(path) for path in self.readable}
         if self.settings.vscode is not None:
-            read_only[inside.VSCODE] = source("vscode", self.settings.vscode.home)
+            read_only[session_paths.VSCODE] = source("vscode", self.settings.vscode.home)
         if plan.egress.mode == "proxy":
             egress = egress_dir(self.settings.run_dir, plan.session_id)
-            read_only[inside.EGRESS_DIR] = source("egress", egress)
+            read_only[session_paths.EGRESS_DIR] = source("egress", egress)
         if plan.hub_socket is not None:
             seen, there = _hub_view(plan.hub_socket, plan.session_id)
             read_only[seen] = source("hub", there)
@@ -366,7 +372,7 @@ class Preparing:
             state=source("state", own / "state"),
             uid=uid,
             gid=gid,
-            user=plan.user or inside.USER,
+            user=plan.user or session_paths.USER,
             links=links_for(plan.likeness),
             read_only=read_only,
             own_user=self.machine.own_user,
@@ -414,8 +420,8 @@ def _hub_view(hub_socket: Path, session_id: SessionId) -> tuple[str, Path]:
     """The directory of the socket if that is this session's own: a new hub makes a new socket in
     it, which is then seen too. Else the socket alone."""
     if hub_socket.parent.name == session_id:
-        return inside.HUB_DIR, hub_socket.parent
-    return f"{inside.HUB_DIR}/{hub_socket.name}", hub_socket
+        return session_paths.HUB_DIR, hub_socket.parent
+    return f"{session_paths.HUB_DIR}/{hub_socket.name}", hub_socket
 
 
 def _in_memory(content: bytes) -> int:

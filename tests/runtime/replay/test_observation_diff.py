@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bascule.runtime.replay.likeness import Difference, Likeness
+from bascule.runtime.replay.observation_diff import Difference, Likeness
 
 
 def seen(content: str, *, kind: str = "run", exit_code: int = 0, **extras: Any) -> dict[str, Any]:

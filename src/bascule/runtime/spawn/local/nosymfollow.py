@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from .places import open_real
+from .safe_open import open_real
 
 _OPEN_TREE: Final = 428
 _MOVE_MOUNT: Final = 429
