@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from bascule.core.sessions import Egress, SandboxPlan, new_session_id
+from bascule.runtime.spawn.egress.proxy import EgressProxy
+from bascule.runtime.spawn.egress.rules import Rules
 from bascule.runtime.spawn.local import LocalSpawner
-from bascule.runtime.spawn.local.egress.proxy import EgressProxy
-from bascule.runtime.spawn.local.egress.rules import Rules
 from tests.contracts.spawner import client
 
 from .wardens import settings_in

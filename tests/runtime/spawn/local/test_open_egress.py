@@ -15,8 +15,8 @@ import pytest
 
 from bascule.core.errors import InvalidSetting, MissingTool
 from bascule.core.sessions import Egress, SandboxPlan, new_session_id
+from bascule.runtime.spawn.egress.networks import reach
 from bascule.runtime.spawn.local import LocalSpawner
-from bascule.runtime.spawn.local.egress.networks import reach
 from tests.contracts.spawner import client, processes_with
 
 from .wardens import SOMEBODY, settings_in, warden_of

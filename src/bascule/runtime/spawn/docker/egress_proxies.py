@@ -9,10 +9,10 @@ from pathlib import Path
 
 from bascule.core.contracts import Closable
 from bascule.core.sessions import Egress, SessionId
+from bascule.runtime.spawn.egress.networks import own_addresses
+from bascule.runtime.spawn.egress.proxy import EgressProxy, Resolve
+from bascule.runtime.spawn.egress.rules import Rules
 from bascule.runtime.spawn.local.directories import EGRESS_SOCKET, egress_dir
-from bascule.runtime.spawn.local.egress.networks import own_addresses
-from bascule.runtime.spawn.local.egress.proxy import EgressProxy, Resolve
-from bascule.runtime.spawn.local.egress.rules import Rules
 
 
 class Proxies(Closable):

@@ -29,8 +29,8 @@ from bascule.core.errors import (
 )
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.runtime.spawn import disk, routes
-from bascule.runtime.spawn.local.egress.networks import own_addresses, reach
-from bascule.runtime.spawn.local.egress.proxy import Resolve
+from bascule.runtime.spawn.egress.networks import own_addresses, reach
+from bascule.runtime.spawn.egress.proxy import Resolve
 from bascule.runtime.spawn.readiness import answering
 
 from .container import SCOPE, Blueprint, Found, container_name, ensure_can

@@ -18,13 +18,13 @@ from typing import Any, Final
 from bascule.core.errors import AccessDenied, InvalidRequest, MissingTool, QuotaExceeded
 from bascule.core.sessions import SandboxPlan, SessionId
 from bascule.runtime.spawn import session_paths
+from bascule.runtime.spawn.egress.networks import own_addresses, reach
 from bascule.sandbox.session.launch import Launch
 from bascule.sandbox.session.openhands_image import links_for
 
 from . import bind_mounts, safe_open, sudo, view
 from .bind_mounts import Owner
 from .directories import EGRESS_SOCKET, Directories, egress_dir
-from .egress.networks import own_addresses, reach
 from .machine import Machine, hash_of
 from .records import Leases, Record, Records
 from .settings import LocalSettings

@@ -14,12 +14,12 @@ from typing import Any
 from bascule.core.contracts import OnStage, Spawner
 from bascule.core.errors import SandboxStartFailed, SandboxUnreachable
 from bascule.core.sessions import Egress, RunningSandbox, SandboxPlan, SessionId, Usage
+from bascule.runtime.spawn.egress.networks import own_addresses
+from bascule.runtime.spawn.egress.proxy import EgressProxy, Resolve
+from bascule.runtime.spawn.egress.rules import Rules
 
 from .client import WardenClient, warden_child
 from .directories import EGRESS_SOCKET, egress_dir
-from .egress.networks import own_addresses
-from .egress.proxy import EgressProxy, Resolve
-from .egress.rules import Rules
 from .messages import egress_from_wire, plan_to_wire, running_from_wire, usage_from_wire
 from .settings import LocalSettings
 
