@@ -31,8 +31,7 @@ OPTIONS_OF_OTHERS = {
     "apt-get": {"--no-install-recommends", "--yes"},
     "benchmarks.compare": {"--only"},
     "Chromium": {"--no-sandbox"},
-    "code, code-server": {"--install-extension", "--inspect-brk-extensions", "--wait"},
-    "code-server of a developer": {"--inspect-extensions"},
+    "code, code-server": {"--install-extension"},
     "curl": {"--retry", "--retry-connrefused"},
     "debugpy": {"--listen", "--wait-for-client", "--pid"},
     "docker": {"--profile", "--rm"},
@@ -42,6 +41,7 @@ OPTIONS_OF_OTHERS = {
     "scripts/image, scripts/openhands_tests": {
         *("--arg", "--base", "--certificate", "--defaults", "--own", "--target"),
     },
+    "ps": {"--forest"},
     "slirp4netns": {"--enable-sandbox", "--enable-seccomp"},
     "systemctl": {"--now"},
     "useradd, usermod": {"--append", "--create-home", "--groups", "--home-dir", "--system"},
