@@ -101,7 +101,6 @@ async function attack(how) {
     at("openhands", () => fetched(`${HUB}/openhands/v0/${EVIL}/alive`)),
     at("hub's socket", () => line(HUB + "/socket.io/?EIO=4&transport=websocket")),
     at("token blindly", () => sent(HUB + "/api/tokens", plain)),
-    at("sign out", () => sent(HUB + "/sign-out", plain)),
     at("session by fetch", () => fetched(SEEN)),
     at("session by window", () => opened(SEEN, /secret of the victim/)),
     at("session by frame", () => framed(SEEN, /secret of the victim/)),
@@ -116,6 +115,10 @@ async function attack(how) {
     })),
   ]);
 }
+const signOut = () => attempt("sign out", async () => {
+  await fetch(HUB + "/sign-out", { method: "POST", mode: "no-cors", credentials: "include" });
+  throw new Error("not to be seen from here");
+});
 async function rummage() {
   await attempt("local storage", () => localStorage.getItem("victim") ?? (() => { throw 0; })());
   await attempt("databases", async () => {
@@ -145,6 +148,7 @@ async function rummage() {
 const act = async () => {
   document.getElementById("go").disabled = true;
   await attack("after a click");
+  await signOut();  // last: whoever is signed out cannot be attacked any more
   document.title = JSON.stringify(tried);
 };
 document.getElementById("go").onclick = act;
