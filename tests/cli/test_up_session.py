@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import stat
+import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -242,6 +243,50 @@ def table(report: Report) -> dict[str, str]:
         "Secrets of the machine it can read": listed(attacks["secrets_to_read"]),
         "Refused system calls that were answered": listed(refused),
     }
+
+
+_VISIT = """
+import html, http.client, re, sys
+from urllib.parse import urljoin, urlsplit
+address = sys.argv[1]
+while address:
+    parts = urlsplit(address)
+    link = http.client.HTTPConnection("127.0.0.1", parts.port)
+    headers = {"Host": parts.netloc, "Accept": "text/html", "Sec-Fetch-Dest": "document"}
+    link.request("GET", f"{parts.path}?{parts.query}", headers=headers)
+    reply = link.getresponse()
+    page = reply.read().decode()
+    if reply.getheader("Set-Cookie"):
+        sys.exit("signed in")
+    found = re.search('http-equiv="refresh" content="0;url=([^"]+)"', page)
+    address = found and urljoin(address, html.unescape(found[1]))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="visits as another user")
+def test_the_address_that_a_browser_is_started_with_signs_no_other_user_in(
+    tmp_path: Path, env: Mapping[str, str]
+) -> None:
+    """Every user of the machine can read the arguments of a process."""
+    if not is_built():
+        pytest.skip("the page is not built; scripts/web builds it")
+    opened = tmp_path / "opened"
+    os.mkfifo(opened)
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" >{opened}\n')
+    browser.chmod(0o755)
+    with up(tmp_path, {**env, "BROWSER": str(browser)}) as terminal:
+        address = opened.read_text().strip()
+
+        def visit(uid: int) -> str:
+            words = ["/usr/bin/python3", "-c", _VISIT, address]
+            done = subprocess.run(words, user=uid, cwd="/", capture_output=True, timeout=60)
+            return done.stderr.decode().strip()
+
+        assert visit(12345) == ""
+        assert visit(os.geteuid()) == "signed in"  # the other visit did not use it up
+        terminal.type("exit\r")
+        assert terminal.status() == 0
 
 
 @pytest.mark.parametrize(
