@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from bascule.sandbox.server.guard import Guard
-from bascule.sandbox.server.replies import Message, Receive, Refused, Scope, Send, read_body
+from bascule.sandbox.server.guard import SandboxGuard
+from bascule.sandbox.server.replies import Message, Receive, RequestRefused, Scope, Send, read_body
 from bascule.sandbox.settings import ServerSettings
 from bascule.wire import from_json
 
@@ -43,8 +43,8 @@ async def ask(
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
     try:
-        await Guard(app, ServerSettings(key=KEY, **settings))(scope, receive, send)
-    except Refused as refused:  # past the guard it is the server that makes this an answer
+        await SandboxGuard(app, ServerSettings(key=KEY, **settings))(scope, receive, send)
+    except RequestRefused as refused:  # past the guard it is the server that makes this an answer
         return refused.status, None
     status = sent[0]["status"]
     body_sent = b"".join(message.get("body", b"") for message in sent[1:])

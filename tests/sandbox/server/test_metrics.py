@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from bascule.sandbox.server.metrics import Metrics
+from bascule.sandbox.server.metrics import SandboxMetrics
 
 
-def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def samples(metrics: SandboxMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     text, kind = metrics.text()
     assert kind.startswith("text/plain")
     return {
@@ -16,7 +16,7 @@ def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], f
 
 
 def test_actions_are_counted_by_kind_and_outcome() -> None:
-    metrics = Metrics(open_shells=lambda: 3, under_way=lambda: 1)
+    metrics = SandboxMetrics(open_shells=lambda: 3, under_way=lambda: 1)
     for outcome, seconds in (("run", 0.0004), ("run", 0.7), ("shell.too_many", 900.0)):
         metrics.answered("run", outcome, seconds=seconds, size=10)
 
@@ -31,7 +31,7 @@ def test_actions_are_counted_by_kind_and_outcome() -> None:
 
 
 def test_a_duration_is_in_every_bucket_it_fits() -> None:
-    metrics = Metrics(open_shells=lambda: 0, under_way=lambda: 0)
+    metrics = SandboxMetrics(open_shells=lambda: 0, under_way=lambda: 0)
     for seconds in (0.001, 0.0011, 601):
         metrics.answered("read", "read", seconds=seconds, size=0)
 
@@ -46,5 +46,5 @@ def test_a_duration_is_in_every_bucket_it_fits() -> None:
 
 
 def test_the_process_is_described_too() -> None:
-    seen = samples(Metrics(open_shells=lambda: 0, under_way=lambda: 0))
+    seen = samples(SandboxMetrics(open_shells=lambda: 0, under_way=lambda: 0))
     assert seen["bascule_process_resident_memory_bytes", ()] > 0

@@ -13,8 +13,8 @@ from bascule.core.errors import BasculeError, BridgeError
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.server.inflight import InFlight
 from bascule.sandbox.server.replies import status_of
-from bascule.sandbox.server.routes import Routes
-from bascule.sandbox.session.services import SessionAnnex
+from bascule.sandbox.server.routes import SandboxRoutes
+from bascule.sandbox.session.services import SessionServices
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from tests.sandbox.session.running import launch_in
 
@@ -25,10 +25,10 @@ STATUSES = {int(status) for status in re.findall(r"^\| (\d{3}) \|", SECTION, re.
 
 async def test_the_page_has_every_endpoint_once_and_no_other(tmp_path: Path) -> None:
     async with await asyncio.to_thread(Sandbox, SandboxSettings()) as sandbox:
-        annex = SessionAnnex(launch_in(tmp_path))
-        await asyncio.to_thread(annex.prepare)
+        services = SessionServices(launch_in(tmp_path))
+        await asyncio.to_thread(services.prepare)
         settings = ServerSettings(key="k")
-        routes = await asyncio.to_thread(Routes, sandbox, InFlight(), settings, annex)
+        routes = await asyncio.to_thread(SandboxRoutes, sandbox, InFlight(), settings, services)
         there = []
         for route in routes.table:
             if isinstance(route, WebSocketRoute):
@@ -36,7 +36,7 @@ async def test_the_page_has_every_endpoint_once_and_no_other(tmp_path: Path) -> 
             elif isinstance(route, Route):
                 methods = (route.methods or set()) - {"HEAD"}
                 there += [f"{method} {route.path}" for method in methods]
-        await annex.aclose()
+        await services.aclose()
         assert sorted(there) == sorted(DOCUMENTED)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from bascule.link.http import HttpClient
 from bascule.link.sse import EventReader
-from bascule.sandbox.session.launch import Launch
+from bascule.sandbox.session.launch import SandboxLaunch
 from bascule.wire import from_json, to_json
 from tests.sandbox.serving import decoded
 
@@ -21,10 +21,10 @@ KEY = "a-key-of-the-test"
 SESSION = "abcdefgh01234567"
 
 
-def launch_in(directory: Path, **changes: Any) -> Launch:
+def launch_in(directory: Path, **changes: Any) -> SandboxLaunch:
     for name in ("workspace", "run", "state", "home"):
         (directory / name).mkdir(exist_ok=True)
-    launch = Launch(
+    launch = SandboxLaunch(
         key=KEY,
         working_dir=str(directory / "workspace"),
         run_dir=str(directory / "run"),
@@ -38,7 +38,7 @@ def launch_in(directory: Path, **changes: Any) -> Launch:
 class Session:
     """Asks a sandbox of a session. `workspace` and `run` are its directories."""
 
-    def __init__(self, launch: Launch, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, launch: SandboxLaunch, process: asyncio.subprocess.Process) -> None:
         self.launch = launch
         self.process = process
         self.workspace = Path(launch.working_dir)
@@ -103,7 +103,7 @@ async def until(events: AsyncIterator[tuple[str, Any]], name: str) -> Any:
 
 
 @asynccontextmanager
-async def running(launch: Launch) -> AsyncIterator[Session]:
+async def running(launch: SandboxLaunch) -> AsyncIterator[Session]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bascule.sandbox.session"), stdin=asyncio.subprocess.PIPE
     )

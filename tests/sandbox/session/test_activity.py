@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from bascule.sandbox.session.activity import Activity
-from bascule.sandbox.session.processes import Processes, command, holders
+from bascule.sandbox.session.activity import ActivityMonitor
+from bascule.sandbox.session.processes import SessionProcesses, command, holders
 
 from .running import launch_in, running
 
 BUSY = "import time\nwhile time.process_time() < 0.4: pass"
 
 
-def activity(tmp_path: Path, processes: Processes) -> Activity:
-    return Activity(processes, editor=tmp_path / "keystroke", last_action=lambda: None)
+def activity(tmp_path: Path, processes: SessionProcesses) -> ActivityMonitor:
+    return ActivityMonitor(processes, editor=tmp_path / "keystroke", last_action=lambda: None)
 
 
 def test_what_a_process_started_belongs_to_it() -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
-        found = Processes(root=os.getpid(), is_isolated=False).look()
+        found = SessionProcesses(root=os.getpid(), is_isolated=False).look()
         child.kill()
 
     assert {os.getpid(), child.pid} <= found.keys()
@@ -35,12 +35,12 @@ def test_what_a_process_started_belongs_to_it() -> None:
 
 
 def test_alone_in_its_namespaces_all_there_is_belongs_to_a_session() -> None:
-    assert 1 in Processes(root=os.getpid(), is_isolated=True).look()
+    assert 1 in SessionProcesses(root=os.getpid(), is_isolated=True).look()
 
 
 def test_what_serves_the_session_is_hidden_but_not_what_it_runs_for_others(tmp_path: Path) -> None:
     """As VS Code is, whose terminals are people's own."""
-    processes = Processes(root=os.getpid(), is_isolated=False)
+    processes = SessionProcesses(root=os.getpid(), is_isolated=False)
     # A copy elsewhere: Debian has its Python in the same directory as sleep.
     other = shutil.copy(shutil.which("sleep") or "sleep", tmp_path)
     script = f"import subprocess; subprocess.run([{other!r}, '60'])"
@@ -72,7 +72,7 @@ def test_who_has_a_socket_open_is_found() -> None:
 @pytest.mark.slow
 def test_processor_time_only_grows(tmp_path: Path) -> None:
     """Also when the process that used it has ended."""
-    processes = Processes(root=os.getpid(), is_isolated=False)
+    processes = SessionProcesses(root=os.getpid(), is_isolated=False)
     asked = activity(tmp_path, processes)
     before = asked.read()["cpu_seconds"]
     burn = "import time\nwhile time.process_time() < 0.3: pass\nprint('done', flush=True)\ninput()"
@@ -89,7 +89,7 @@ def test_processor_time_only_grows(tmp_path: Path) -> None:
 
 
 def test_a_keystroke_in_the_editor_is_when_its_file_was_touched(tmp_path: Path) -> None:
-    asked = activity(tmp_path, Processes(root=-1, is_isolated=False))
+    asked = activity(tmp_path, SessionProcesses(root=-1, is_isolated=False))
     silent = asked.read()["last_keystroke"]
     (tmp_path / "keystroke").touch()
     os.utime(tmp_path / "keystroke", (5000.0, 5000.0))

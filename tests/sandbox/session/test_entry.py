@@ -11,13 +11,13 @@ import pytest
 from bascule.core.errors import InvalidSetting, SandboxUnreachable
 from bascule.core.observations import CmdOutput
 from bascule.runtime.remote import RemoteRuntime
-from bascule.sandbox.session.launch import Launch
+from bascule.sandbox.session.launch import SandboxLaunch
 
 KEY = "a-key-of-the-test"
 
 
-def launch(directory: Path) -> Launch:
-    return Launch(
+def launch(directory: Path) -> SandboxLaunch:
+    return SandboxLaunch(
         key=KEY,
         working_dir=str(directory),
         run_dir=str(directory),
@@ -27,18 +27,18 @@ def launch(directory: Path) -> Launch:
 
 
 def test_a_launch_survives_its_line_of_json(tmp_path: Path) -> None:
-    assert Launch.from_json(launch(tmp_path).to_json()) == launch(tmp_path)
+    assert SandboxLaunch.from_json(launch(tmp_path).to_json()) == launch(tmp_path)
 
 
 def test_fields_of_a_newer_spawner_are_left_out(tmp_path: Path) -> None:
     line = launch(tmp_path).to_json().replace(b"{", b'{"colour": "red", ', 1)
-    assert Launch.from_json(line) == launch(tmp_path)
+    assert SandboxLaunch.from_json(line) == launch(tmp_path)
 
 
 @pytest.mark.parametrize("line", [b"", b"{}", b"[]", b"nonsense"])
 def test_a_spawner_that_says_nothing_of_use_is_told(line: bytes) -> None:
     with pytest.raises(InvalidSetting, match="not told how to start"):
-        Launch.from_json(line)
+        SandboxLaunch.from_json(line)
 
 
 @pytest.mark.slow

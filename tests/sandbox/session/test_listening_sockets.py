@@ -6,7 +6,12 @@ import struct
 
 import pytest
 
-from bascule.sandbox.session.listening_sockets import Listening, listening, messages, read
+from bascule.sandbox.session.listening_sockets import (
+    ListeningSocket,
+    listening_sockets,
+    messages,
+    read,
+)
 
 
 def told(family: int, address: str, port: int, inode: int) -> bytes:
@@ -32,7 +37,7 @@ def test_what_the_kernel_tells_of_a_socket_is_read(
 ) -> None:
     found = read(told(family, address, 8080, 77))
 
-    assert found == Listening(host, 8080, 77, is_everywhere)
+    assert found == ListeningSocket(host, 8080, 77, is_everywhere)
 
 
 def test_several_messages_come_at_once() -> None:
@@ -48,8 +53,8 @@ def test_a_socket_of_our_own_is_found_while_it_listens(host: str) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, 0), family=family) as server:
         port, inode = server.getsockname()[1], os.fstat(server.fileno()).st_ino
-        assert Listening(host, port, inode, False) in listening()
-    assert inode not in {each.inode for each in listening()}
+        assert ListeningSocket(host, port, inode, False) in listening_sockets()
+    assert inode not in {each.inode for each in listening_sockets()}
 
 
 def test_a_connection_is_none() -> None:
@@ -57,4 +62,4 @@ def test_a_connection_is_none() -> None:
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as client,
     ):
-        assert os.fstat(client.fileno()).st_ino not in {each.inode for each in listening()}
+        assert os.fstat(client.fileno()).st_ino not in {each.inode for each in listening_sockets()}

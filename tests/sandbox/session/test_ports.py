@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.sandbox.session.ports import DECLARED, Numbers
+from bascule.sandbox.session.ports import DECLARED, AppNumbers
 
 from .running import SESSION, launch_in, running, until
 
@@ -33,9 +33,9 @@ def free_port() -> int:
 
 
 def test_a_number_stays_that_of_its_port(tmp_path: Path) -> None:
-    numbers = Numbers(tmp_path / "ports.json")
+    numbers = AppNumbers(tmp_path / "ports.json")
     given = [numbers.of(port, taken=()) for port in (3000, 8080, 3000)]
-    again = Numbers(tmp_path / "ports.json")
+    again = AppNumbers(tmp_path / "ports.json")
     again.load()
 
     assert given == [0, 1, 0]
@@ -45,7 +45,7 @@ def test_a_number_stays_that_of_its_port(tmp_path: Path) -> None:
 def test_when_all_numbers_are_given_the_port_that_is_silent_for_longest_gives_its_up(
     tmp_path: Path,
 ) -> None:
-    numbers = Numbers(tmp_path / "ports.json")
+    numbers = AppNumbers(tmp_path / "ports.json")
     numbers.declare({8011: DECLARED[0]})
     ports = range(2000, 2098)
     for port in ports:
@@ -59,7 +59,7 @@ def test_when_all_numbers_are_given_the_port_that_is_silent_for_longest_gives_it
 
 def test_a_file_of_numbers_that_is_broken_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "ports.json").write_text("{")
-    numbers = Numbers(tmp_path / "ports.json")
+    numbers = AppNumbers(tmp_path / "ports.json")
     numbers.load()
 
     assert numbers.of(3000, taken=()) == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bascule.sandbox.session.ports import unix_listener
-from bascule.sandbox.session.tunnel import Connect, Forwarder, Loopback, to_tcp, to_unix
+from bascule.sandbox.session.tunnel import Connect, Forwarder, LoopbackPort, to_tcp, to_unix
 
 
 @asynccontextmanager
@@ -144,14 +144,14 @@ async def test_closing_it_ends_its_connections(tmp_path: Path) -> None:
 
 
 def test_a_loopback_port_is_the_same_again_unless_somebody_took_it(tmp_path: Path) -> None:
-    first = Loopback(tmp_path / "port")
+    first = LoopbackPort(tmp_path / "port")
     with first.listen() as listening, socket.create_connection(("127.0.0.1", first.port)):
         assert listening.getsockname()[1] == first.port
     first.close()
-    again = Loopback(tmp_path / "port")
+    again = LoopbackPort(tmp_path / "port")
     again.close()
     with socket.create_server(("127.0.0.1", first.port)):
-        other = Loopback(tmp_path / "port")
+        other = LoopbackPort(tmp_path / "port")
         other.close()
 
     assert again.port == first.port

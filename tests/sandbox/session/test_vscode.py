@@ -20,7 +20,7 @@ from playwright.async_api import Page, async_playwright, expect
 from bascule.core.windows import WindowId
 from bascule.hub import Identity
 from bascule.runtime.vscode import VSCodeRuntime
-from bascule.sandbox.session.launch import Launch
+from bascule.sandbox.session.launch import SandboxLaunch
 from bascule.sandbox.session.ports import unix_listener
 from bascule.sandbox.session.tunnel import Forwarder, to_tcp
 from bascule.sandbox.vscode.installation import Installation
@@ -77,7 +77,7 @@ async def session_of(
             yield session
 
 
-async def window_of(hub: Place, launch: Launch, *, after: int = -1) -> WindowId:
+async def window_of(hub: Place, launch: SandboxLaunch, *, after: int = -1) -> WindowId:
     """The session's window, once there is a host that registered after another and can act."""
     link = hub.hub.windows(ADMIN)
     async with asyncio.timeout(PATIENCE):

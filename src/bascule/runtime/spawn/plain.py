@@ -19,7 +19,7 @@ from typing import Final
 from bascule.core.contracts import OnStage, Spawner
 from bascule.core.errors import CannotIsolate, NoSuchSandbox, NotSupported, SandboxStartFailed
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
-from bascule.sandbox.session.launch import Launch
+from bascule.sandbox.session.launch import SandboxLaunch
 
 from . import disk, trees
 from .freezing import freeze, thaw
@@ -274,9 +274,9 @@ def _spawn_held(plan: SandboxPlan, workspace: Path, vscode: VSCodePlace | None) 
         os.close(lock)
 
 
-def _launch(plan: SandboxPlan, workspace: Path, vscode: VSCodePlace | None) -> Launch:
+def _launch(plan: SandboxPlan, workspace: Path, vscode: VSCodePlace | None) -> SandboxLaunch:
     home, extensions = ("", "") if vscode is None else vscode.seen_at(str(vscode.home))
-    return Launch(
+    return SandboxLaunch(
         key=plan.key,
         working_dir=str(workspace),
         run_dir=str(plan.run_dir),
@@ -291,7 +291,7 @@ def _launch(plan: SandboxPlan, workspace: Path, vscode: VSCodePlace | None) -> L
     )
 
 
-def _spawn(launch: Launch, plan: SandboxPlan, lock: int) -> _Record:
+def _spawn(launch: SandboxLaunch, plan: SandboxPlan, lock: int) -> _Record:
     """In a thread. The launch goes through a pipe that has room for it or a reader."""
     log = plan.directory / "state" / LOG
     environment = launch.environment

@@ -27,13 +27,13 @@ from bascule.wire import (
 
 from .inflight import InFlight
 from .listener import CONNECTION, Connection
-from .metrics import Metrics
+from .metrics import SandboxMetrics
 from .replies import (
+    ClientDisconnected,
     Receive,
-    Refused,
+    RequestRefused,
     Scope,
     Send,
-    Vanished,
     error_body,
     read_body,
     send_json,
@@ -57,7 +57,7 @@ class ExecuteAction:
         sandbox: Sandbox,
         *,
         in_flight: InFlight,
-        metrics: Metrics,
+        metrics: SandboxMetrics,
         system: SystemInfo,
         lag: int,
     ) -> None:
@@ -82,7 +82,7 @@ class ExecuteAction:
         asked = _Asked(request, action, action_id, time.perf_counter(), headers.get(b"accept"))
         connection: Connection = scope[CONNECTION]
         if connection.transport.is_closing():
-            raise Vanished
+            raise ClientDisconnected
         if action_id is not None and headers.get(CANCEL_HEADER) == b"interrupt":
             connection.when_lost = lambda: self._in_flight.cancel_soon(action_id)
         try:
@@ -116,7 +116,7 @@ class ExecuteAction:
                 observation = await self._act(asked, backlog.take)
             except BasculeError as error:
                 last = sse_event("error", error_body(error))
-            except Refused as refused:
+            except RequestRefused as refused:
                 last = sse_event("error", error_body(refused.error))
             else:
                 body = to_json(reply_envelope(asked.request, observation))
@@ -148,7 +148,7 @@ def _request_in(body: bytes) -> Mapping[str, Any]:
     try:
         payload = from_json(body)
     except InvalidAction as error:
-        raise Refused(400, error) from error
+        raise RequestRefused(400, error) from error
     if not isinstance(payload, dict) or not isinstance(payload.get("action"), dict):
         raise InvalidAction('The body must be {"action": {…}}, with the event as the inner object')
     request: Mapping[str, Any] = payload["action"]

@@ -17,7 +17,7 @@ from bascule.sandbox.executor import Sandbox
 
 from .download_chunks import pieces_of
 from .guard import UPLOAD_PATH
-from .replies import Vanished
+from .replies import ClientDisconnected
 from .requests import flag, json_body, json_response, text
 
 _IN_MEMORY = 1 << 20
@@ -85,7 +85,7 @@ class FileRoutes:
         while more:
             message = await request.receive()
             if message["type"] != "http.request":
-                raise Vanished
+                raise ClientDisconnected
             more = message.get("more_body", False)
             await self._sandbox.in_thread(spool.write, message["body"])
 

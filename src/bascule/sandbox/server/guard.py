@@ -8,7 +8,7 @@ import ipaddress
 from bascule.core.errors import AccessDenied, InvalidRequest, MessageTooLarge
 from bascule.sandbox.settings import ServerSettings
 
-from .replies import App, Message, Receive, Refused, Scope, Send, send_error
+from .replies import App, Message, Receive, RequestRefused, Scope, Send, send_error
 
 OPEN_PATHS = frozenset({"/alive", "/server_info"})
 """Answered without a key, to whoever can reach the port."""
@@ -21,7 +21,7 @@ _BODY_TYPES = frozenset({b"application/json", b"multipart/form-data", b"applicat
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared with, never bound
 
 
-class Guard:
+class SandboxGuard:
     """Lets a request on only with the key, under a name of this server, and not from a web page.
 
     A page that made its own name point at this machine sends that name in `Host`; one that just
@@ -48,7 +48,7 @@ class Guard:
         try:
             self._ensure_welcome(scope["path"], headers)
             receive = self._bounded(scope["path"], headers, receive)
-        except Refused as refused:
+        except RequestRefused as refused:
             await send_error(scope, send, refused.error, refused.status)
         else:
             await self._app(scope, receive, send)
@@ -67,7 +67,7 @@ class Guard:
             raise _forbidden("The key (`X-Session-API-Key`) is missing or wrong")
         kind = headers.get(b"content-type")
         if kind is not None and kind.partition(b";")[0].strip().lower() not in _BODY_TYPES:
-            raise Refused(
+            raise RequestRefused(
                 415, InvalidRequest(f"A body of type {kind.decode('latin-1')!r} is not taken here")
             )
 
@@ -126,9 +126,11 @@ def _without_port(host: str) -> str:
     return host.partition(":")[0]
 
 
-def _forbidden(message: str) -> Refused:
-    return Refused(403, AccessDenied(message))
+def _forbidden(message: str) -> RequestRefused:
+    return RequestRefused(403, AccessDenied(message))
 
 
-def _too_large(limit: int) -> Refused:
-    return Refused(413, MessageTooLarge(f"The body is larger than {limit} bytes", limit=limit))
+def _too_large(limit: int) -> RequestRefused:
+    return RequestRefused(
+        413, MessageTooLarge(f"The body is larger than {limit} bytes", limit=limit)
+    )

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from bascule.core.errors import ActionCancelled, BasculeError, InvalidAction
 from bascule.core.identity import EventId
 
-from .replies import Refused
+from .replies import RequestRefused
 
 _Answer = TypeVar("_Answer")
 
@@ -102,4 +102,4 @@ class InFlight:
             return self._over
         if action_id in self._too_late:
             return ActionCancelled(f"The action {action_id} was cancelled before it arrived")
-        return Refused(409, InvalidAction(f"The action {action_id} is being done already"))
+        return RequestRefused(409, InvalidAction(f"The action {action_id} is being done already"))

@@ -39,7 +39,7 @@ class _Durations:
         return list(zip(names, counts, strict=True))
 
 
-class Metrics:
+class SandboxMetrics:
     """The counters of one server."""
 
     def __init__(self, *, open_shells: Callable[[], int], under_way: Callable[[], int]) -> None:

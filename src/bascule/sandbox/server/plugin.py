@@ -1,4 +1,4 @@
-"""What else a sandbox's server may answer, for those who have more beside it than a sandbox."""
+"""Extra endpoints that a sandbox's server can be given."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from starlette.routing import BaseRoute
 from bascule.sandbox.executor import Sandbox
 
 
-class Annex(Protocol):
-    """Endpoints beside those of every sandbox, and what lives behind them."""
+class ServerPlugin(Protocol):
+    """Endpoints besides those of every sandbox server, and the services behind them."""
 
     def open(
         self, sandbox: Sandbox, last_action: Callable[[], float | None]
     ) -> Sequence[BaseRoute]:
-        """Its endpoints. Called once, in a thread; `last_action` is in seconds since 1970."""
+        """Return its endpoints. Called once, in a thread; `last_action` returns Unix time."""
         ...
 
     def acted(self) -> None:
-        """An action begins or has ended."""
+        """Called when an action begins and when it ends."""
         ...
 
     async def start(self) -> None: ...
 
     def finish_streams(self) -> None:
-        """End the answers that would go on for ever; the server stops."""
+        """End responses that stream without end, because the server is stopping."""
         ...
 
     async def aclose(self) -> None:
-        """After the last request, before the sandbox ends."""
+        """Called after the last request and before the sandbox is closed."""
         ...

@@ -45,7 +45,7 @@ _PARCEL = (b"content-type", MEDIA_TYPE.encode())
 _PIECE = 1 << 20
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """Ends a request with an error and a status of its own."""
 
     def __init__(self, status: int, error: BasculeError) -> None:
@@ -54,7 +54,7 @@ class Refused(Exception):
         self.error = error
 
 
-class Vanished(Exception):
+class ClientDisconnected(Exception):
     """The client went away before its request was complete; there is nobody to answer."""
 
 
@@ -105,7 +105,7 @@ async def send_error(
 
 
 async def read_body(receive: Receive) -> bytes:
-    """The whole body of a request; the guard has bounded it. Raises `Vanished`."""
+    """The whole body of a request; the guard has bounded it. Raises `ClientDisconnected`."""
     message = await _part(receive)
     if not message.get("more_body"):
         return bytes(message["body"])
@@ -119,5 +119,5 @@ async def read_body(receive: Receive) -> bytes:
 async def _part(receive: Receive) -> Message:
     message = await receive()
     if message["type"] != "http.request":
-        raise Vanished
+        raise ClientDisconnected
     return message

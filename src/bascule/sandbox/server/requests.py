@@ -10,7 +10,7 @@ from starlette.responses import Response
 from bascule.core.errors import InvalidAction, InvalidRequest
 from bascule.wire import from_json, to_json
 
-from .replies import Refused, read_body
+from .replies import RequestRefused, read_body
 
 
 def json_response(value: object) -> Response:
@@ -18,11 +18,11 @@ def json_response(value: object) -> Response:
 
 
 async def json_body(request: Request) -> Any:
-    """The body as JSON, whatever its declared type; raises `Refused` with 400 if it is not."""
+    """The body as JSON, whatever its declared type. Raises `RequestRefused` (400) if it is not."""
     try:
         return from_json(await read_body(request.receive))
     except InvalidAction as error:
-        raise Refused(400, error) from error
+        raise RequestRefused(400, error) from error
 
 
 def text(request: Request, name: str) -> str:

@@ -24,9 +24,9 @@ from bascule.wire import json_schema
 from .execute_action import ExecuteAction
 from .file_routes import FileRoutes, absolute
 from .inflight import InFlight
-from .metrics import Metrics
-from .plugin import Annex
-from .replies import Message, Receive, Refused, Scope, Send, Vanished, send_error
+from .metrics import SandboxMetrics
+from .plugin import ServerPlugin
+from .replies import ClientDisconnected, Message, Receive, RequestRefused, Scope, Send, send_error
 from .requests import json_body, json_response, text
 from .shell_routes import ShellRoutes
 from .stream_route import StreamRoute
@@ -35,7 +35,7 @@ from .system import SystemInfo
 logger = logging.getLogger(__name__)
 
 
-class Routes:
+class SandboxRoutes:
     """The ASGI app behind the guard. Whatever an endpoint raises becomes an answer here."""
 
     def __init__(
@@ -43,12 +43,12 @@ class Routes:
         sandbox: Sandbox,
         in_flight: InFlight,
         settings: ServerSettings,
-        annex: Annex | None = None,
+        plugin: ServerPlugin | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._in_flight = in_flight
         self._system = SystemInfo(sandbox.settings.shells.working_dir)
-        self._metrics = Metrics(
+        self._metrics = SandboxMetrics(
             open_shells=lambda: len(sandbox.shells.names()), under_way=lambda: len(in_flight)
         )
         self._streams = StreamRoute(sandbox.shells, lag=settings.stream_lag)
@@ -74,9 +74,9 @@ class Routes:
             Route("/vscode/connection_token", self.vscode_token, methods=["GET"]),
             Route("/view", self.view, methods=["GET"]),
         ]
-        if annex is not None:
-            self._system.on_action = annex.acted
-            self.table += annex.open(sandbox, self._last_action)
+        if plugin is not None:
+            self._system.on_action = plugin.acted
+            self.table += plugin.open(sandbox, self._last_action)
         self._router = Router(self.table, redirect_slashes=False, default=_unknown_path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,9 +88,9 @@ class Routes:
             else:
                 scope["app"] = self  # makes the router raise, rather than answer, a wrong method
                 await self._router(scope, receive, answer.send)
-        except Vanished:
+        except ClientDisconnected:
             pass
-        except Refused as refused:
+        except RequestRefused as refused:
             await answer.fail(refused.error, refused.status)
         except BasculeError as error:
             await answer.fail(error)

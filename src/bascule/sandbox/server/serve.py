@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 
-from .plugin import Annex
+from .plugin import ServerPlugin
 from .server import SandboxServer
 
 
@@ -22,7 +22,7 @@ async def serve(
     on_started: Callable[[SandboxServer], None] | None = None,
     sock: socket.socket | None = None,
     stopped: asyncio.Event | None = None,
-    annex: Annex | None = None,
+    plugin: ServerPlugin | None = None,
 ) -> None:
     """Serve until a SIGTERM or SIGINT, or until `stopped` is set; then stop in good order."""
     stopped = stopped or asyncio.Event()
@@ -31,7 +31,7 @@ async def serve(
     for number in signals:
         loop.add_signal_handler(number, stopped.set)
     try:
-        async with SandboxServer(server, sandbox, sock=sock, annex=annex) as running:
+        async with SandboxServer(server, sandbox, sock=sock, plugin=plugin) as running:
             if on_started is not None:
                 on_started(running)
             await stopped.wait()

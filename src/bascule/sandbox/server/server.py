@@ -13,11 +13,11 @@ from bascule.core.errors import InvalidSetting, SandboxDied
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 
-from .guard import Guard
+from .guard import SandboxGuard
 from .inflight import InFlight
 from .listener import Listener, bound_socket
-from .plugin import Annex
-from .routes import Routes
+from .plugin import ServerPlugin
+from .routes import SandboxRoutes
 
 logger = logging.getLogger(__name__)
 
@@ -36,16 +36,16 @@ class SandboxServer(Closable):
         sandbox: SandboxSettings | None = None,
         *,
         sock: socket.socket | None = None,
-        annex: Annex | None = None,
+        plugin: ServerPlugin | None = None,
     ) -> None:
         _ensure_key(settings.key)
         self._settings = settings
         self._sandbox_settings = sandbox
         self._socket = sock
-        self._annex = annex
+        self._plugin = plugin
         self._view: socket.socket | None = None
         self._in_flight = InFlight()
-        self._parts: tuple[Sandbox, Routes, Listener] | None = None
+        self._parts: tuple[Sandbox, SandboxRoutes, Listener] | None = None
         self._port = settings.port
         self._socket_path = ""
         self._closed = False
@@ -67,8 +67,8 @@ class SandboxServer(Closable):
         self._socket_path = _path_of(sock)
         self._port = 0 if self._socket_path else sock.getsockname()[1]
         await parts[0].shells.restore()
-        if self._annex is not None:
-            await self._annex.start()
+        if self._plugin is not None:
+            await self._plugin.start()
         await parts[2].start(sock)
         logger.info("the sandbox answers at %s", self.url)
 
@@ -87,18 +87,18 @@ class SandboxServer(Closable):
         if self._parts is not None:
             sandbox, routes, listener = self._parts
             routes.finish_streams()
-            if self._annex is not None:
-                self._annex.finish_streams()
+            if self._plugin is not None:
+                self._plugin.finish_streams()
             await listener.stop()
-            if self._annex is not None:
-                await self._annex.aclose()
+            if self._plugin is not None:
+                await self._plugin.aclose()
             await sandbox.aclose()
         if self._socket is not None:
             self._socket.close()
         if self._view is not None:
             self._view.close()
 
-    def _make_parts(self) -> tuple[socket.socket, tuple[Sandbox, Routes, Listener]]:
+    def _make_parts(self) -> tuple[socket.socket, tuple[Sandbox, SandboxRoutes, Listener]]:
         """In a thread: names are looked up, a directory is made."""
         host, port = self._settings.host, self._settings.port
         sock = self._socket or bound_socket(host, port, who="The action server")
@@ -109,8 +109,12 @@ class SandboxServer(Closable):
             host, port = ("", 0) if self._view is None else self._view.getsockname()
         served_at = ((host, port),) if port else ()
         sandbox = Sandbox(self._sandbox_settings, served_at=served_at)
-        routes = Routes(sandbox, self._in_flight, self._settings, self._annex)
-        return sock, (sandbox, routes, Listener(Guard(routes, self._settings), self._settings))
+        routes = SandboxRoutes(sandbox, self._in_flight, self._settings, self._plugin)
+        return sock, (
+            sandbox,
+            routes,
+            Listener(SandboxGuard(routes, self._settings), self._settings),
+        )
 
     async def __aenter__(self) -> Self:
         try:

@@ -7,19 +7,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from .processes import Process, Processes
+from .processes import SessionProcess, SessionProcesses
 
 _TERMINALS: Final = Path("/dev/pts")
 
 
-class Activity:
+class ActivityMonitor:
     """An action, a keystroke, processor time. An open tab or a server that waits is none of it.
 
     Asking blocks: it reads files of the system.
     """
 
     def __init__(
-        self, processes: Processes, *, editor: Path, last_action: Callable[[], float | None]
+        self, processes: SessionProcesses, *, editor: Path, last_action: Callable[[], float | None]
     ) -> None:
         """`editor`: the file that a VS Code window touches when somebody types in it."""
         self._processes = processes
@@ -39,14 +39,14 @@ class Activity:
             "processes": len(theirs),
         }
 
-    def _count(self, processes: list[Process]) -> None:
+    def _count(self, processes: list[SessionProcess]) -> None:
         """Time moves from a process to its parent when it ends, so the sum stays; a whole family
         that ends takes its sum along, and that is no activity."""
         now = sum(each.seconds for each in processes)
         self._seconds += max(0.0, now - self._before)
         self._before = now
 
-    def _keystrokes(self, processes: Sequence[Process]) -> Iterator[float]:
+    def _keystrokes(self, processes: Sequence[SessionProcess]) -> Iterator[float]:
         for terminal in {each.terminal for each in processes} - {-1}:
             if (typed := _typed_at(_TERMINALS / str(terminal))) is not None:
                 yield typed

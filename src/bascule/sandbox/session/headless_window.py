@@ -18,7 +18,7 @@ from bascule.core.errors import SandboxStartFailed
 from bascule.sandbox.shell.keeper import Keeper
 from bascule.sandbox.vscode.program import Program
 
-from .tunnel import Forwarder, Loopback, to_unix
+from .tunnel import Forwarder, LoopbackPort, to_unix
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ _LASTED: Final = 120.0
 """Seconds after which one that ended was no failure to start."""
 
 
-class Tab(Closable):
+class HeadlessWindow(Closable):
     """Shows `folder` in the VS Code behind `vscode`, from `start` until `aclose`.
 
     A browser that ended, or whose tab has lost VS Code, is followed by another.
@@ -58,7 +58,7 @@ class Tab(Closable):
         self,
         chromium: str,
         *,
-        loopback: Loopback,
+        loopback: LoopbackPort,
         vscode: Path,
         folder: Path,
         directory: Path,

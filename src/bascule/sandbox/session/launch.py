@@ -12,7 +12,7 @@ from bascule.core.sessions import Likeness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class SandboxLaunch:
     """All paths are as the sandbox sees them."""
 
     key: str = field(repr=False)

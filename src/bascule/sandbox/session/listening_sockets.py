@@ -29,7 +29,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListeningSocket:
     """A socket that takes connections."""
 
     host: str
@@ -40,7 +40,7 @@ class Listening:
     """It listens on every address."""
 
 
-def listening() -> frozenset[Listening]:
+def listening_sockets() -> frozenset[ListeningSocket]:
     """Blocks for some microseconds. Raises `OSError` where the kernel does not tell."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as link:
         found = [
@@ -49,7 +49,7 @@ def listening() -> frozenset[Listening]:
     return frozenset(found)
 
 
-def _ask(link: socket.socket, family: int) -> Iterator[Listening]:
+def _ask(link: socket.socket, family: int) -> Iterator[ListeningSocket]:
     question = _QUESTION.pack(family, socket.IPPROTO_TCP, 0, 0, _LISTEN)
     link.send(_HEAD.pack(_HEAD.size + len(question), _BY_FAMILY, _DUMP, 0, 0) + question)
     while True:
@@ -71,7 +71,7 @@ def messages(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += (size + 3) & ~3
 
 
-def read(message: bytes) -> Listening:
+def read(message: bytes) -> ListeningSocket:
     family, _, _, _, port, _, raw = _SOCKET.unpack_from(message)
     inode = struct.unpack_from("=I", message, _INODE_AT)[0]
     address: Address
@@ -80,7 +80,7 @@ def read(message: bytes) -> Listening:
     else:
         address = ipaddress.IPv6Address(raw)
         address = address.ipv4_mapped or address
-    return Listening(_reachable(address), port, inode, address.is_unspecified)
+    return ListeningSocket(_reachable(address), port, inode, address.is_unspecified)
 
 
 def _reachable(address: Address) -> str:

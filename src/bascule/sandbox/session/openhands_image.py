@@ -55,7 +55,9 @@ def soft_timeout(environment: Mapping[str, str], usual: float) -> float:
     return seconds if 0 < seconds < float("inf") else usual
 
 
-def furnish(likeness: Likeness, working_dir: Path, *, view_url: str, browses: bool) -> None:
+def write_expected_files(
+    likeness: Likeness, working_dir: Path, *, view_url: str, browses: bool
+) -> None:
     """Blocks. Only for a sandbox that has a /tmp of its own."""
     if likeness != "openhands":
         return

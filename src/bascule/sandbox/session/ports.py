@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple
 
 from bascule.core.contracts import Closable
 
-from .listening_sockets import Listening, listening
-from .processes import Processes, command, holders
-from .session_events import Bulletin
+from .listening_sockets import ListeningSocket, listening_sockets
+from .processes import SessionProcesses, command, holders
+from .session_events import SessionEvents
 from .tunnel import Forwarder, to_tcp
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class _Open(NamedTuple):
     hosts: frozenset[str]
 
 
-class Numbers:
+class AppNumbers:
     """Which number a port has: by first detection, the same ever after. Kept in a file.
 
     When all are taken, the port that has been silent for longest gives its number up.
@@ -113,7 +113,7 @@ class Numbers:
         fresh.replace(self._file)
 
 
-class Ports(Closable):
+class AppPorts(Closable):
     """Finds apps and makes each reachable on `app{n}.sock`, from `start` until `aclose`."""
 
     def __init__(
@@ -121,21 +121,21 @@ class Ports(Closable):
         run_dir: Path,
         state_dir: Path,
         *,
-        processes: Processes,
-        bulletin: Bulletin,
+        processes: SessionProcesses,
+        events: SessionEvents,
         is_isolated: bool,
         slowest: Callable[[], float],
     ) -> None:
         """`slowest`: seconds between two looks when nothing has happened for long."""
         self._run_dir = run_dir
         self._processes = processes
-        self._bulletin = bulletin
+        self._events = events
         self._is_isolated = is_isolated
         self._slowest = slowest
-        self._numbers = Numbers(state_dir / "ports.json")
+        self._numbers = AppNumbers(state_dir / "ports.json")
         self._state_dir = state_dir
         self._ours: set[int] = set()
-        self._seen: frozenset[Listening] = frozenset()
+        self._seen: frozenset[ListeningSocket] = frozenset()
         self._apps: dict[int, _Open] = {}
         self._watched: dict[int, int] = {}
         self._delay = _SOONEST
@@ -211,15 +211,15 @@ class Ports(Closable):
                     await self._nudged.wait()
             self._delay = min(self._delay * 2, self._slowest())
 
-    def _find(self) -> Mapping[int, tuple[list[Listening], int | None]] | None:
+    def _find(self) -> Mapping[int, tuple[list[ListeningSocket], int | None]] | None:
         """In a thread: whose every port is; None when nothing has changed."""
-        seen = listening()
+        seen = listening_sockets()
         if seen == self._seen:
             return None
         theirs = [each for each in seen if each.port not in self._ours]
         processes = self._processes.look()
         owners = holders({each.inode for each in theirs}, processes)
-        found: dict[int, tuple[list[Listening], int | None]] = {}
+        found: dict[int, tuple[list[ListeningSocket], int | None]] = {}
         for each in theirs:
             pid = owners.get(each.inode)
             if pid is None and not self._is_isolated:
@@ -230,7 +230,7 @@ class Ports(Closable):
         self._seen = seen
         return found
 
-    def _is_service(self, pid: int, place: Listening, processes: Mapping[int, Any]) -> bool:
+    def _is_service(self, pid: int, place: ListeningSocket, processes: Mapping[int, Any]) -> bool:
         """What serves the session itself talks to itself on loopback. But VS Code may run an
         extension that serves pages, and that one listens for others."""
         if self._processes.is_hidden(pid, processes):
@@ -243,7 +243,7 @@ class Ports(Closable):
             pid = processes[pid].parent
         return False
 
-    async def _change(self, found: Mapping[int, tuple[list[Listening], int | None]]) -> None:
+    async def _change(self, found: Mapping[int, tuple[list[ListeningSocket], int | None]]) -> None:
         for port, each in tuple(self._apps.items()):
             places, pid = found.get(port, ((), None))
             if frozenset(place.host for place in places) != each.hosts or pid != each.app.pid:
@@ -251,7 +251,7 @@ class Ports(Closable):
         for port in sorted(found.keys() - self._apps.keys()):
             await self._open(port, *found[port])
 
-    async def _open(self, port: int, places: Sequence[Listening], pid: int | None) -> None:
+    async def _open(self, port: int, places: Sequence[ListeningSocket], pid: int | None) -> None:
         n = await asyncio.to_thread(self._numbers.of, port, taken=tuple(self._apps))
         if n is None:
             logger.warning("port %d gets no address: %d are in use", port, _MOST)
@@ -266,14 +266,14 @@ class Ports(Closable):
         self._apps[port] = _Open(app, forwarder, hosts)
         if pid is not None:
             self._watch_process(pid)
-        self._bulletin.tell("port.opened", **asdict(app))
+        self._events.publish("port.opened", **asdict(app))
 
     async def _close(self, port: int) -> None:
         closed = self._apps.pop(port)
         app = closed.app
         await asyncio.to_thread((self._run_dir / app.socket).unlink, missing_ok=True)
         await closed.forwarder.aclose()
-        self._bulletin.tell("port.closed", n=app.n, port=port)
+        self._events.publish("port.closed", n=app.n, port=port)
 
     def _look_again(self) -> None:
         self._delay = _SOONEST

@@ -14,7 +14,7 @@ _PSEUDOTERMINALS: Final = range(136, 144)
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class SessionProcess:
     """One process at the moment it was looked at."""
 
     pid: int
@@ -31,7 +31,7 @@ class Process:
         return self.own_seconds + self.children_seconds
 
 
-class Processes:
+class SessionProcesses:
     """Those below `root`; all there are when the session is alone in its namespaces.
 
     What serves the session (VS Code, its headless tab) belongs to it but does no work of its own;
@@ -53,13 +53,13 @@ class Processes:
 
         return show
 
-    def look(self) -> Mapping[int, Process]:
+    def look(self) -> Mapping[int, SessionProcess]:
         found = {each.pid: each for each in map(_read, _pids()) if each is not None}
         if self._is_isolated:
             return found
         return {pid: found[pid] for pid in _descendants(found, self._root) if pid in found}
 
-    def is_hidden(self, pid: int, found: Mapping[int, Process]) -> bool:
+    def is_hidden(self, pid: int, found: Mapping[int, SessionProcess]) -> bool:
         """Whether it only serves the session: this process itself, or what `hide` named."""
         if pid == self._root:
             return True
@@ -95,7 +95,7 @@ def _pids() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdecimal())  # noqa: PTH208
 
 
-def _read(pid: int) -> Process | None:
+def _read(pid: int) -> SessionProcess | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:  # it has just ended
@@ -103,7 +103,9 @@ def _read(pid: int) -> Process | None:
     # The name may hold anything, so what counts begins behind its last bracket.
     words = text.rpartition(b")")[2].split()
     own, children = int(words[11]) + int(words[12]), int(words[13]) + int(words[14])
-    return Process(pid, int(words[1]), _terminal(int(words[4])), own / _TICK, children / _TICK)
+    return SessionProcess(
+        pid, int(words[1]), _terminal(int(words[4])), own / _TICK, children / _TICK
+    )
 
 
 def _terminal(device: int) -> int:
@@ -111,7 +113,7 @@ def _terminal(device: int) -> int:
     return ((major - 136) << 8) + minor if major in _PSEUDOTERMINALS else -1
 
 
-def _descendants(found: Mapping[int, Process], root: int) -> set[int]:
+def _descendants(found: Mapping[int, SessionProcess], root: int) -> set[int]:
     children: dict[int, list[int]] = {}
     for each in found.values():
         children.setdefault(each.parent, []).append(each.pid)
@@ -124,7 +126,7 @@ def _descendants(found: Mapping[int, Process], root: int) -> set[int]:
     return family
 
 
-def _ancestry(pid: int, found: Mapping[int, Process]) -> Iterator[int]:
+def _ancestry(pid: int, found: Mapping[int, SessionProcess]) -> Iterator[int]:
     """The process itself, its parent, and so on."""
     seen = set()
     while pid in found and pid not in seen:

@@ -1,4 +1,4 @@
-"""What a session has beside its sandbox, behind the same server: `/session/…`."""
+"""The services of a session beside its sandbox, on the same server under `/session/…`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from bascule.sandbox.server.sse import start_events
 from bascule.sandbox.shell.settings import shell_environment
 from bascule.wire import to_json
 
-from .activity import Activity
-from .launch import Launch
-from .openhands_image import furnish
-from .ports import DECLARED, Ports
-from .processes import Processes
-from .session_events import Bulletin
+from .activity import ActivityMonitor
+from .launch import SandboxLaunch
+from .openhands_image import write_expected_files
+from .ports import DECLARED, AppPorts
+from .processes import SessionProcesses
+from .session_events import SessionEvents
 from .terminal_routes import TerminalRoutes
-from .terminals import Terminals
+from .terminals import SessionTerminals
 from .timeline import SessionTimeline
-from .tunnel import Loopback
+from .tunnel import LoopbackPort
 from .vscode import SessionVSCode
 from .vscode_routes import VSCodeRoutes
 from .workspace import Workspace
@@ -41,46 +41,49 @@ from .workspace_routes import WorkspaceRoutes
 _HEARTBEAT: Final = 15.0
 _WATCHED: Final = 2.0
 _QUIET: Final = 10.0
-"""Seconds between two looks for ports at most, with VS Code, whose terminals are not seen, and
-without."""
+"""Longest interval between two scans for ports, in seconds: `_WATCHED` while VS Code runs, because
+the terminals in it give no events, `_QUIET` otherwise."""
 _KEYSTROKE: Final = "keystroke"
-"""The file, in the state directory, that a VS Code window touches when somebody types."""
+"""File in the state directory that a VS Code window touches when somebody types in it."""
 
 
-class SessionAnnex:
-    """`prepare` before the sandbox is made, which needs its variables; then as an `Annex`."""
+class SessionServices:
+    """The `ServerPlugin` of a session: ports, workspace, VS Code, terminals, timeline and activity.
 
-    def __init__(self, launch: Launch) -> None:
+    Call `prepare` before the sandbox is made: the sandbox needs the variables it returns.
+    """
+
+    def __init__(self, launch: SandboxLaunch) -> None:
         self._launch = launch
         self._state_dir = Path(launch.state_dir)
-        self._bulletin = Bulletin()
-        self._processes = Processes(root=os.getpid(), is_isolated=launch.is_isolated)
-        self._ports = Ports(
+        self._events = SessionEvents()
+        self._processes = SessionProcesses(root=os.getpid(), is_isolated=launch.is_isolated)
+        self._ports = AppPorts(
             Path(launch.run_dir),
             self._state_dir,
             processes=self._processes,
-            bulletin=self._bulletin,
+            events=self._events,
             is_isolated=launch.is_isolated,
             slowest=lambda: _WATCHED if self._vscode.is_running else _QUIET,
         )
-        self._doors: tuple[Loopback, Loopback]
+        self._loopback_ports: tuple[LoopbackPort, LoopbackPort]
         self._vscode: SessionVSCode
         self._workspace: Workspace
-        self._activity: Activity
+        self._activity: ActivityMonitor
         self._sandbox: Sandbox
         self._timeline = SessionTimeline(launch.working_dir)
-        self._terminals: Terminals
+        self._terminals: SessionTerminals
         self._terminal_routes: TerminalRoutes
 
     def prepare(self) -> Mapping[str, str]:
-        """Blocks. What programs of the session have in their environment besides `Launch`'s."""
+        """Extra environment variables for the session's programs. Blocks."""
         self._state_dir.mkdir(parents=True, exist_ok=True)
         variables = dict(self._ports.prepare())
         memories = (self._state_dir / name for name in ("hub.port", "window.port"))
-        first, second = map(Loopback, memories)
-        self._doors = first, second
-        for door in self._doors:
-            self._ports.leave_out(door.port)
+        first, second = map(LoopbackPort, memories)
+        self._loopback_ports = first, second
+        for loopback in self._loopback_ports:
+            self._ports.leave_out(loopback.port)
         if self._launch.session_id:
             variables["BASCULE_SESSION_ID"] = self._launch.session_id
             for place, n in enumerate(DECLARED, start=1):
@@ -89,32 +92,32 @@ class SessionAnnex:
 
     @property
     def refused(self) -> tuple[tuple[str, int], ...]:
-        """Addresses of ours that pages have no business with; known once prepared."""
-        return tuple(("127.0.0.1", door.port) for door in self._doors)
+        """Addresses that the agent's browser must not open; known after `prepare`."""
+        return tuple(("127.0.0.1", loopback.port) for loopback in self._loopback_ports)
 
     def open(
         self, sandbox: Sandbox, last_action: Callable[[], float | None]
     ) -> Sequence[BaseRoute]:
         self._sandbox = sandbox
         self._timeline.watch(sandbox)
-        self._terminals = Terminals(sandbox)
+        self._terminals = SessionTerminals(sandbox)
         self._terminal_routes = TerminalRoutes(self._terminals)
         self._workspace = Workspace(
             Path(self._launch.working_dir),
             self._state_dir,
             sandbox=sandbox,
-            bulletin=self._bulletin,
+            events=self._events,
         )
-        self._activity = Activity(
+        self._activity = ActivityMonitor(
             self._processes, editor=self._state_dir / _KEYSTROKE, last_action=last_action
         )
         self._vscode = SessionVSCode(
             self._launch,
             environment=shell_environment(sandbox.settings.shells),
             keystrokes=self._state_dir / _KEYSTROKE,
-            doors=self._doors,
+            loopback_ports=self._loopback_ports,
             processes=self._processes,
-            bulletin=self._bulletin,
+            events=self._events,
         )
         return [
             Route("/session/events", _Events(self), methods=["GET"]),
@@ -132,12 +135,12 @@ class SessionAnnex:
     async def start(self) -> None:
         await asyncio.to_thread(self._workspace.prepare)
         if self._launch.is_isolated:
-            await asyncio.to_thread(self._furnish)
+            await asyncio.to_thread(self._write_expected_files)
         self._sandbox.shells.subscribe(lambda _: self._ports.nudge())
         await self._ports.start()
 
     def finish_streams(self) -> None:
-        self._bulletin.close()
+        self._events.close()
         self._timeline.finish()
         self._terminal_routes.finish()
 
@@ -145,8 +148,8 @@ class SessionAnnex:
         await self._terminals.aclose()
         await self._vscode.aclose()
         await self._workspace.aclose()
-        for door in self._doors:
-            door.close()
+        for loopback in self._loopback_ports:
+            loopback.close()
         await self._ports.aclose()
 
     async def list_ports(self, _: Request) -> Response:
@@ -162,20 +165,20 @@ class SessionAnnex:
         return json_response(await asyncio.to_thread(self._activity.read))
 
     async def send_events(self, connection: Connection, send: Send) -> None:
-        listening = self._bulletin.listen()
-        connection.when_lost = listening.finish
+        subscription = self._events.subscribe()
+        connection.when_lost = subscription.finish
         try:
             await start_events(send)
             await _send(send, "state", await self._state())
-            async for news in listening.news(heartbeat=_HEARTBEAT):
-                if news is None:
+            async for event in subscription.events(heartbeat=_HEARTBEAT):
+                if event is None:
                     await _send_bytes(send, b": still here\n\n")
                 else:
-                    await _send(send, news.name, self._described(news.data))
+                    await _send(send, event.name, self._described(event.data))
             await send({"type": "http.response.body", "body": b""})
         finally:
             connection.when_lost = None
-            listening.finish()
+            subscription.finish()
 
     async def _state(self) -> dict[str, Any]:
         apps = self._ports.known()
@@ -185,8 +188,8 @@ class SessionAnnex:
             "vscode": await self._vscode.standing(),
         }
 
-    def _furnish(self) -> None:
-        furnish(
+    def _write_expected_files(self) -> None:
+        write_expected_files(
             self._launch.likeness,
             Path(self._launch.working_dir),
             view_url=self._sandbox.view_url,
@@ -194,7 +197,7 @@ class SessionAnnex:
         )
 
     def _described(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """An app with its path, anything else as it is."""
+        """`data` with the app's URL path added if it describes an app."""
         if "socket" not in data or "n" not in data:
             return dict(data)
         return {**data, "path": self._path(data["n"]) if self._launch.session_id else ""}
@@ -204,13 +207,13 @@ class SessionAnnex:
 
 
 class _Events:
-    """Given as an object, a route hands on ASGI as it is."""
+    """An ASGI app: Starlette passes ASGI through unchanged only to an object, not to a function."""
 
-    def __init__(self, annex: SessionAnnex) -> None:
-        self._annex = annex
+    def __init__(self, services: SessionServices) -> None:
+        self._services = services
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
-        await self._annex.send_events(scope[CONNECTION], send)
+        await self._services.send_events(scope[CONNECTION], send)
 
 
 async def _send(send: Send, name: str, data: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What happens in a session, told to whoever listens."""
+"""Events of a session (ports, workspace, VS Code), sent to every subscriber."""
 
 from __future__ import annotations
 
@@ -8,55 +8,55 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-_MOST_HELD: Final = 1000
-"""News a listener may be behind. Past that its stream ends: it comes again, and is told how
-things stand."""
+_MAX_PENDING: Final = 1000
+"""Events a subscriber may lag behind. Past that its stream ends; the subscriber reconnects and gets
+the current state first."""
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class SessionEvent:
     name: str
     data: Mapping[str, Any]
 
 
-class Bulletin:
-    """Hands on what is told to all who listen at that moment; it keeps nothing."""
+class SessionEvents:
+    """Sends each event to everybody subscribed at that moment, and stores none."""
 
     def __init__(self) -> None:
-        self._listeners: set[Listening] = set()
+        self._subscriptions: set[EventSubscription] = set()
         self._closed = False
 
-    def tell(self, name: str, **data: Any) -> None:
-        for listener in tuple(self._listeners):
-            listener.take(News(name, data))
+    def publish(self, name: str, **data: Any) -> None:
+        for subscription in tuple(self._subscriptions):
+            subscription.add(SessionEvent(name, data))
 
-    def listen(self) -> Listening:
-        listening = Listening(self._listeners)
+    def subscribe(self) -> EventSubscription:
+        subscription = EventSubscription(self._subscriptions)
         if self._closed:
-            listening.finish()
-        return listening
+            subscription.finish()
+        return subscription
 
     def close(self) -> None:
-        """Every stream ends, once all that was told before was given."""
+        """End every subscription once its pending events are delivered."""
         self._closed = True
-        for listener in tuple(self._listeners):
-            listener.finish()
+        for subscription in tuple(self._subscriptions):
+            subscription.finish()
 
 
-class Listening:
-    """News from now on, until `finish`."""
+class EventSubscription:
+    """Events published from now on, until `finish`."""
 
-    def __init__(self, others: set[Listening]) -> None:
+    def __init__(self, others: set[EventSubscription]) -> None:
         self._others = others
-        self._news: deque[News] = deque()
+        self._pending: deque[SessionEvent] = deque()
         self._finished = False
         self._wake = asyncio.Event()
         others.add(self)
 
-    def take(self, news: News) -> None:
-        self._news.append(news)
-        if len(self._news) > _MOST_HELD:
-            self._news.clear()
+    def add(self, event: SessionEvent) -> None:
+        self._pending.append(event)
+        if len(self._pending) > _MAX_PENDING:
+            self._pending.clear()
             self.finish()
         self._wake.set()
 
@@ -65,11 +65,11 @@ class Listening:
         self._others.discard(self)
         self._wake.set()
 
-    async def news(self, *, heartbeat: float) -> AsyncIterator[News | None]:
-        """Each as it comes; None after every `heartbeat` seconds without one."""
+    async def events(self, *, heartbeat: float) -> AsyncIterator[SessionEvent | None]:
+        """Each event as it is published; None after every `heartbeat` seconds without one."""
         while True:
-            while self._news:
-                yield self._news.popleft()
+            while self._pending:
+                yield self._pending.popleft()
             if self._finished:
                 return
             self._wake.clear()

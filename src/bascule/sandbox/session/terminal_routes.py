@@ -20,13 +20,13 @@ from bascule.sandbox.server.sse import send_frames, start_events
 from bascule.sandbox.server.stream import Backlog
 from bascule.wire import to_json
 
-from .terminals import Terminal, Terminals
+from .terminals import SessionTerminal, SessionTerminals
 
 _LAG: Final = 4 << 20
 
 
 class TerminalRoutes:
-    def __init__(self, terminals: Terminals) -> None:
+    def __init__(self, terminals: SessionTerminals) -> None:
         self._terminals = terminals
         self._backlogs: set[Backlog] = set()
 
@@ -67,7 +67,9 @@ class TerminalRoutes:
         await self._terminals.end(_name(request))
         return json_response({})
 
-    async def send_output(self, terminal: Terminal, start: int, scope: Scope, send: Send) -> None:
+    async def send_output(
+        self, terminal: SessionTerminal, start: int, scope: Scope, send: Send
+    ) -> None:
         connection: Connection = scope[CONNECTION]
         backlog = Backlog(_LAG)
 
@@ -95,7 +97,7 @@ class TerminalRoutes:
             unsubscribe()
             self._backlogs.discard(backlog)
 
-    def get(self, name: str) -> Terminal:
+    def get(self, name: str) -> SessionTerminal:
         return self._terminals.get(name)
 
 

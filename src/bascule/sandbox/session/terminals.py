@@ -31,8 +31,8 @@ OnOutput = Callable[[int, bytes], None]
 """Told where a piece begins and what it is; an empty one is the end."""
 
 
-class Terminal:
-    """One bash and what it has shown. Made by `Terminals`, which also ends it."""
+class SessionTerminal:
+    """One bash and what it has shown. Made by `SessionTerminals`, which also ends it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -144,15 +144,15 @@ class Terminal:
             self._loop.add_writer(self._tty, self._write)
 
 
-class Terminals(Closable):
+class SessionTerminals(Closable):
     """The terminals of a session, by name."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
-        self._terminals: dict[str, Terminal] = {}
+        self._terminals: dict[str, SessionTerminal] = {}
         self._opening = asyncio.Lock()
 
-    async def open(self, name: str, *, columns: int, rows: int) -> Terminal:
+    async def open(self, name: str, *, columns: int, rows: int) -> SessionTerminal:
         """The terminal of that name, made when there is none or its bash has ended."""
         _ensure_size(columns, rows)
         async with self._opening:
@@ -162,12 +162,12 @@ class Terminals(Closable):
                 return known
             if known is None and len(self._terminals) >= MOST:
                 raise InvalidRequest(f"{MOST} terminals are open in this session; close one")
-            terminal = Terminal(name)
+            terminal = SessionTerminal(name)
             await terminal.start(self._sandbox, columns=columns, rows=rows)
             self._terminals[name] = terminal
             return terminal
 
-    def get(self, name: str) -> Terminal:
+    def get(self, name: str) -> SessionTerminal:
         terminal = self._terminals.get(name)
         if terminal is None:
             raise NoSuchShell(f"There is no terminal {name!r} in this session")

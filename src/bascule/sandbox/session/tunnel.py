@@ -47,7 +47,7 @@ def to_tcp(*addresses: tuple[str, int]) -> Connect:
     return connect
 
 
-class Loopback:
+class LoopbackPort:
     """A loopback port that is known, and nobody else's, before anything listens on it.
 
     So it can be kept from the pages of an agent's browser, which has to be told at its start. It is

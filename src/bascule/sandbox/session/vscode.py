@@ -21,11 +21,11 @@ from bascule.sandbox.browser.settings import CHROMIUMS
 from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
 
-from .headless_window import Tab
-from .launch import Launch
-from .processes import Processes
-from .session_events import Bulletin
-from .tunnel import Forwarder, Loopback, to_unix
+from .headless_window import HeadlessWindow
+from .launch import SandboxLaunch
+from .processes import SessionProcesses
+from .session_events import SessionEvents
+from .tunnel import Forwarder, LoopbackPort, to_unix
 
 logger = logging.getLogger(__name__)
 
@@ -56,26 +56,27 @@ class SessionVSCode(Closable):
 
     def __init__(
         self,
-        launch: Launch,
+        launch: SandboxLaunch,
         *,
         environment: Mapping[str, str],
         keystrokes: Path,
-        doors: tuple[Loopback, Loopback],
-        processes: Processes,
-        bulletin: Bulletin,
+        loopback_ports: tuple[LoopbackPort, LoopbackPort],
+        processes: SessionProcesses,
+        events: SessionEvents,
     ) -> None:
-        """`keystrokes`: the file its windows touch when somebody types. `doors`: ports by which a
-        window finds its hub, and the headless browser this VS Code."""
+        """`keystrokes`: the file its windows touch when somebody types. `loopback_ports`: the port
+        on which a window reaches the hub, and the one on which the headless window reaches this
+        VS Code."""
         self._launch = launch
         self._environment = environment
         self._keystrokes = keystrokes
         self._processes = processes
-        self._to_hub, self._to_vscode = doors
-        self._bulletin = bulletin
+        self._to_hub, self._to_vscode = loopback_ports
+        self._events = events
         self._socket = Path(launch.run_dir, SOCKET)
         self._turn = asyncio.Lock()
         self._server: VSCodeServer | None = None
-        self._tab: Tab | None = None
+        self._tab: HeadlessWindow | None = None
         self._held = AsyncExitStack()
         self._watching: asyncio.Task[None] | None = None
         self._order = "", IDLE
@@ -139,7 +140,7 @@ class SessionVSCode(Closable):
             self._held = held.pop_all()
         self._server = server
         self._watching = asyncio.get_running_loop().create_task(self._watch(server))
-        self._bulletin.tell("vscode.started", pid=server.pid)
+        self._events.publish("vscode.started", pid=server.pid)
 
     def _settings(self, hub: str, token: str, idle_timeout: int, identity: Path) -> VSCodeSettings:
         extensions = self._launch.vscode_extensions
@@ -173,7 +174,7 @@ class SessionVSCode(Closable):
         chromium = await asyncio.to_thread(_find_chromium, self._environment.get("PATH", ""))
         if chromium is None:
             raise NotSupported("A window that nobody looks at needs Chromium; there is none here")
-        tab = Tab(
+        tab = HeadlessWindow(
             chromium,
             loopback=self._to_vscode,
             vscode=self._socket,
@@ -218,7 +219,7 @@ class SessionVSCode(Closable):
         server, self._server, self._tab = self._server, None, None
         await self._held.aclose()
         if server is not None:
-            self._bulletin.tell("vscode.stopped")
+            self._events.publish("vscode.stopped")
 
 
 def _identity(state_dir: Path) -> Path:

@@ -17,7 +17,7 @@ from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.shell.settings import shell_environment
 
 from .clone import Repository, clone
-from .session_events import Bulletin
+from .session_events import SessionEvents
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ State = Literal["empty", "filling", "ready", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WorkspaceStatus:
     """How it stands with the workspace."""
 
     state: State
@@ -46,14 +46,14 @@ class Workspace(Closable):
     """
 
     def __init__(
-        self, directory: Path, state_dir: Path, *, sandbox: Sandbox, bulletin: Bulletin
+        self, directory: Path, state_dir: Path, *, sandbox: Sandbox, events: SessionEvents
     ) -> None:
         self._directory = directory
         self._mark = state_dir / "workspace.filling"
         self._sandbox = sandbox
-        self._bulletin = bulletin
-        self._filling: asyncio.Task[Standing] | None = None
-        self._standing: Standing | None = None
+        self._events = events
+        self._filling: asyncio.Task[WorkspaceStatus] | None = None
+        self._standing: WorkspaceStatus | None = None
 
     def prepare(self) -> None:
         """Blocks."""
@@ -65,11 +65,11 @@ class Workspace(Closable):
     async def standing(self) -> dict[str, Any]:
         if self._standing is None:
             is_empty = await asyncio.to_thread(_is_empty, self._directory)
-            return asdict(Standing("empty" if is_empty else "ready"))
+            return asdict(WorkspaceStatus("empty" if is_empty else "ready"))
         return asdict(self._standing)
 
     async def clone(self, repository: Repository, ref: str, *, timeout: float) -> dict[str, Any]:
-        async def work() -> Standing:
+        async def work() -> WorkspaceStatus:
             environment = shell_environment(self._sandbox.settings.shells)
             try:
                 async with asyncio.timeout(timeout):
@@ -82,7 +82,7 @@ class Workspace(Closable):
                     )
             except TimeoutError:
                 raise CloneFailed(f"The clone took longer than {timeout:g} seconds") from None
-            return Standing("ready", commit=commit)
+            return WorkspaceStatus("ready", commit=commit)
 
         return await self._fill(work)
 
@@ -97,11 +97,11 @@ class Workspace(Closable):
                 told = percent
                 loop.call_soon_threadsafe(self._progress, "Unpacking", percent)
 
-        async def work() -> Standing:
+        async def work() -> WorkspaceStatus:
             where = str(self._directory)
             archives = self._sandbox.archives
             await self._sandbox.in_thread(archives.unpack, archive, where, "/", on_entry)
-            return Standing("ready")
+            return WorkspaceStatus("ready")
 
         return await self._fill(work)
 
@@ -120,31 +120,31 @@ class Workspace(Closable):
             self._filling.cancel()
             await asyncio.wait([self._filling])
 
-    async def _fill(self, work: Callable[[], Awaitable[Standing]]) -> dict[str, Any]:
+    async def _fill(self, work: Callable[[], Awaitable[WorkspaceStatus]]) -> dict[str, Any]:
         await self.ensure_empty()
         self._ensure_alone()  # somebody else may have come while the directory was looked at
         self._filling = asyncio.get_running_loop().create_task(self._begin(work))
         return asdict(await asyncio.shield(self._filling))
 
-    async def _begin(self, work: Callable[[], Awaitable[Standing]]) -> Standing:
-        self._standing = Standing("filling")
+    async def _begin(self, work: Callable[[], Awaitable[WorkspaceStatus]]) -> WorkspaceStatus:
+        self._standing = WorkspaceStatus("filling")
         await asyncio.to_thread(self._mark.touch)
         try:
             self._standing = await work()
         except Exception as error:  # a cancelled one is the sandbox ending: the mark stays
             await asyncio.to_thread(_empty, self._directory)
             known = error if isinstance(error, BasculeError) else InternalError(str(error))
-            self._standing = Standing("failed", cause=known.message)
-            self._bulletin.tell("workspace.failed", cause=known.message)
+            self._standing = WorkspaceStatus("failed", cause=known.message)
+            self._events.publish("workspace.failed", cause=known.message)
             await asyncio.to_thread(self._mark.unlink)
             raise
         await asyncio.to_thread(self._mark.unlink)
-        self._bulletin.tell("workspace.ready", commit=self._standing.commit)
+        self._events.publish("workspace.ready", commit=self._standing.commit)
         return self._standing
 
     def _progress(self, stage: str, percent: int) -> None:
-        self._standing = Standing("filling", stage=stage, percent=percent)
-        self._bulletin.tell("workspace.progress", stage=stage, percent=percent)
+        self._standing = WorkspaceStatus("filling", stage=stage, percent=percent)
+        self._events.publish("workspace.progress", stage=stage, percent=percent)
 
 
 def _is_empty(directory: Path) -> bool:

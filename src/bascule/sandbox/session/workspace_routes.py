@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from bascule.core.errors import InvalidRequest
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.server.guard import WORKSPACE_PATH
-from bascule.sandbox.server.replies import Vanished
+from bascule.sandbox.server.replies import ClientDisconnected
 from bascule.sandbox.server.requests import json_body, json_response
 
 from .clone import Credential, read_repository
@@ -66,7 +66,7 @@ class WorkspaceRoutes:
             while more:
                 message = await request.receive()
                 if message["type"] != "http.request":
-                    raise Vanished
+                    raise ClientDisconnected
                 more = message.get("more_body", False)
                 await in_thread(spool.write, message["body"])
             return await self._workspace.unpack(spool)

@@ -26,7 +26,7 @@ from bascule.runtime import RemoteRuntime, Verbs
 from bascule.runtime.spawn.docker import DockerSettings, DockerSpawner
 from bascule.runtime.spawn.docker.container import container_name
 from bascule.runtime.spawn.docker.engine import Engine
-from bascule.sandbox.session.launch import Launch
+from bascule.sandbox.session.launch import SandboxLaunch
 from bascule.sandbox.settings import SandboxSettings
 from tests.contracts import runtime as contract
 from tests.contracts.runtime import Make, RuntimeSuite, gone
@@ -88,7 +88,7 @@ class Contained(RemoteRuntime):
         self._container = container
         self._plan = replace(container.plan, run_dir=container.plan.run_dir / name)
         self._kept = {"soft_timeout": shells.soft_timeout, "log_limit": shells.log_limit}
-        self._launch = Launch(
+        self._launch = SandboxLaunch(
             key=container.plan.key,
             working_dir=str(shells.working_dir),
             run_dir=f"/run/bascule/{name}",

@@ -25,7 +25,7 @@ from bascule.runtime.spawn.session_paths import (
     home_of,
     names,
 )
-from bascule.sandbox.session.launch import Launch
+from bascule.sandbox.session.launch import SandboxLaunch
 from bascule.sandbox.session.openhands_image import links_for
 
 from .settings import DockerSettings
@@ -107,13 +107,13 @@ class Blueprint:
             "HostConfig": self._host(),
         }
 
-    def launch(self, image: Mapping[str, Any]) -> Launch:
+    def launch(self, image: Mapping[str, Any]) -> SandboxLaunch:
         """`image` is what the engine says of the one it runs in."""
         plan, labels = self.plan, labels_of(image)
         user = self.user
         own = {"HOME": self.home, "USER": user, "LOGNAME": user, "SHELL": "/bin/bash"}
         default = {"PATH": PATH, "LANG": "C.UTF-8"}
-        return Launch(
+        return SandboxLaunch(
             key=plan.key,
             working_dir=self.settings.workspace,
             run_dir=RUN_DIR,

@@ -19,7 +19,7 @@ from bascule.core.errors import AccessDenied, InvalidRequest, MissingTool, Quota
 from bascule.core.sessions import SandboxPlan, SessionId
 from bascule.runtime.spawn import session_paths
 from bascule.runtime.spawn.egress.networks import own_addresses, reach
-from bascule.sandbox.session.launch import Launch
+from bascule.sandbox.session.launch import SandboxLaunch
 from bascule.sandbox.session.openhands_image import links_for
 
 from . import bind_mounts, safe_open, sudo, view
@@ -263,14 +263,14 @@ class Preparing:
         os.fchown(opened["dir:run"], user.uid, _socket_gid(self.settings))
         os.fchmod(opened["dir:run"], 0o2770)
 
-    def _launch(self, plan: SandboxPlan, root: int | None) -> Launch:
+    def _launch(self, plan: SandboxPlan, root: int | None) -> SandboxLaunch:
         isolated = bool(self.machine.bubblewrap)
         proxied = plan.egress.mode == "proxy"
         egress = egress_dir(self.settings.run_dir, plan.session_id)
         hub = plan.hub_socket
         inside_hub = f"{session_paths.HUB_DIR}/{hub.name}" if isolated and hub else str(hub or "")
         vscode, extensions = self._vscode(isolated=isolated)
-        return Launch(
+        return SandboxLaunch(
             key=plan.key,
             working_dir=session_paths.WORKSPACE
             if isolated
