@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
+DOCUMENTS = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs",
+    "deploy",
+    "images",
+)
 
 
 def _pages(project: Path) -> list[Path]:
@@ -21,6 +29,28 @@ def test_every_relative_link_leads_somewhere(project: Path) -> None:
         for page in _pages(project)
         for target in re.findall(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", page.read_text())
         if not (page.parent / target).exists()
+    ]
+
+    assert broken == []
+
+
+def _slug(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def _anchors(page: Path) -> set[str]:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return {_slug(heading) for heading in re.findall(r"^#+ (.+)$", prose, re.MULTILINE)}
+
+
+def test_every_link_to_a_heading_leads_to_one(project: Path) -> None:
+    broken = [
+        f"{page.relative_to(project)}: {target}#{anchor}"
+        for page in _pages(project)
+        for target, anchor in re.findall(r"\]\(([^)#\s:]*)#([\w-]+)\)", page.read_text())
+        if anchor not in _anchors(page.parent / target if target else page)
     ]
 
     assert broken == []
@@ -40,7 +70,7 @@ def test_decisions_are_numbered_without_a_gap_or_a_double(project: Path) -> None
     assert [name[:4] for name in names] == [f"{n:04}" for n in range(1, len(names) + 1)]
 
 
-@pytest.mark.parametrize("name", DOCUMENTS[:3])
+@pytest.mark.parametrize("name", DOCUMENTS[:4])
 def test_every_make_verb_a_page_names_exists(project: Path, name: str) -> None:
     named = set(re.findall(r"`make ([a-z-]+)`", (project / name).read_text()))
     verbs = set(re.findall(r"^([a-z-]+):", (project / "Makefile").read_text(), re.MULTILINE))

@@ -36,7 +36,7 @@ def test_the_page_has_every_call_of_the_openapi() -> None:
 
 
 def test_the_page_has_every_field_of_a_request() -> None:
-    assert first_cells(part("What to ask for")) == list(SessionBody.model_fields)
+    assert first_cells(part("Fields of a new session")) == list(SessionBody.model_fields)
 
 
 def test_the_page_has_every_state_and_where_it_goes() -> None:
