@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from playwright.async_api import Locator, Page, expect
@@ -236,6 +237,25 @@ async def test_a_question_goes_with_the_one_who_asked(
     await rig.on(expect(question(page)).to_have_count(0))
     notice = page.locator(".notification-toast", has_text=f"{agent.name} asks")
     await rig.on(expect(notice).to_have_count(0))
+    await rig.on(expect(_status(page)).not_to_contain_text("question"))
+    assert rig.hub._sockets.approvals.pending() == []
+    assert not (trusted.folder / "made").exists()
+
+
+async def test_a_question_goes_with_an_http_caller_that_disconnects(
+    rig: Rig, trusted: EditorWindow
+) -> None:
+    page, name = trusted.page, rig.new_name()
+    token = await rig.on(rig.hub.tokens.create(name, "agent"))
+    event = {"id": str(uuid4()), "action": "run", "args": {"command": "touch made"}}
+    async with Client(rig.url, token=token) as caller:
+        target = f"/api/vscode/instance/{trusted.id}/actions"
+        asking = asyncio.create_task(caller.ask("POST", target, event))
+        await rig.on(open_question(page, name))
+        asking.cancel()
+        with suppress(asyncio.CancelledError):
+            await asking
+    await rig.on(expect(question(page)).to_have_count(0))
     await rig.on(expect(_status(page)).not_to_contain_text("question"))
     assert rig.hub._sockets.approvals.pending() == []
     assert not (trusted.folder / "made").exists()

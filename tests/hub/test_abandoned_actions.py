@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 from bascule.core.errors import BasculeError
 from bascule.core.identity import EventId
@@ -11,6 +15,12 @@ from bascule.core.windows import WindowId
 from bascule.hub.abandoned_actions import Departures
 from bascule.hub.registry import Host
 from bascule.hub.switchboard import Ask, Asker, Event, Switchboard
+from bascule.sandbox.settings import SandboxSettings
+from bascule.sandbox.shell.settings import ShellSettings
+from bascule.testing.window import FakeWindow
+from bascule.wire import to_json
+
+from .serving import Client, Place
 
 HOST = Host("host", "sid", WindowId("window"), "owner", 1)
 
@@ -46,3 +56,45 @@ async def test_a_window_is_told_what_nobody_asked_for_again() -> None:
     assert await told.get() == (HOST, ["lost"])
     await departures.aclose()
     assert told.empty()
+
+
+async def test_a_window_is_told_that_an_http_caller_left_and_the_action_continues(
+    tmp_path: Path,
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    event = {"id": str(uuid4()), "action": "run", "args": {"command": "cat gate"}}
+    told: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def left(data: Any) -> None:
+        told.put_nowait(data)
+
+    settings = SandboxSettings(shells=ShellSettings(working_dir=tmp_path))
+    async with Place() as place, FakeWindow(place.url, place.window, settings) as window:
+        window._socket._handlers = {**window._socket._handlers, "askers.left": left}
+        await window.connect()
+        place.hub._sockets._departures._grace = 0.01
+        target = f"/api/vscode/instance/{window.id}/actions"
+        writer = await post(place, target, event)
+        gate = await asyncio.to_thread(os.open, tmp_path / "gate", os.O_WRONLY)  # once it is read
+        writer.close()
+        async with asyncio.timeout(30):
+            assert await told.get() == {"ids": [event["id"]]}
+        async with Client(place.url, token=place.agent) as again:
+            asking = asyncio.create_task(again.ask("POST", target, event))
+            os.write(gate, b"done\n")
+            os.close(gate)
+            status, seen = await asking
+    assert (status, seen["content"]) == (200, "done\n")
+
+
+async def post(place: Place, target: str, event: object) -> asyncio.StreamWriter:
+    """Send an action over a connection of its own and do not wait for the answer."""
+    _, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    body = to_json(event)
+    head = (
+        f"POST {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {place.agent}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    writer.write(head.encode() + body)
+    await writer.drain()
+    return writer

@@ -30,6 +30,7 @@ from bascule.link.socketio import PROTOCOL
 from bascule.wire import decode_action, error_to_wire, reply_envelope
 from bascule.wire.windows import encode_window
 
+from .disconnects import disconnect_of
 from .docs_page import docs_page
 from .guard import IDENTITY
 from .identity import Identity
@@ -182,11 +183,10 @@ class Api:
         action = decode_action(event)
         patience = (action.timeout or _DEFAULT_TIME) + self._settings.action_grace
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(patience), disconnect_of(request) as left:
                 # Its answer may not arrive, so the window keeps the observation.
-                link = HubWindows(
-                    self._sockets, self._registry, identity_of(request), confirms=False
-                )
+                who = identity_of(request)
+                link = HubWindows(self._sockets, self._registry, who, confirms=False, left=left)
                 observation = await link.act(WindowId(window_id), action)
         except TimeoutError:
             raise OutcomeUnknown(f"The window did not answer within {patience:g} seconds") from None

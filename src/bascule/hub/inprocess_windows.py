@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from bascule.core.actions import Action
 from bascule.core.contracts import OnProgress, WindowLink
-from bascule.core.errors import AccessDenied, BasculeError, LinkError, UsageError
+from bascule.core.errors import AccessDenied, BasculeError, LinkError, OutcomeUnknown, UsageError
 from bascule.core.identity import EventId
 from bascule.core.observations import Observation
 from bascule.core.windows import Window, WindowId
@@ -46,13 +47,22 @@ class HubWindows(WindowLink):
     """The windows of a hub in this process, as `identity` may see and use them.
 
     With `confirms` the window is told that an observation was received, and need not keep it.
-    Whoever hands observations on, and may fail at that, does without.
+    Whoever hands observations on, and may fail at that, does without. `left` is set when the caller
+    is gone: `act` fails with `OutcomeUnknown` then. An action that was begun continues, and a
+    question about it is withdrawn unless somebody sends the same id again.
     """
 
     def __init__(
-        self, sockets: Sockets, registry: Registry, identity: Identity, *, confirms: bool = True
+        self,
+        sockets: Sockets,
+        registry: Registry,
+        identity: Identity,
+        *,
+        confirms: bool = True,
+        left: asyncio.Event | None = None,
     ) -> None:
         self._confirms = confirms
+        self._left = left
         self._sockets = sockets
         self._registry = registry
         self._identity = identity
@@ -83,7 +93,7 @@ class HubWindows(WindowLink):
         try:
             async with self._sockets.leases.scope(self._identity):
                 await self._sockets.hand_over(waiting, self._identity, window_id, event)
-                observation = await waiting.answered
+                observation = await self._answer(waiting)
         except AccessDenied:
             await self._sockets.cancel(waiting, action.id)
             raise
@@ -93,6 +103,20 @@ class HubWindows(WindowLink):
         if self._confirms:
             await self._sockets.received(self._identity, window_id, [action.id])
         return decode_observation(observation)
+
+    async def _answer(self, waiting: _Waiting) -> Event:
+        if self._left is None:
+            return await waiting.answered
+        leaving = asyncio.create_task(self._left.wait())
+        try:
+            first: set[asyncio.Future[Any]] = {waiting.answered, leaving}
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+        if not waiting.answered.done():
+            self._sockets.leave(waiting)
+            raise OutcomeUnknown("The caller disconnected before the window answered")
+        return waiting.answered.result()
 
     async def changed(self) -> None:
         await self._sockets.next_news()

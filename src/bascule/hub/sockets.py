@@ -267,6 +267,11 @@ class Sockets(Closable):
         ask = self._switchboard.drop(action_id, asker)
         return ask is not None and await self._end_action(ask)
 
+    def leave(self, asker: Asker) -> None:
+        """The asker is gone. Its actions continue; windows withdraw questions about them unless
+        somebody sends the same id again."""
+        self._departures.left(self._switchboard.leave(asker))
+
     async def _end_action(self, ask: Ask) -> bool:
         if not ask.host.is_connected:
             return False
@@ -552,7 +557,7 @@ class Sockets(Closable):
         self._held.pop(sid, ExitStack()).close()
         runtime = self._runtimes.pop(sid, None)
         if runtime is not None:
-            self._departures.left(self._switchboard.leave(runtime))
+            self.leave(runtime)
 
     def _revoked(self, runtime: RuntimeSocket) -> None:
         """Have windows end what it asked for; nobody waits for that. Its socket is closed by
@@ -569,6 +574,8 @@ class Sockets(Closable):
         try:
             window_id, event = _addressed(data, event)
             await self.hand_over(runtime, runtime.identity, window_id, event)
+            if sid not in self._runtimes:  # it left before the action was sent
+                self.leave(runtime)
         except BasculeError as error:
             cause = event.get("id") if isinstance(event, Mapping) else None
             await runtime.fail(cause, error)

@@ -10,6 +10,7 @@ from fastapi import Body, FastAPI, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
 from bascule.core.sessions import SessionId
+from bascule.hub.disconnects import disconnect_of
 from bascule.hub.guard import ARCHIVES
 from bascule.hub.identity import Identity
 from bascule.hub.messages import MessageAnswer
@@ -146,7 +147,9 @@ class SessionsApi:
     ) -> dict[str, Any]:
         """Do one action in a session and answer with its observation. A paused one is resumed."""
         action = decode_action(event)
-        seen = await self._sessions.act(self._who(request), SessionId(session_id), action)
+        async with disconnect_of(request) as left:
+            who = self._who(request)
+            seen = await self._sessions.act(who, SessionId(session_id), action, left=left)
         return reply_envelope(event, seen)
 
     async def events(

@@ -271,8 +271,10 @@ class Sessions(Closable):
         action: Action,
         *,
         on_progress: OnProgress | None = None,
+        left: asyncio.Event | None = None,
     ) -> Observation:
-        """Do one action in the session; a paused one is resumed for it."""
+        """Do one action in the session; a paused one is resumed for it. `left` is set when the
+        caller is gone: a question of the session's window about the action is withdrawn then."""
         row = self._book.visible(who, session_id)
         line, _ = await self.enter(session_id)
         event = encode_action(action)
@@ -280,7 +282,9 @@ class Sessions(Closable):
         await self._book.note(who, row, "act", action=kind, args=what)
         if row.spec.runtime == "vscode":
             window = await self.window(who, session_id)
-            observation = await self.windows.act(who, window, action, on_progress=on_progress)
+            observation = await self.windows.act(
+                who, window, action, on_progress=on_progress, left=left
+            )
         else:
             async with self._leases.scope(who):
                 observation = await line.runtime.act(action, on_progress=on_progress)

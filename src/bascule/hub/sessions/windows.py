@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from bascule.core.actions import Action
@@ -81,8 +82,10 @@ class SessionWindows:
         action: Action,
         *,
         on_progress: OnProgress | None = None,
+        left: asyncio.Event | None = None,
     ) -> Observation:
-        """Sent again, as any runtime does, when the window reloads meanwhile."""
-        link = HubWindows(self._sockets, self._registry, who)
+        """Sent again, as any runtime does, when the window reloads meanwhile. `left` is set when
+        the caller is gone; see `HubWindows`."""
+        link = HubWindows(self._sockets, self._registry, who, left=left)
         async with VSCodeRuntime(link=link, window=window.id, default_timeout=None) as runtime:
             return await runtime.act(action, on_progress=on_progress)
