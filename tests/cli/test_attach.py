@@ -76,22 +76,22 @@ def test_what_cannot_be_attached_to_says_why(
 ) -> None:
     unmade = bascule("attach")
     assert unmade.returncode == 2
-    assert "the first command in it the shell" in unmade.stderr
+    assert "a shell starts with its first command" in unmade.stderr
     agent.run("true")
     piped = bascule("attach")
     assert piped.returncode == 2
-    assert "attach is for people at a terminal" in piped.stderr
+    assert "attach needs a terminal" in piped.stderr
     other = bascule("attach", "other")
-    assert "no tmux shell 'other' in this sandbox; there are: main" in other.stderr
+    assert "no tmux shell 'other'; its tmux shells: main" in other.stderr
     elsewhere = bascule("attach", "--working-dir", str(tmp_path))
-    assert f"no sandbox with tmux shells runs in {tmp_path}" in elsewhere.stderr
+    assert f"no sandbox with tmux shells is running in {tmp_path}" in elsewhere.stderr
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     nowhere = bascule("attach")
     assert nowhere.returncode == 2
-    assert "a pty shell cannot be attached to" in nowhere.stderr
+    assert "pty shells cannot be attached to" in nowhere.stderr
 
 
 def test_a_kind_that_does_not_exist_is_named(tmp_path: Path) -> None:
     wrong = bascule("sandbox", "0", "--working-dir", str(tmp_path), "--shells", "screen")
     assert wrong.returncode == 2
-    assert "'screen' is no kind of shell; there are: pty, tmux" in wrong.stderr
+    assert "'screen' is not a kind of shell; use one of: pty, tmux" in wrong.stderr

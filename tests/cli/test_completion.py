@@ -39,7 +39,7 @@ def answer(*words: str) -> Answer:
 def test_commands_come_first_and_with_what_they_do() -> None:
     assert offered("ses") == ["session"]
     assert offered("session", "p") == ["pause"]
-    assert answer("session", "rm").candidates[0].about.startswith("End sessions")
+    assert answer("session", "rm").candidates[0].about.startswith("Stop sessions")
 
 
 def test_options_are_offered_once_a_dash_is_typed() -> None:

@@ -18,8 +18,8 @@ BAD = Finding("terminals", "missing", "/dev/ptmx: [none]", "mount devpts")
     ("findings", "status", "verdict"),
     [
         ([FINE], 0, "Ready.\n"),
-        ([FINE, WEAK], 0, "Ready. What would make it better: ripgrep.\n"),
-        ([FINE, WEAK, BAD], 1, "Bascule cannot work here yet: terminals.\n"),
+        ([FINE, WEAK], 0, "Ready. Optional, not available: ripgrep.\n"),
+        ([FINE, WEAK, BAD], 1, "Bascule cannot run here. Missing: terminals.\n"),
     ],
 )
 def test_only_what_is_required_makes_the_doctor_fail(

@@ -167,7 +167,7 @@ def test_a_deployment_that_works_is_said_to(place: Place) -> None:
     report = json.loads(done.stdout)
     states = {check["name"]: check["state"] for check in report["checks"]}
     assert states == dict.fromkeys(NAMES, "ok"), done.stdout
-    assert "drawn in Chromium" in done.stdout
+    assert "opens in Chromium" in done.stdout
     assert (done.returncode, report["ok"], report["url"]) == (0, True, place.url)
     assert "127.0.0.1" not in done.stdout
     left = bascule("session", "list", "--json", env={**place.env, "BASCULE_HUB": place.hub})
@@ -178,10 +178,20 @@ def test_a_deployment_that_works_is_said_to(place: Place) -> None:
     ("front", "name", "found", "advice"),
     [
         ("no hub", "hub", "the hub behind it does not", "start the hub"),
-        ("something else", "hub", "something else answers", "which server"),
-        ("redirected", "hub", "redirected to https://elsewhere.example/health", "leads to"),
+        ("something else", "hub", "another server answers", "which server"),
+        (
+            "redirected",
+            "hub",
+            "redirected to https://elsewhere.example/health",
+            "with that address",
+        ),
         ("a foreign host", "hub", "'inner.example'", "Host"),
-        ("no authorization", "token", "does not pass on `Authorization`", "bascule nginx"),
+        (
+            "no authorization",
+            "token",
+            "does not pass on the header `Authorization`",
+            "bascule nginx",
+        ),
     ],
 )
 async def test_a_front_that_does_not_lead_to_the_hub_is_named(
@@ -223,13 +233,13 @@ async def test_a_port_where_nothing_is_and_plain_http_from_elsewhere_are_named()
         (
             "loop",
             {
-                "origins": "does not lead to the session's own origin",
-                "VS Code": "redirects without end",
+                "origins": "does not redirect to the session's own origin",
+                "VS Code": "redirect loop",
             },
         ),
-        ("another host", {"sign-in": "asked under another name"}),
+        ("another host", {"sign-in": "Host header has another name"}),
         ("cookie path", {"sign-in": "path=/"}),
-        ("no cookie", {"sign-in": "no cookie comes with the answer"}),
+        ("no cookie", {"sign-in": "the answer has no cookie"}),
     ],
 )
 async def test_a_front_that_changes_what_passes_is_named(
@@ -249,9 +259,9 @@ async def test_a_front_that_changes_what_passes_is_named(
 
 async def not_drawn(address: str, token: str) -> str:
     """A browser is for the test of what works; here it would only take its time."""
-    return f"looked at {address} with {len(token)} characters"
+    return f"checked {address} with {len(token)} characters"
 
 
 def test_without_cloud_there_is_no_address(tmp_path: Path) -> None:
     done = bascule("doctor", "https://hub.example", cwd=tmp_path)
-    assert (done.returncode, "is for --cloud" in done.stderr) == (2, True)
+    assert (done.returncode, "needs --cloud" in done.stderr) == (2, True)

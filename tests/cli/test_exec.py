@@ -137,7 +137,10 @@ def test_a_command_that_runs_out_of_time_is_ended(tmp_path: Path) -> None:
     ran = bascule("exec", "--timeout", "0.5", "echo $$; exec sleep 60", cwd=tmp_path)
 
     assert ran.returncode == 124
-    assert ran.stderr == "bascule: it ran for longer than 0.5 seconds and was ended\n"
+    assert (
+        ran.stderr
+        == "bascule: the command ran longer than 0.5 seconds and was stopped (--timeout)\n"
+    )
     assert ended(int(ran.stdout))
 
 
@@ -181,7 +184,7 @@ def test_a_sandbox_elsewhere_keeps_its_state_between_two(tmp_path: Path) -> None
             "http://127.0.0.1:1 cannot be reached: nothing listens",
         ),
         (["--url", "ftp://127.0.0.1", "--key", "k"], "is not an http:// or https:// address"),
-        (["--url", "http://127.0.0.1:1"], "needs its key"),
+        (["--url", "http://127.0.0.1:1"], "needs a key"),
         (["--working-dir", "nowhere"], "--working-dir is not a directory: nowhere"),
         (["--shell", "no name"], "cannot name a shell"),
     ],

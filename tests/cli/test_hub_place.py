@@ -61,7 +61,7 @@ def test_the_one_started_last_is_asked_and_named_while_it_runs(
         assert use_hub(None).url == "http://127.0.0.1:4712"
         said = capsys.readouterr().err
         assert "http://127.0.0.1:4712 (bascule up --working-dir /srv/work)" in said
-        assert "1 more run here, and --hub names another" in said
+        assert "(1 more running here; choose with --hub)" in said
         use_hub("http://127.0.0.1:4711")
         assert not capsys.readouterr().err
     assert use_hub(None).url == "http://127.0.0.1:4711"
@@ -92,7 +92,9 @@ def test_somebody_who_never_had_a_hub_is_told_how_to_have_one(state: Path) -> No
     (state / "hub-address").unlink()
     (state / "admin-token").unlink()
 
-    with pytest.raises(InvalidSetting, match="No hub has been started here yet: `bascule up`"):
+    with pytest.raises(
+        InvalidSetting, match="no hub has been started on this machine: start one with `bascule up`"
+    ):
         find_hub(None)
 
 
@@ -125,8 +127,8 @@ def test_a_machine_knows_its_own_names(url: str, is_ours: bool) -> None:
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("http://127.0.0.1:1", "No hub answers at http://127.0.0.1:1; `bascule up` starts one"),
-        ("no-such-hub.invalid", "is the address right? (--hub, or BASCULE_HUB)"),
+        ("http://127.0.0.1:1", "no hub answers at http://127.0.0.1:1; start one with `bascule up`"),
+        ("no-such-hub.invalid", "check the address (--hub or BASCULE_HUB)"),
         ("htp://127.0.0.1", "'htp://127.0.0.1' is not an http:// or https:// address"),
     ],
 )

@@ -134,7 +134,7 @@ def test_removing_every_session_leaves_the_machine_as_it_was(place: Path) -> Non
             "theirs/a/b",
             "theirs/a/b/made",
         }
-        assert session("list").startswith("There is no session")
+        assert session("list").startswith("There are no sessions")
     assert (folder / "copy").read_text() == "theirs\n"
 
     ended = traces_of(place)

@@ -47,9 +47,7 @@ def test_a_missing_useful_program_says_what_for_and_how_to_get_it(programs: Path
     finding = machine.ripgrep()
 
     assert finding.state == "limited"
-    assert finding.advice == (
-        "search works without it, only slower; as root: apt-get install ripgrep"
-    )
+    assert finding.advice == ("makes file search faster; as root: apt-get install ripgrep")
 
 
 def test_a_program_that_says_no_version_counts_as_absent(programs: Path) -> None:

@@ -48,7 +48,10 @@ def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture
         ),
         (["exec"], "bascule: Missing argument 'command'"),
         (["sandbox"], "bascule: the following arguments are required"),
-        (["up", "--working-dir", "/dev/null/x"], "bascule: the workspace has to be a directory"),
+        (
+            ["up", "--working-dir", "/dev/null/x"],
+            "bascule: --working-dir /dev/null/x is a file, or is below one",
+        ),
         (
             ["editor", "bogus"],
             "bascule: Invalid value for 'verb': 'bogus' is not one of 'install', 'where'",
@@ -89,7 +92,8 @@ def test_a_fault_of_ours_is_one_sentence_and_status_1(
 
     assert main(["doctor"]) == 1
     assert capsys.readouterr().err == (
-        "bascule: unexpected ZeroDivisionError: division by zero (BASCULE_DEBUG=1 shows where)\n"
+        "bascule: unexpected ZeroDivisionError: division by zero "
+        "(set BASCULE_DEBUG=1 for the traceback)\n"
     )
 
 

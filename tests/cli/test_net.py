@@ -118,9 +118,7 @@ def test_the_schema_is_printed(capsys: Captured) -> None:
 
 def test_an_ending_that_says_nothing_is_refused(tmp_path: Path, capsys: Captured) -> None:
     assert main(["net", "show", BUILD, "-o", str(tmp_path / "n.txt")]) == 2
-    assert (
-        "end it in .svg, .png, .mmd, .mermaid, .json, or give --format" in capsys.readouterr().err
-    )
+    assert "use .svg, .png, .mmd, .mermaid, .json, or give --format" in capsys.readouterr().err
     assert main(["net", "show", BUILD, "-o", str(tmp_path / "n.txt"), "--format", "svg"]) == 0
 
 

@@ -52,7 +52,7 @@ def test_without_an_https_address_there_is_none(tmp_path: Path, url: tuple[str, 
     ran = bascule("nginx", "--certificate", "/c", "--key", "/k", "--print", *url, cwd=tmp_path)
 
     assert ran.returncode == 2
-    assert "https address" in ran.stderr
+    assert "https address" in ran.stderr.lower()
 
 
 def test_a_machine_without_nginx_is_told_how_to_get_it(
@@ -77,7 +77,7 @@ def test_it_is_installed_or_not_at_all(tmp_path: Path, tls: tuple[str, ...]) -> 
     ran = bascule("nginx", *tls, *where, *address, cwd=tmp_path)
 
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "has not been reloaded" in ran.stdout
+    assert "was not reloaded" in ran.stdout
     before = file.read_text()
     tls = (*tls[:3], str(tmp_path / "none.pem"))
     ran = bascule("nginx", *tls, *where, *address, cwd=tmp_path)

@@ -121,7 +121,7 @@ def test_a_hub_without_rights_asks_the_warden_at_its_socket(place: Path) -> None
     machine = Machine(place, warden=str(place / "root/warden.sock"))
     with machine.serving("warden", uid=0) as warden:
         assert warden.stderr is not None
-        assert any("the warden answers nobody" in line for line in warden.stderr)
+        assert any("the warden listens for user nobody" in line for line in warden.stderr)
         with machine.serving("serve", uid=NOBODY) as hub:
             ensure_it_works(machine, hub)
     assert not (place / "root/warden.sock").exists()

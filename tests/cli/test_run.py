@@ -110,7 +110,7 @@ def test_a_trace_is_written_and_can_be_played_again(
 
     assert main(["run", file, "--trace", trace]) == 0
     assert main(["run", file, "--replay", trace]) == 0
-    assert "the trace fits, 1 firing" in capsys.readouterr().err
+    assert "the trace matches the net, 1 firing" in capsys.readouterr().err
     Path(trace).write_text(Path(trace).read_text().replace('"t"', '"u"'))
     assert main(["run", file, "--replay", trace]) == 2
     assert "there is no transition 'u'" in capsys.readouterr().err

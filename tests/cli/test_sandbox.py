@@ -44,7 +44,7 @@ def test_kinds_of_shells_come_by_flag_and_else_by_variable(
     assert (shells.kind, shells.kinds, shells.keep_for) == ("tmux", {"quick": "pty"}, 9)
     assert shells.state_dir == Path("s").absolute()
     assert parse([*there, "--shells", "seen=tmux"], given).sandbox.shells.kind == "pty"
-    with pytest.raises(InvalidSetting, match="BASCULE_SHELLS: 'no' is no kind"):
+    with pytest.raises(InvalidSetting, match="BASCULE_SHELLS: 'no' is not a kind"):
         parse(there, {**KEY, "BASCULE_SHELLS": "no"})
 
 

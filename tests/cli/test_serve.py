@@ -72,7 +72,7 @@ def test_a_hub_serves_with_the_token_that_is_shown(tmp_path: Path) -> None:
         assert get(f"{url}/api/vscode/instances", made) == (200, [])
         assert get(f"{url}/api/tokens", made)[0] == 403
         listed = run("token", "--list", "--state-dir", str(state)).stdout
-        assert listed == "helper  agent   of admin, for good\n"
+        assert listed == "helper  agent   owner admin, never expires\n"
         assert made not in listed
         assert run("token", "--revoke", "helper", "--state-dir", str(state)).returncode == 0
         assert get(f"{url}/api/vscode/instances", made)[0] == 401
@@ -136,9 +136,9 @@ def test_coming_and_going_of_sockets_is_not_logged_by_a_library(tmp_path: Path) 
     ("arguments", "complaint"),
     [
         (["--create", ""], "--create needs a name"),
-        (["--create", "a", "--days", "0"], "--days is 0; it has to be a number above 0"),
+        (["--create", "a", "--days", "0"], "--days is 0; it must be a number above 0"),
         (["--create", "a", "--days", "nan"], "--days is nan"),
-        (["--create", "a", "--revoke", "b"], "--create, --revoke and --list are different things"),
+        (["--create", "a", "--revoke", "b"], "give only one of --create, --revoke and --list"),
     ],
 )
 def test_a_token_that_cannot_be_meant_is_refused(
@@ -167,7 +167,7 @@ def test_flags_go_over_variables_and_variables_over_the_file(tmp_path: Path) -> 
         ("prot = 1", r"hub\.toml: prot: there is no such setting; did you mean port\?"),
         ("wholly_other = 1", r"hub\.toml: wholly_other: there is no such setting; docs/hub\.md"),
         ("port = 70000", r"hub\.toml: port: "),
-        ("port", r"hub\.toml is not TOML"),
+        ("port", r"hub\.toml is not valid TOML"),
         ('public_url = "hub.example"', "public_url"),
         ("heartbeat = 0", "heartbeat"),
         ('open_networks = ["10.1.2.3/8"]', r"open_networks: .*10\.1\.2\.3/8 has host bits set"),

@@ -101,7 +101,7 @@ def test_what_makes_no_sense_is_said(machine: Machine) -> None:
         same = machine.must("create", "--name", "same")
         for arguments, words in (
             (("show", "nobody"), "no session 'nobody'"),
-            (("create", "--name", "same"), f"a session of that name already ({same}, ready)"),
+            (("create", "--name", "same"), f"a session with this name exists ({same}, ready)"),
             (("create", "--memory", "1"), "--memory 1: it should be greater than or equal to 64M"),
             (("create", "--cpus", "0"), "--cpus 0: it should be greater than or equal to 0.01"),
             (("create", "--processes", "1"), "--processes 1: it should be greater than"),
@@ -115,10 +115,10 @@ def test_what_makes_no_sense_is_said(machine: Machine) -> None:
             (("rm",), "--all"),
             (("rm", "same", "--all"), "--all"),
             (("create", "--env", "A"), "NAME=VALUE"),
-            (("create", "--secret", "NOT_THERE"), "no such variable"),
+            (("create", "--secret", "NOT_THERE"), "is not set here"),
             (("create", "--git", "https://x/y", "--folder", "/"), "one of"),
             (("create", "--folder", "/etc"), "workspace_roots"),
-            (("create", "--ref", "main"), "--ref is for --git"),
+            (("create", "--ref", "main"), "--ref needs --git"),
             (("create", "--memory", "lots"), "4G, 512M or none"),
             (("create", "--cpus", "many"), "neither a number nor none"),
             (("create", "--egress", "off", "--domain", "a.example"), "--egress proxy"),
@@ -158,10 +158,10 @@ def test_a_person_sees_what_there_is_and_is_asked_before_all_of_it_goes(machine:
         session = machine.must("list", "--json").partition('"id": "')[2][:25]
         assert "limits     1536 MiB of memory, 1024 processes\n" in shown
         assert "network    open\n" in shown
-        assert "made       just now, by admin\n" in shown
+        assert "created    just now, by admin\n" in shown
         for answer, status in (("n", 1), ("y", 0)):
             with at_terminal("session", "rm", "--all", cwd=machine.directory, env=env) as terminal:
-                terminal.expect("End 1 session and remove the files? [y/N] ")
+                terminal.expect("Remove 1 session, including files? [y/N] ")
                 terminal.type(f"{answer}\r")
                 assert terminal.status() == status
                 assert (session in terminal.seen) == (answer == "y")

@@ -33,7 +33,7 @@ def test_a_session_is_named_by_its_name_its_id_or_the_beginning_of_that(
 
 
 def test_a_beginning_that_several_have_is_none() -> None:
-    with pytest.raises(UsageError, match=r"fits 2 sessions: work \(a1b2\), workshop \(a1c3\)"):
+    with pytest.raises(UsageError, match=r"matches 2 sessions: work \(a1b2\), workshop \(a1c3\)"):
         chosen(SESSIONS, "a1")
 
 
@@ -41,7 +41,7 @@ def test_a_beginning_that_several_have_is_none() -> None:
     ("typed", "said"),
     [
         ("wrok", "there is no session 'wrok'; did you mean 'work'?"),
-        ("nothing-like-it", "`bascule session list` shows them"),
+        ("nothing-like-it", "`bascule session list` lists the sessions"),
     ],
 )
 def test_a_name_that_nobody_has_is_answered_with_the_near_ones(typed: str, said: str) -> None:
@@ -51,5 +51,5 @@ def test_a_name_that_nobody_has_is_answered_with_the_near_ones(typed: str, said:
 
 
 def test_where_there_is_no_session_that_is_said() -> None:
-    with pytest.raises(NoSuchSession, match="there is none at all"):
+    with pytest.raises(NoSuchSession, match="the hub has no sessions"):
         chosen([], "work")

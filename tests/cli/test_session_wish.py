@@ -40,5 +40,5 @@ def test_a_credential_that_cannot_be_had_is_said(
         wish.credential(git="https://git.example/x.git", token="GIT_TOKEN", key=None)
     with pytest.raises(UsageError, match="--git-key"):
         wish.credential(git="git@git.example:x.git", token="", key=tmp_path / "none")
-    with pytest.raises(UsageError, match="are for --git"):
+    with pytest.raises(UsageError, match="need --git"):
         wish.credential(git="", token="", key=tmp_path / "none")

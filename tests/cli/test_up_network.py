@@ -61,7 +61,7 @@ def test_without_the_device_a_session_has_no_network_and_says_why(home: Path) ->
     assert "Traceback" not in said
     status, _, said = up(home, "--egress", "open", tun="0600")
     assert status == 2
-    assert "--egress open cannot be had: this user may not open /dev/net/tun" in said
+    assert "--egress open is not possible here: this user may not open /dev/net/tun" in said
 
 
 def test_flags_count_for_a_session_that_is_taken_up_again(home: Path) -> None:

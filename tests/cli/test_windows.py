@@ -126,7 +126,7 @@ async def test_a_hub_that_is_not_there_is_told_with_how_to_start_one(
     for command in ("windows", "pair", "demo"):
         status, _, complaint = await output(command, env=knowing(hub, tmp_path))
         assert status == 1
-        assert f"No hub answers at {hub.url}; `bascule up` starts one" in complaint
+        assert f"no hub answers at {hub.url}; start one with `bascule up`" in complaint
 
 
 async def code_of(pairing: asyncio.subprocess.Process) -> str:

@@ -98,7 +98,7 @@ def test_all_that_is_left_is_where_the_guide_says_and_goes_with_its_commands(use
 
         user.paste(keep)
         user.paste(end_sessions)
-        assert user.asks("session", "list").startswith("There is no session")
+        assert user.asks("session", "list").startswith("There are no sessions")
     user.paste(restore)
     _goes_on_with(user, token)
     shutil.rmtree(user.home / ".local/state/bascule.old")

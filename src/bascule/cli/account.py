@@ -83,7 +83,7 @@ class Account:
         try:
             os.mkdir(directory.name, mode, dir_fd=parent)
         except OSError as error:
-            raise InvalidSetting(f"{self.name} cannot make {directory}: {error}") from error
+            raise InvalidSetting(f"user {self.name} cannot create {directory}: {error}") from error
         finally:
             os.seteuid(0)
             os.setegid(0)
@@ -121,8 +121,8 @@ def warn_of_root() -> None:
     """To be said once the hub is up: it works all the same."""
     if os.geteuid() == 0:
         logger.warning(
-            "the hub runs as root; with the setting `user` it becomes that user, and only what "
-            "starts sessions keeps root's rights"
+            "the hub runs as root; set `user` to run it as that user, so that only the "
+            "helper that starts sessions keeps root's rights"
         )
 
 

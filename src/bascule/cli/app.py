@@ -18,40 +18,40 @@ from .help import Commands, Listing
 
 GROUPS: Mapping[str, Mapping[str, str]] = {
     "Start here": {
-        "up": "Make a folder a session: VS Code at one address, and a prompt.",
-        "demo": "Play a short scripted agent in a connected VS Code window.",
-        "doctor": "Check this machine and say what is missing and how to get it.",
+        "up": "Open a folder as a session: VS Code in the browser and a prompt here.",
+        "demo": "Run a short scripted agent in a connected VS Code window.",
+        "doctor": "Check this machine: what is missing and how to install it.",
     },
-    "Work in a place of its own": {
-        "session": "Make, use and remove sessions of a hub.",
-        "exec": "Run one command in a sandbox and exit with its status.",
-        "shell": "Type commands into a sandbox's shell.",
-        "replay": "Play what was recorded once more and say what differs.",
-        "attach": "Look into a sandbox's tmux shell and type into what runs there.",
+    "Sessions and sandboxes": {
+        "session": "Create, use and remove the sessions of a hub.",
+        "exec": "Run one command in a sandbox and exit with its exit code.",
+        "shell": "Open an interactive prompt in a sandbox's shell.",
+        "replay": "Run recorded actions again and report what differs.",
+        "attach": "Attach this terminal to a sandbox's tmux shell.",
     },
-    "Let agents into VS Code": {
-        "pair": "Let your own VS Code into the hub.",
-        "windows": "List the VS Code windows of the hub.",
-        "token": "Show the admin token of the running hub, or create other tokens.",
-        "mcp": "Serve a sandbox or VS Code windows to an MCP client.",
+    "Agents in VS Code": {
+        "pair": "Connect your own VS Code to the hub.",
+        "windows": "List the VS Code windows connected to the hub.",
+        "token": "Print the hub's admin token; create, list and revoke other tokens.",
+        "mcp": "Serve a sandbox, a session or VS Code windows to an MCP client.",
     },
     "Workflows as Petri nets": {
-        "run": "Run a net to its end and exit with what became of it.",
+        "run": "Run a net; the exit code says how it ended.",
         "net": "Check, draw, simulate or explore a net.",
     },
     "Run a hub for others": {
-        "serve": "Run the hub where VS Code windows and agents meet.",
-        "nginx": "Put nginx, with TLS, before the hub.",
-        "backup": "Copy the state of this machine's hubs into one tar file.",
-        "warden": "Do what needs root for the sessions of a hub without rights.",
-        "image": "Build the image that sandboxes in containers start from.",
+        "serve": "Run the hub: the server for sessions, VS Code windows and agents.",
+        "nginx": "Configure nginx with TLS as the hub's reverse proxy.",
+        "backup": "Back up this machine's hubs to one tar file.",
+        "warden": "Run the root helper that starts sessions for a hub without root.",
+        "image": "Build the container image for sessions of the docker spawner.",
     },
-    "And": {
-        "install": "Fetch what is not part of this package: VS Code for the browser.",
-        "editor": "Say where the VS Code for browsers is, or our extension.",
-        "completion": "Print what makes Tab complete commands, options and names.",
+    "More": {
+        "install": "Download VS Code for the browser (code-server).",
+        "editor": "Print where VS Code for the browser or the extension is installed.",
+        "completion": "Print a Tab completion script for bash, zsh or fish.",
         "schema": "Print the JSON Schema of every action and observation.",
-        "sandbox": "Serve a sandbox's actions over HTTP, for programs.",
+        "sandbox": "Run one sandbox as an HTTP server, without a hub.",
     },
 }
 """Commands by what one wants to do. Each is a function in the module of its name, or a group of
@@ -72,16 +72,16 @@ _PREFIX = "Value error, "
 class _Root(Listing):
     titles = GROUPS
     variables: ClassVar[Mapping[str, str]] = {
-        "BASCULE_HUB": "Address of the hub to ask, as --hub.",
-        "BASCULE_TOKEN": "Token for it; without, that of the hub on this machine.",
-        "SESSION_API_KEY": "Key of a sandbox, for --url.",
+        "BASCULE_HUB": "Address of the hub, like --hub.",
+        "BASCULE_TOKEN": "Token for that hub; default: the token of this machine's hub.",
+        "SESSION_API_KEY": "Key of the sandbox at --url.",
         "BASCULE_CONFIG": "Settings file of the hub.",
-        "BASCULE_LOG": "What is logged: debug, info, warning or error.",
-        "BASCULE_DEBUG": "1 shows a failure's traceback instead of one sentence.",
+        "BASCULE_LOG": "Log level: debug, info, warning or error.",
+        "BASCULE_DEBUG": "Set to 1 to print tracebacks instead of one-line errors.",
     }
     last_words = (
-        "`bascule COMMAND --help` has options and examples. Started by editors, with a --help of",
-        "its own: `bascule debug-adapter`, a debugger for nets.",
+        "`bascule COMMAND --help` lists options and examples. Editors also start",
+        "`bascule debug-adapter`, the debugger for nets, which has its own --help.",
     )
 
 
@@ -99,7 +99,7 @@ def tree(*named: str) -> TyperGroup:
     """Every command, as the parser has them; only those named can be run, or have options."""
     app = Commands(
         name="bascule",
-        help="Run an agent's actions in a sandbox or in VS Code, where people see them.",
+        help="Run an agent's actions in a sandbox or in VS Code, where people can watch.",
         cls=_Root,
     )
     app.callback(invoke_without_command=True)(_root)

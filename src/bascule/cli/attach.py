@@ -19,17 +19,20 @@ def attach(
     name: Annotated[str, typer.Argument(help="Name of the shell.")] = "main",
     working_dir: Annotated[
         Path | None,
-        typer.Option(help="The sandbox's, if several run; by default the one that does."),
+        typer.Option(
+            help="Working directory of the sandbox. Needed only if several sandboxes run."
+        ),
     ] = None,
     state_dir: Annotated[
-        Path | None, typer.Option(help="The sandbox's, if it was started with one.")
+        Path | None,
+        typer.Option(help="State directory of the sandbox, if it was started with --state-dir."),
     ] = None,
 ) -> int:
-    """Look into a shell of a sandbox on this machine, and type into what runs there.
+    """Attach this terminal to a tmux shell of a sandbox on this machine.
 
-    It has to be a tmux shell: `bascule up --no-editor --shells tmux` makes those. What a command
-    prints is shown as it comes, and what you type goes to it. At its prompt you can run commands
-    of your own; the agent's wait meanwhile. Ctrl-b d leaves, and all goes on.
+    Start the sandbox with `bascule up --no-editor --shells tmux`. You see the output of the running
+    command and can type into it. At the shell's prompt you can run your own commands; the agent's
+    commands wait until yours end. Ctrl-b d detaches and leaves everything running.
     """
     from bascule.sandbox.shell.tmux_host import find_tmux, session_name
 
@@ -38,26 +41,28 @@ def attach(
     socket = directory / "tmux"
     known = _sessions(tmux, socket)
     if known is None:
-        raise NoSuchShell(f"no sandbox with tmux shells runs in {working_dir or directory}; {_HOW}")
+        raise NoSuchShell(
+            f"no sandbox with tmux shells is running in {working_dir or directory}; {_HOW}"
+        )
     wanted = session_name(name)
     if wanted not in known:
         there = ", ".join(session.replace("+", ".") for session in known) or "none yet"
         raise NoSuchShell(
-            f"there is no tmux shell {name!r} in this sandbox; there are: {there}. The first "
-            "command in a shell makes it, and a pty shell cannot be attached to"
+            f"this sandbox has no tmux shell {name!r}; its tmux shells: {there}. A shell "
+            "starts with its first command; pty shells cannot be attached to"
         )
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
-            "attach is for people at a terminal, and its input or output is none (a pipe, or a "
-            f"file). Programs read what the shell printed: GET /shells/{name}/log of its server"
+            "attach needs a terminal, but stdin or stdout is a pipe or file. Programs "
+            f"can read the shell's output with GET /shells/{name}/log on the sandbox's server"
         )
     environment = {key: value for key, value in os.environ.items() if key != "TMUX"}
     os.execve(tmux, [tmux, "-S", str(socket), "attach-session", "-t", f"={wanted}"], environment)  # noqa: S606
 
 
 _HOW = (
-    "`bascule up --no-editor --shells tmux` or `bascule sandbox --shells tmux` starts one, and the "
-    "first command in it the shell (a pty shell cannot be attached to)"
+    "start one with `bascule up --no-editor --shells tmux` or `bascule sandbox --shells "
+    "tmux`; a shell starts with its first command (pty shells cannot be attached to)"
 )
 
 
@@ -66,12 +71,12 @@ def _running(tmux: str) -> Path:
     places = [place for place in sorted(runtime_dir().glob("sandbox-*")) if place.is_dir()]
     running = [place for place in places if _sessions(tmux, place / "tmux") is not None]
     if not running:
-        raise NoSuchShell(f"no sandbox with tmux shells runs on this machine; {_HOW}")
+        raise NoSuchShell(f"no sandbox with tmux shells is running on this machine; {_HOW}")
     if len(running) > 1:
         names = ", ".join(_workspace(place) for place in running)
         raise UsageError(
-            f"{len(running)} sandboxes with tmux shells run here: {names}. "
-            "Name one with --working-dir"
+            f"{len(running)} sandboxes with tmux shells are running: {names}. Choose one "
+            "with --working-dir"
         )
     return running[0]
 

@@ -32,23 +32,24 @@ _CHANGED: Final = 1
 
 def backup(
     file: Annotated[
-        Path, typer.Argument(help="Tar file to write, readable by you alone; it must not exist.")
+        Path, typer.Argument(help="Tar file to write, readable only by you; it must not exist.")
     ],
     config: Annotated[Path | None, typer.Option(help="Settings file of the hub.")] = None,
     state_dir: Annotated[Path | None, typer.Option(help="State directory of the hub.")] = None,
 ) -> int:
-    """Copy what the hubs on this machine keep into FILE: databases, secrets, sessions, timelines.
+    """Back up the hubs on this machine to FILE: databases, secrets, sessions, timelines.
 
     Includes the hubs of `bascule serve` and of every `bascule up`, running or not, and lists them
-    on stderr. Databases are copied whole while a hub runs; files of running sessions as they are
-    at that moment. Exits 1, without FILE, if there is nothing to copy or something cannot be read.
-    A PostgreSQL database is not included: copy it with pg_dump.
+    on stderr. Databases are copied consistently even while a hub runs; files of running sessions
+    are copied as they are at that moment. If there is nothing to back up or a file cannot be read,
+    no FILE is written and the exit code is 1. A PostgreSQL database is not included: copy it with
+    pg_dump.
     """
     from .hub_settings import load
 
     settings = load(config, os.environ, {"state_dir": state_dir})
     if file.exists():
-        raise UsageError(f"{file} exists; name a file that does not")
+        raise UsageError(f"{file} already exists; name a new file")
     if shutil.which("tar") is None:
         raise MissingTool("tar was not found; as root: apt-get install tar")
     state = settings.state()
@@ -56,14 +57,18 @@ def backup(
         found = _copy_databases(state, Path(scratch), has_files=not settings.database_url)
         if not found:
             raise InvalidSetting(
-                f"There is nothing to back up in {state}: no hub there has a session, a token or a "
-                "window. Is it the right user? --state-dir or --config names another state"
+                f"there is nothing to back up in {state}: no hub there has a session, a "
+                "token or a window. Check that you are the right user, or name another state "
+                "directory with --state-dir or --config"
             )
         _write(file, state, Path(scratch), found)
     for each in found:
         tell(f"hub: {each}")
     if settings.database_url:
-        tell("The database is not in it: database_url names a server; copy it with pg_dump")
+        tell(
+            "the database is not included, because database_url names a server; copy it with "
+            "pg_dump"
+        )
     tell(f"to restore, stop every hub, then: tar -xpf {file} -C {state}  (into an empty directory)")
     typer.echo(str(file))
     return 0
@@ -79,7 +84,7 @@ class _Hub:
 
     def __str__(self) -> str:
         runs = "running" if self.is_running else "not running"
-        counts = ", ".join(self.counts) or "database elsewhere"
+        counts = ", ".join(self.counts) or "database on a server"
         return f"{command_of(folder_of(self.state))} ({runs}): {counts}"
 
 
@@ -112,7 +117,7 @@ def _copy_database(state: Path, target: Path) -> Sequence[str]:
             source.backup(copy)
             counts = {name: _count(copy, name) for name in _COUNTED}
     except sqlite3.Error as error:
-        raise StorageFailed(f"{state / _DATABASE} cannot be copied: {error}") from error
+        raise StorageFailed(f"cannot copy {state / _DATABASE}: {error}") from error
     return [f"{name} {count}" for name, count in counts.items()] if any(counts.values()) else ()
 
 
@@ -151,11 +156,11 @@ def _write(file: Path, state: Path, scratch: Path, hubs: Sequence[_Hub]) -> None
         if error.returncode != _CHANGED:
             said = error.stderr.strip().splitlines()
             raise StorageFailed(
-                f"Not everything could be copied, so there is no {file}. tar: {said[0]}"
-                + ("" if os.geteuid() == 0 else " (files of sessions may need root)")
+                f"some files could not be copied, so {file} was not written. tar: {said[0]}"
+                + ("" if os.geteuid() == 0 else " (session files may need root)")
             ) from error
         partial.rename(file)
     except OSError as error:
-        raise StorageFailed(f"{file} cannot be written: {error.strerror}") from error
+        raise StorageFailed(f"cannot write {file}: {error.strerror}") from error
     finally:
         partial.unlink(missing_ok=True)

@@ -95,12 +95,12 @@ SCRIPTS: Final[Mapping[ShellName, str]] = {
 
 
 def completion(
-    shell: Annotated[ShellName, typer.Argument(help="The shell that you type in.")],
+    shell: Annotated[ShellName, typer.Argument(help="Shell to print the script for.")],
 ) -> None:
-    """Print a script by which a shell completes commands, options and names when you press Tab.
+    """Print a script that makes Tab complete commands, options and names.
 
-    Names of sessions, windows and tokens are those of the hub that the command would ask, if it
-    answers within 0.3 seconds, or those that BASCULE_COMPLETION_TIMEOUT gives it.
+    Names of sessions, windows and tokens come from the hub that the command would use, if it
+    answers within 0.3 seconds; BASCULE_COMPLETION_TIMEOUT sets another number of seconds.
     """
     typer.echo(SCRIPTS[shell], nl=False)
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 _USAGE = """\
 usage: bascule debug-adapter
 
-Debug nets. An editor starts this and speaks the debug adapter protocol with it on stdin and
-stdout. Launch arguments: program (the net), stopOnEntry, noDebug, cwd, env, python (the
-interpreter to run it with), policy, seed, maxFirings, timeout, trace (a file)."""
+Debug adapter for nets. An editor starts it and speaks the Debug Adapter Protocol with it on
+stdin and stdout. Launch arguments: program (the net's file), stopOnEntry, noDebug, cwd, env,
+python (the interpreter to run the net with), policy, seed, maxFirings, timeout, trace (a file)."""
 
 
 def debug_adapter(arguments: Sequence[str]) -> int:

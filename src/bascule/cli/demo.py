@@ -32,7 +32,8 @@ def demo(
         str,
         typer.Option(
             envvar="BASCULE_WINDOW",
-            help="The window, if there are several: its id, a path in its folder, or its name.",
+            help="Window to act in: its id, a path in its folder, or its name. Needed only if "
+            "several are connected.",
             autocompletion=window_names,
         ),
     ] = "",
@@ -41,11 +42,12 @@ def demo(
         float, typer.Option(min=1, help="Seconds to wait for a window to connect.")
     ] = 300.0,
 ) -> int:
-    """Play a scripted agent in a connected window: it writes, runs, reads problems, fixes, reruns.
+    """Run a scripted agent in a window: it writes code, runs it and fixes the errors.
 
-    If no window is connected, prints a fresh address that opens one, and waits for it. Exits 2 if
-    none connects within --timeout. The window asks its user whether the agent may act: once, if the
-    answer is "Allow in This Workspace". The agent's files are in the folder `bascule-demo`.
+    If no window is connected, prints an address that opens one and waits for it. Exits with 2 if no
+    window connects within --timeout. The window asks its user whether the agent may act; the answer
+    "Allow in This Workspace" covers all steps. The agent writes its files to the folder
+    `bascule-demo`.
     """
     pause = 0.0 if fast else _PAUSE
     return asyncio.run(_demo(use_hub(hub), window, pause=pause, timeout=timeout))
@@ -63,7 +65,7 @@ async def _demo(place: HubPlace, selector: str, *, pause: float, timeout: float)
                 await link.connect()
                 window = await _window_in_time(link, calls, selector, timeout)
             _say(f"[bold]{AGENT}[/] in {window.name} ({window.id})")
-            _say("[dim]When the window asks whether it may act, answer there.[/]")
+            _say("[dim]The window asks whether the agent may act: answer there.[/]")
             async with (
                 _token(calls, place.token) as token,
                 VSCodeRuntime(place.url, token, window=window.id) as agent,
@@ -71,7 +73,7 @@ async def _demo(place: HubPlace, selector: str, *, pause: float, timeout: float)
                 try:
                     await play(agent, say=_show, pause=lambda: asyncio.sleep(pause))
                 except ConsentDenied as error:
-                    _say(f"[yellow]Nothing more is done:[/] {error.message}")
+                    _say(f"[yellow]Stopped:[/] {error.message}")
                     return 1
     return 0
 
@@ -86,9 +88,9 @@ async def _window_in_time(
             return await _window(link, calls, selector)
     except TimeoutError:
         raise NoWindow(
-            f"No VS Code window connected within {timeout:g} seconds; open the address above in a "
-            "browser, or connect your own VS Code with `bascule pair`, then run `bascule demo` "
-            "again (--timeout waits longer)"
+            f"no VS Code window connected within {timeout:g} seconds; open the address "
+            "above in a browser, or connect your own VS Code with `bascule pair`, then run "
+            "`bascule demo` again (--timeout sets a longer wait)"
         ) from None
 
 
@@ -151,7 +153,7 @@ def _show(said: Said) -> None:
                 _say(f"    [dim]{escape(line)}[/]")
         case "done":
             _say(f"[green]✓[/] It {escape(said.text)}.")
-            _say("[dim]The window's Bascule view has the list of all it did.[/]")
+            _say("[dim]The Bascule view of the window lists every action.[/]")
 
 
 def _say(text: str) -> None:

@@ -30,26 +30,28 @@ _PLAIN: Final = str.maketrans("✓✗○·", "+x--")
 def doctor(
     url: Annotated[
         str | None,
-        typer.Argument(help="With --cloud: the hub's address; by default that of this machine's."),
+        typer.Argument(help="With --cloud: address of the hub. [default: the hub on this machine]"),
     ] = None,
     cloud: Annotated[
         bool,
         typer.Option(
-            "--cloud", help="Look at a hub as people meet it, with two throw-away sessions."
+            "--cloud",
+            help="Check a deployed hub from the outside; creates two sessions and removes them.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> int:
-    """Check this machine, or with --cloud a deployment; exits 1 when something required is missing.
+    """Check this machine, or a deployed hub with --cloud.
 
-    A deployment is asked at the address people use, with the token in BASCULE_TOKEN: TLS, sign-in
-    and its cookie, sessions and whether they are kept apart, an app, a WebSocket, and VS Code drawn
-    in Chromium where there is one here. What is made for it is removed.
+    Exits with 1 if a required check fails. --cloud connects to the address that users open, with
+    the token in BASCULE_TOKEN. It checks TLS, the sign-in and its cookie, the isolation of
+    sessions, a web app in a session, WebSockets and, if Chromium is installed here, VS Code in a
+    browser.
     """
     if cloud:
         return _cloud(url, as_json=as_json)
     if url is not None:
-        raise UsageError("an address is for --cloud")
+        raise UsageError("the argument URL needs --cloud")
     findings = examine()
     broken = any(finding.state == "missing" for finding in findings)
     if as_json:
@@ -97,7 +99,7 @@ async def _examine(url: str, token: str, *, is_shown: bool) -> list[Check]:
         console.width = 1000
     checks: list[Check] = []
     if is_shown:
-        console.print(f"Looking at [bold]{url}[/]")
+        console.print(f"Checking [bold]{url}[/]")
     with stages_shown(only_last=True) as say:
         async with aclosing(Examination(url, token, on_stage=say).checks()) as found:
             async for check in found:
@@ -127,10 +129,10 @@ def _row(check: Check, width: int) -> RenderableType:
 def _cloud_verdict(checks: Sequence[Check]) -> str:
     failed = [check.name for check in checks if check.state == "failed"]
     if failed:
-        return f"[red]This does not work as it should:[/] {', '.join(failed)}."
+        return f"[red]Failed:[/] {', '.join(failed)}."
     if any(check.state == "limited" for check in checks):
-        return "It works, as far as could be looked at from here."
-    return "It works."
+        return "Passed, as far as it could be checked from here."
+    return "All checks passed."
 
 
 # This machine ----------------------------------------------------------------------------------
@@ -159,9 +161,9 @@ def _verdict(findings: Sequence[Finding]) -> str:
     missing = [finding.name for finding in findings if finding.state == "missing"]
     limited = [finding.name for finding in findings if finding.state == "limited"]
     if missing:
-        return f"[red]Bascule cannot work here yet:[/] {', '.join(missing)}."
+        return f"[red]Bascule cannot run here. Missing:[/] {', '.join(missing)}."
     if limited:
-        return f"Ready. What would make it better: {', '.join(limited)}."
+        return f"Ready. Optional, not available: {', '.join(limited)}."
     return "Ready."
 
 

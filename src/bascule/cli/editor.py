@@ -29,14 +29,14 @@ def editor(
     verb: Annotated[
         Verb,
         typer.Argument(
-            help="install: fetch it, once. where: print its directory. extension: print the file "
-            "of our extension, for your own VS Code."
+            help="install: download VS Code for the browser. where: print its directory. "
+            "extension: print the path of the Bascule extension (.vsix) for your own VS Code."
         ),
     ],
 ) -> int:
-    """Say where the VS Code is that `bascule up` opens in a browser, and our extension for others.
+    """Print where VS Code for the browser, or the Bascule extension, is installed.
 
-    Prints a path, and exits with 1 if there is nothing there; `install` is as `bascule install
+    Exits with 1 if it is not installed. `bascule editor install` does the same as `bascule install
     vscode`.
     """
     if verb is Verb.EXTENSION:
@@ -63,7 +63,7 @@ def extension() -> Path:
 
     package = Path(vscode.__file__).parent / "dist/bascule.vsix"
     if not package.is_file():
-        raise MissingTool("The extension is not built; in a clone, `make editor` does it")
+        raise MissingTool("the Bascule extension is not built; in a clone, run `make editor`")
     return package
 
 

@@ -11,10 +11,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "up": (
         "bascule up  # ./workspace, and VS Code in the browser",
         "bascule up --working-dir ~/project",
-        "bascule up <commands.sh  # a bare sandbox; ends as the last command",
+        "bascule up <commands.sh  # a sandbox without VS Code; exits like the last command",
     ),
     "demo": (
-        "bascule demo  # in the only window; waits for one",
+        "bascule demo  # in the connected window; waits for one",
         "bascule demo --window ~/project --fast",
     ),
     "doctor": (
@@ -46,7 +46,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "session stop": ("bascule session stop mine",),
     "session rm": ("bascule session rm mine other", "bascule session rm --all"),
     "replay": (
-        "bascule replay mine.jsonl  # in a new session, which is removed afterwards",
+        "bascule replay mine.jsonl  # in a new session, removed afterwards",
         "bascule replay mine.jsonl --session mine",
         "bascule replay mine.jsonl --local --exact",
     ),
@@ -61,15 +61,15 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "windows": ("bascule windows", "bascule windows --json"),
     "windows export": ("bascule windows export ~/project -o project.jsonl",),
     "token": (
-        "bascule token  # the first one, of scope admin",
+        "bascule token  # the admin token",
         'bascule token --create "my agent" --days 30',
-        "bascule token --create ann --owner ann  # for somebody else",
+        "bascule token --create ann --owner ann  # for another user",
         "bascule token --list",
         'bascule token --revoke "my agent"',
     ),
     "mcp": (
         "bascule mcp --working-dir ~/project",
-        "bascule mcp --window ~/project  # your VS Code",
+        "bascule mcp --window ~/project  # in your VS Code window",
         "bascule mcp --session mine",
     ),
     "run": (

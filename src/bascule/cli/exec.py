@@ -38,8 +38,8 @@ def exec_(
     command: Annotated[
         list[str],
         typer.Argument(
-            help="One argument is a line of bash; several are words, passed on as they are. "
-            "After -- it may begin with a dash."
+            help="Command to run. A single argument is a line of bash; several arguments are "
+            "passed as they are. Put -- before a command that starts with a dash."
         ),
     ],
     url: Url = None,
@@ -47,16 +47,20 @@ def exec_(
     working_dir: WorkingDir = None,
     shell: Shell = "",
     timeout: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds after which to interrupt it.")
+        float | None,
+        typer.Option(
+            min=0.001, help="Seconds after which to stop the command. [default: no limit]"
+        ),
     ] = None,
 ) -> int:
-    """Run one command, in a new sandbox or in the one at --url, and exit with its status.
+    """Run one command, in a new sandbox or in the one at --url, and exit with its exit code.
 
-    Output is written as it comes. Ctrl-C interrupts the command; its stdin is not ours. In a shell
-    at --url, which goes on, `exit` prints `exit` as in every interactive bash; in a new sandbox
-    it ends the command alone, in silence. Besides the command's own statuses: 124 when --timeout
-    struck, 125 when it could not be run at all (no sandbox there, wrong key), 2 for arguments
-    that make no sense.
+    Output is written as it arrives. Ctrl-C interrupts the command. The command does not read this
+    program's stdin. In a sandbox at --url the shell keeps running after the command, so `exit`
+    closes that shell and prints `exit`, as in any interactive bash.
+
+    Other exit codes: 124 if --timeout expired, 125 if the command could not be started (no sandbox
+    at --url, wrong key), 2 for invalid arguments.
     """
     place = Place(url=url, key=key, working_dir=working_dir or Path.cwd())
     text = command[0] if len(command) == 1 else shlex.join(command)
@@ -77,7 +81,7 @@ def run_command(place: HasRuntime, action: CmdRun) -> int:
         return 128 + signal.SIGPIPE
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        report(ExecutionError(f"the output cannot be written: {error.strerror}"))
+        report(ExecutionError(f"cannot write the output: {error.strerror}"))
         return FAILED
     except BasculeError as error:
         report(error)
@@ -106,7 +110,7 @@ class _Output:
 
     def __init__(self) -> None:
         if sys.stdout is None:
-            raise InvalidSetting("there is no stdout to write to; redirect it to /dev/null instead")
+            raise InvalidSetting("stdout is closed; redirect it to /dev/null instead")
         self._broken: OSError | None = None
         self._task: asyncio.Task[Observation] | None = None
 
@@ -138,7 +142,7 @@ async def _status(runtime: Runtime, action: CmdRun, observation: Observation) ->
         return about.exit_code & 255
     if about.timed_out == "hard":
         await runtime.act(Interrupt(shell=action.shell, kill=True))
-        _say(f"it ran for longer than {action.timeout:g} seconds and was ended")
+        _say(f"the command ran longer than {action.timeout:g} seconds and was stopped (--timeout)")
         return TIMED_OUT
     raise ExecutionError((observation.content + about.suffix).strip())
 

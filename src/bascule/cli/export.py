@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Where to; by default stdout."),
+    typer.Option("-o", "--output", metavar="FILE", help="File to write. [default: stdout]"),
 ]
 AsList = Annotated[
-    bool, typer.Option("--json", help="One JSON list, as OpenHands' own, instead of lines.")
+    bool, typer.Option("--json", help="Write one JSON list, like OpenHands, instead of JSON lines.")
 ]
 
 Pieces = Callable[["SessionCalls"], AsyncIterator[bytes]]
@@ -61,7 +61,7 @@ def _opened(output: Path | None) -> Iterator[BinaryIO]:
             yield file
         beside.replace(output)
     except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror or error}") from error
+        raise UsageError(f"cannot write {output}: {error.strerror or error}") from error
     finally:
         beside.unlink(missing_ok=True)
 

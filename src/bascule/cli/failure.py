@@ -11,9 +11,9 @@ from bascule.core.errors import AccessDenied, BasculeError, SandboxUnreachable, 
 from bascule.core.printable import printable
 
 _WAYS_OUT: Mapping[type[BasculeError], str] = {
-    AccessDenied: " (BASCULE_TOKEN has the token of a hub, which `bascule token` shows on its "
-    "machine; SESSION_API_KEY the key of a sandbox)",
-    SandboxUnreachable: "; `bascule up` starts a sandbox and says its address",
+    AccessDenied: " (set BASCULE_TOKEN to the hub's token, which `bascule token` prints on its "
+    "machine; for a sandbox, set SESSION_API_KEY to its key)",
+    SandboxUnreachable: "; start a sandbox with `bascule up --no-editor`, which prints its address",
 }
 """What to do, where the error itself cannot know that a person at a command line asks."""
 
@@ -36,4 +36,4 @@ def _sentence(error: Exception) -> str:
         has_its_own = "; " in error.message
         return error.message + ("" if has_its_own else _WAYS_OUT.get(type(error), ""))
     cause = str(error) or "no message"
-    return f"unexpected {type(error).__name__}: {cause} (BASCULE_DEBUG=1 shows where)"
+    return f"unexpected {type(error).__name__}: {cause} (set BASCULE_DEBUG=1 for the traceback)"

@@ -104,7 +104,7 @@ class Listing(TyperGroup):
                 formatter.write_dl(rows)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        with formatter.section("Variables"):
+        with formatter.section("Environment variables"):
             formatter.write_dl(list(self.variables.items()))
         formatter.write_paragraph()
         for line in self.last_words:

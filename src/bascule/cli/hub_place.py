@@ -24,7 +24,7 @@ HubUrl = Annotated[
     typer.Option(
         "--hub",
         envvar="BASCULE_HUB",
-        help="Address of the hub; by default the one started last on this machine.",
+        help="Address of the hub. [default: the hub started last on this machine]",
     ),
 ]
 
@@ -50,11 +50,11 @@ class HubPlace:
             yield
         except HubUnreachable as error:
             if not is_this_machine(self.url):
-                way_out = "is the address right? (--hub, or BASCULE_HUB)"
+                way_out = "check the address (--hub or BASCULE_HUB)"
                 raise HubUnreachable(f"{error.message}; {way_out}", url=self.url) from error
             raise HubUnreachable(
-                f"No hub answers at {self.url}; `bascule up` starts one with a VS Code, "
-                f"`bascule serve` one by itself",
+                f"no hub answers at {self.url}; start one with `bascule up` (with VS "
+                "Code) or `bascule serve`",
                 url=self.url,
             ) from error
 
@@ -80,18 +80,19 @@ def find_hub(url: str | None) -> HubPlace:
     token = os.environ.get("BASCULE_TOKEN") or (text_of(home.state / _TOKEN) if is_ours else "")
     if not token and not is_ours:
         raise InvalidSetting(
-            f"There is no token for the hub at {address}: set BASCULE_TOKEN to one that its owner "
-            "made for you (`bascule token --create NAME`)"
+            f"no token for the hub at {address}: set BASCULE_TOKEN to a token from its "
+            "owner (made with `bascule token --create NAME`)"
         )
     if not token and not url:
         raise InvalidSetting(
-            "No hub has been started here yet: `bascule up` starts one with a VS Code, `bascule "
-            "serve` one by itself; BASCULE_HUB and BASCULE_TOKEN name one elsewhere"
+            "no hub has been started on this machine: start one with `bascule up` (with "
+            "VS Code) or `bascule serve`, or set BASCULE_HUB and BASCULE_TOKEN to use another "
+            "machine's hub"
         )
     if not token:
         raise InvalidSetting(
-            f"There is no token for the hub at {address}: set BASCULE_TOKEN, or start a hub here "
-            "(`bascule up`)"
+            f"no token for the hub at {address}: set BASCULE_TOKEN, or start a hub on "
+            "this machine (`bascule up`)"
         )
     return HubPlace(address, token, meant)
 
@@ -102,7 +103,7 @@ def use_hub(url: str | None, *, say: bool = False) -> HubPlace:
     place = find_hub(url)
     others = 0 if url or place.running is None else len(running_hubs(_home().state)) - 1
     if others > 0:
-        tell(f"hub: {place}; {others} more run here, and --hub names another")
+        tell(f"hub: {place} ({others} more running here; choose with --hub)")
     elif say and not url:
         tell(f"hub: {place}")
     return place

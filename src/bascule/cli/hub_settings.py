@@ -162,6 +162,6 @@ def _in_file(path: Path) -> Mapping[str, object]:
     try:
         return tomllib.loads(path.read_text())
     except OSError as error:
-        raise InvalidSetting(f"{path} cannot be read: {error}") from error
+        raise InvalidSetting(f"cannot read {path}: {error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidSetting(f"{path} is not TOML: {error}") from error
+        raise InvalidSetting(f"{path} is not valid TOML: {error}") from error

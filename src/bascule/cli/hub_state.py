@@ -43,10 +43,10 @@ class HubRuns(InvalidSetting):
     """A hub has this state already; two would end each other's sessions."""
 
     def __init__(self, state: Path, url: str) -> None:
-        where = f", and answers at {url}" if url else ""
+        where = f" and runs at {url}" if url else ""
         super().__init__(
-            f"A hub keeps its state in {state} already{where}; the setting `state_dir` gives this "
-            "one another place"
+            f"another hub already uses the state directory {state}{where}; set "
+            "`state_dir` to another directory for this hub"
         )
         self.url = url
 

@@ -99,6 +99,6 @@ class RemoteTokens(AsyncExitStack):
 
     def admin(self) -> str:
         raise UsageError(
-            f"the admin token of {self._place.url} is on its own machine: `bascule token` shows it "
-            "there, to the user who runs the hub"
+            f"the admin token of {self._place.url} is on the hub's machine: run `bascule "
+            "token` there, as the user who runs the hub"
         )

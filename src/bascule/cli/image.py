@@ -34,22 +34,35 @@ class Target(StrEnum):
 def image(
     target: Annotated[
         Target,
-        typer.Option(help="sandbox: shells, files, git. full: Node, Poetry, browser, VS Code too."),
+        typer.Option(
+            help="Contents. sandbox: shells, files, git. full: also Node, Poetry, a browser and "
+            "VS Code."
+        ),
     ] = Target.FULL,
-    tag: Annotated[str, typer.Option(help="Its name; without: the one that spawners use.")] = "",
-    base: Annotated[str, typer.Option(help="A Debian image to build on.")] = "",
+    tag: Annotated[
+        str,
+        typer.Option(help="Name of the image. [default: the name that the docker spawner uses]"),
+    ] = "",
+    base: Annotated[
+        str, typer.Option(help="Debian base image. [default: the one in images/Dockerfile]")
+    ] = "",
     arg: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE of an ARG in images/Dockerfile.")
+        list[str] | None,
+        typer.Option(help="Value for an ARG of images/Dockerfile, as NAME=VALUE; repeatable."),
     ] = None,
     certificate: Annotated[
-        list[Path] | None, typer.Option(help="An authority that the network here needs (PEM).")
+        list[Path] | None,
+        typer.Option(help="CA certificate file needed to download packages (PEM); repeatable."),
     ] = None,
-    network: Annotated[str, typer.Option(help="The engine's network to build in.")] = "",
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show all that is printed.")] = False,
+    network: Annotated[str, typer.Option(help="Docker network to use during the build.")] = "",
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print the whole output of the build.")
+    ] = False,
 ) -> int:
-    """Build images/Dockerfile of this clone; prints the image's name.
+    """Build the container image from images/Dockerfile of this clone and print its name.
 
-    The engine is the one of DOCKER_HOST, which has to be a unix socket, or this machine's own.
+    Uses the Docker engine at DOCKER_HOST, which must be a unix socket. [default:
+    /var/run/docker.sock]
     """
     from bascule.runtime.spawn.docker.images import Build
     from bascule.runtime.spawn.docker.settings import ENGINE, IMAGE
@@ -80,7 +93,7 @@ async def _build(engine_address: str, build: Build, tell: Callable[[str], None])
 
 def _arguments(given: Sequence[str]) -> dict[str, str]:
     if wrong := [each for each in given if "=" not in each]:
-        raise InvalidSetting(f"--arg wants NAME=VALUE, not {wrong[0]!r}")
+        raise InvalidSetting(f"--arg {wrong[0]!r} is not NAME=VALUE")
     return dict(each.split("=", 1) for each in given)
 
 

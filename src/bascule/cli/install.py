@@ -19,13 +19,15 @@ class What(StrEnum):
 
 
 def install(
-    what: Annotated[What, typer.Argument(help="vscode: code-server, for browsers (800 MB).")],
+    what: Annotated[
+        What, typer.Argument(help="vscode: code-server, VS Code for the browser (800 MB).")
+    ],
 ) -> int:
-    """Fetch VS Code for the browser into the user's cache, once, and print where it is.
+    """Download VS Code for the browser into the user's cache and print its directory.
 
-    It is code-server with a Node of its own, each package exactly as locked; nothing is compiled
-    and root is not needed, nor is Node: without npm one is fetched for the occasion. Where our
-    extension is built, it is put among those that the sessions of this machine share.
+    Does nothing if it is already installed. Installs code-server and its own Node with pinned
+    versions; needs neither root nor a compiler. Without npm, npm is downloaded too. If the Bascule
+    extension is built, it is added to the extensions of all sessions on this machine.
     """
     assert what is What.VSCODE
     installation = editor.find()

@@ -27,7 +27,7 @@ class Introduction:
         """One that is by itself."""
         self._facts.append(("sandbox", url, f"key {key}"))
         command = f"SESSION_API_KEY={shlex.quote(key)} {ourselves()} exec --url {url} 'ls -la'"
-        self._hints.append(("a command from elsewhere", command))
+        self._hints.append(("run a command from another terminal", command))
 
     def tell_of_up_session(self, up: UpSession, *, open_browser: bool) -> None:
         """The one address; a browser is opened on it where there is one to open."""
@@ -35,7 +35,7 @@ class Introduction:
         us, named = ourselves(), shlex.quote(session.name or session.id)
         if up.address:
             opened = open_browser and show_in_browser(up.own_address)
-            note = "opened in your browser" if opened else "in a browser; it works once"
+            note = "opened in your browser" if opened else "open it in a browser; it works once"
             self._facts.insert(0, ("open", up.address, note))
         if up.no_page:
             self._facts.append(("page", up.no_page, ""))
@@ -45,8 +45,8 @@ class Introduction:
             self._facts.append(("VS Code", up.no_vscode, ""))
         else:
             self._hints += [
-                ("see an agent at work in it, from here or elsewhere", f"{us} demo"),
-                ("another browser", f"{us} session url {named} --sign-in"),
+                ("watch a demo agent work in it, from here or another terminal", f"{us} demo"),
+                ("sign in another browser", f"{us} session url {named} --sign-in"),
             ]
         self._facts += [
             ("session", session.name or session.id, f"{us} session show {named}"),
@@ -54,7 +54,7 @@ class Introduction:
         ]
         self._hints += [
             ("connect your own VS Code", f"{us} pair"),
-            ("a command from elsewhere", f"{us} session exec {named} 'ls -la'"),
+            ("run a command from another terminal", f"{us} session exec {named} 'ls -la'"),
         ]
 
     def show(self) -> None:

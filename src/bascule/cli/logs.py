@@ -16,7 +16,7 @@ def configure_logging(default: str) -> None:
     """Send records to stderr, from the level in BASCULE_LOG up, or else `default`."""
     level = os.environ.get("BASCULE_LOG", default).lower()
     if level not in _LEVELS:
-        raise InvalidSetting(f"BASCULE_LOG is {level!r}; it can be {', '.join(_LEVELS)}")
+        raise InvalidSetting(f"BASCULE_LOG is {level!r}; it must be one of: {', '.join(_LEVELS)}")
     logging.basicConfig(level=level.upper(), format=_FORMAT)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(OneLineFormatter(_FORMAT))

@@ -61,7 +61,7 @@ def bash() -> Finding:
     if version is None:
         return Finding("bash", "missing", "not found", _apt("bash"))
     if version < (4, 4):
-        return Finding("bash", "missing", _dotted(version), "bash 4.4 or newer is needed (PS0)")
+        return Finding("bash", "missing", _dotted(version), "install bash 4.4 or newer")
     return Finding("bash", "ok", _dotted(version))
 
 
@@ -70,19 +70,18 @@ def terminals() -> Finding:
         for descriptor in os.openpty():
             os.close(descriptor)
     except OSError as error:
-        advice = "a pseudoterminal file system must be mounted: mount -t devpts devpts /dev/pts"
+        advice = "mount the pseudoterminal file system: mount -t devpts devpts /dev/pts"
         return Finding("terminals", "missing", f"/dev/ptmx: {error.strerror}", advice)
-    return Finding("terminals", "ok", "/dev/ptmx opens")
+    return Finding("terminals", "ok", "/dev/ptmx works")
 
 
 def loopback() -> Finding:
     try:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = server.getsockname()[1]
+        socket.create_server(("127.0.0.1", 0)).close()
     except OSError as error:
-        advice = "the loopback interface must be up: ip link set lo up"
+        advice = "bring the loopback interface up: ip link set lo up"
         return Finding("loopback port", "missing", f"127.0.0.1: {error.strerror}", advice)
-    return Finding("loopback port", "ok", f"could listen on 127.0.0.1:{port}")
+    return Finding("loopback port", "ok", "listening on 127.0.0.1 works")
 
 
 def temporary_files() -> Finding:
@@ -92,7 +91,7 @@ def temporary_files() -> Finding:
             file.write(b"bascule")
             file.flush()
     except OSError as error:
-        advice = "shell logs need a writable temporary directory; TMPDIR chooses another"
+        advice = "shell logs need a writable temporary directory; set TMPDIR to another one"
         return Finding("temporary files", "missing", f"{directory}: {error.strerror}", advice)
     return Finding("temporary files", "ok", str(directory))
 
@@ -101,41 +100,44 @@ def temporary_files() -> Finding:
 
 
 def git() -> Finding:
-    return _program("git", "workspaces under version control need it")
+    return _program("git", "needed for workspaces cloned from git")
 
 
 def ripgrep() -> Finding:
-    return _program("rg", "search works without it, only slower", package="ripgrep", name="ripgrep")
+    return _program("rg", "makes file search faster", package="ripgrep", name="ripgrep")
 
 
 def tmux() -> Finding:
-    return _program("tmux", "shells that people can attach to need it")
+    return _program("tmux", "needed for shells that `bascule attach` can join")
 
 
 def bubblewrap() -> Finding:
-    purpose = "keeping sessions apart on this machine needs it"
+    purpose = "needed to isolate sessions on this machine"
     return _program("bwrap", purpose, package="bubblewrap", name="bubblewrap")
 
 
 def slirp4netns() -> Finding:
     """Also whether it can do its work: it opens a device that some machines keep for root."""
-    found = _program("slirp4netns", "sessions whose egress is open need it")
+    found = _program("slirp4netns", "needed for sessions with open network access (egress open)")
     if found.state != "ok" or not (lack := network_lack()):
         return found
-    advice = "sessions reach no network (egress off), or a list of domains (egress proxy)"
+    advice = "sessions can have no network (egress off) or a list of domains (egress proxy)"
     return Finding("slirp4netns", "limited", f"{found.found}, but {lack}", advice)
 
 
 def node() -> Finding:
     return _program(
-        "node", "building the VS Code extension needs it", package="nodejs npm", name="Node"
+        "node",
+        "needed to build the VS Code extension and the hub's page",
+        package="nodejs npm",
+        name="Node",
     )
 
 
 def vscode() -> Finding:
     installation = editor.find()
     if not installation.is_complete:
-        advice = "`bascule up` opens it in a browser; to get it: bascule install vscode"
+        advice = "needed for VS Code in the browser; install it: bascule install vscode"
         return Finding("VS Code", "limited", "not installed", advice)
     return Finding("VS Code", "ok", str(installation.home))
 
@@ -145,19 +147,24 @@ def chromium() -> Finding:
         if path := shutil.which(program):
             return Finding("Chromium", "ok", path)
     return Finding(
-        "Chromium", "limited", "not found", f"browser actions need it; {_apt('chromium')}"
+        "Chromium", "limited", "not found", f"needed for browser actions; {_apt('chromium')}"
     )
 
 
 def docker() -> Finding:
     address = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     if not address.startswith("unix://"):
-        return Finding("Docker engine", "limited", f"{address} was not tried", "only unix:// is")
+        return Finding(
+            "Docker engine",
+            "limited",
+            f"{address} was not checked",
+            "only unix:// addresses are supported",
+        )
     try:
         version = _docker_version(address.removeprefix("unix://"))
     except (OSError, HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        advice = "sandboxes in containers will need a running engine"
+        advice = "needed for sessions in containers (spawner docker); start a Docker engine"
         return Finding("Docker engine", "limited", f"{address}: {reason}", advice)
     return Finding("Docker engine", "ok", f"API {version}")
 
@@ -168,7 +175,9 @@ def disk() -> Finding:
     place = min(free, key=lambda each: free[each])
     found = f"{free[place] / _GIB:.1f} GiB free at {place}"
     if free[place] < _GIB:
-        return Finding("disk", "limited", found, "logs and workspaces may fill it; make room")
+        return Finding(
+            "disk", "limited", found, "logs and workspaces may fill the disk; free some space"
+        )
     return Finding("disk", "ok", found)
 
 
@@ -184,7 +193,10 @@ def utf8() -> Finding:
     finally:
         locale.setlocale(locale.LC_CTYPE, before)
     return Finding(
-        "locale", "limited", "no UTF-8 locale", f"non-ASCII file names; {_apt('locales')}"
+        "locale",
+        "limited",
+        "no UTF-8 locale",
+        f"needed for file names with non-ASCII characters; {_apt('locales')}",
     )
 
 
@@ -193,13 +205,13 @@ def limits() -> Finding:
     processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     found = f"{_limit(soft)} open files (up to {_limit(hard)}), {_limit(processes)} processes"
     if 0 <= soft < 1024 or 0 <= processes < 1024:
-        advice = "many shells at once need more: ulimit -n 4096; ulimit -u 4096"
+        advice = "too low for many shells at once; raise them: ulimit -n 4096; ulimit -u 4096"
         return Finding("limits", "limited", found, advice)
     return Finding("limits", "ok", found)
 
 
 def namespaces() -> Finding:
-    advice = "keeping sessions apart without root needs them: sysctl user.max_user_namespaces"
+    advice = "needed to isolate sessions without root; see sysctl user.max_user_namespaces"
     if shutil.which("unshare") is None:
         return Finding("namespaces", "limited", "unshare not found", _apt("util-linux"))
     command = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"]
@@ -207,16 +219,16 @@ def namespaces() -> Finding:
     if tried.returncode != 0:
         reason = tried.stderr.strip().rpartition("\n")[2] or f"status {tried.returncode}"
         return Finding("namespaces", "limited", reason, advice)
-    return Finding("namespaces", "ok", "user, mount and pid namespaces can be made")
+    return Finding("namespaces", "ok", "user, mount and pid namespaces work")
 
 
 def cgroups() -> Finding:
-    advice = "limits on a session's memory, CPU and processes need the right to make groups"
+    advice = "needed to limit a session's memory, CPU and processes"
     found, why = find_cgroups(f"bascule-doctor-{os.getpid()}")
     if found is None:
         return Finding("cgroups", "limited", why, advice)
     found.remove_all()
-    return Finding("cgroups", "ok", f"{found.version}, groups can be made")
+    return Finding("cgroups", "ok", f"{found.version}, groups can be created")
 
 
 _REQUIRED: Sequence[Callable[[], Finding]] = (python, bash, terminals, loopback, temporary_files)

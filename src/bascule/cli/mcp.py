@@ -28,7 +28,8 @@ def mcp(
     root: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Where file tools of a new sandbox may go; by default --working-dir alone."
+            help="Directory that the file tools of a new sandbox may use; repeatable. "
+            "[default: --working-dir]"
         ),
     ] = None,
     url: Url = None,
@@ -38,7 +39,7 @@ def mcp(
         str | None,
         typer.Option(
             envvar="BASCULE_WINDOW",
-            help="A VS Code window of the hub: its id, a path in its folder, or its name.",
+            help="VS Code window of the hub to act in: its id, a path in its folder, or its name.",
             autocompletion=window_names,
         ),
     ] = None,
@@ -46,32 +47,31 @@ def mcp(
         str | None,
         typer.Option(
             envvar="BASCULE_SESSION",
-            help="A session of the hub to begin in: its name or its id.",
+            help="Session of the hub to act in first: its name or id.",
             autocompletion=session_names,
         ),
     ] = None,
 ) -> int:
-    """Serve an MCP client on stdin and stdout until it goes.
+    """Serve tools to an MCP client on stdin and stdout until it disconnects.
 
-    Its tools act in a new sandbox; with --url in one that runs; with --hub, --window or --session
-    in what the hub has. --root holds the file tools, not the commands: those may do what this
-    account may. A hub that only the environment names gives way to --working-dir and --root.
+    The tools act in a new sandbox by default, in a running sandbox with --url, or in the hub's
+    windows and sessions with --hub, --window or --session. --root limits the file tools, not the
+    commands: commands can do whatever the current user can. --working-dir and --root override the
+    environment variables of --url, --hub, --window and --session.
     """
     configure_logging("warning")
     if working_dir is not None or root:
         url, hub, window, session = _said(context, url=url, hub=hub, window=window, session=session)
         if any(each is not None for each in (url, hub, window, session)):
             raise UsageError(
-                "--working-dir and --root are for a new sandbox; leave them out, or --url, --hub, "
-                "--window and --session"
+                "--working-dir and --root are for a new sandbox; they cannot be combined "
+                "with --url, --hub, --window or --session"
             )
     if window is not None and session is not None:
-        raise UsageError("--window and --session are two places to begin in: name one")
+        raise UsageError("give only one of --window and --session")
     is_at_hub = any(each is not None for each in (hub, window, session))
     if url is not None and is_at_hub:
-        raise UsageError(
-            "--url is for a sandbox, --hub, --window and --session are for a hub: not both"
-        )
+        raise UsageError("--url cannot be combined with --hub, --window or --session")
     if is_at_hub:
         places = _at_hub(hub, window=window or "", session=session or "")
     else:

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from bascule.net import Net
 
 net = Commands(
-    help="Check, draw, simulate or explore a net, without running the code in it.",
+    help="Check, draw, simulate or explore a net without running its code.",
 )
 
 File = Annotated[Path, typer.Argument(help="A *.evolve.yaml or *.pnml file.")]
-Name = Annotated[str, typer.Option("--name", help="What the file on stdin is called.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
+Name = Annotated[
+    str,
+    typer.Option("--name", help="File name for a net read from stdin; its ending says the format."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 _INVALID = 2
 
@@ -51,11 +54,11 @@ _ENDINGS: Mapping[str, Form] = {
 
 @net.command()
 def check(
-    files: Annotated[list[str], typer.Argument(help="Files; - is one on stdin.")],
+    files: Annotated[list[str], typer.Argument(help="Nets to check; - reads one from stdin.")],
     as_json: AsJson = False,
     name: Name = STDIN,
 ) -> int:
-    """Say what is wrong with nets, as file:line:column. Exits with 2 when one of them is none."""
+    """Report errors in nets as file:line:column; exit with 2 if a file is not a valid net."""
     loaded = [load_named(file, name) for file in files]
     found = [diagnostic for each in loaded for diagnostic in each.diagnostics]
     if as_json:
@@ -69,13 +72,14 @@ def check(
 @net.command()
 def show(
     file: Annotated[
-        Path, typer.Argument(help="A *.evolve.yaml or *.pnml file; - is one on stdin.")
+        Path, typer.Argument(help="A *.evolve.yaml or *.pnml file; - reads from stdin.")
     ],
     form: Annotated[
-        Form | None, typer.Option("--format", help="By default as OUTPUT ends.")
+        Form | None,
+        typer.Option("--format", help="Output format. [default: from the ending of --output]"),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Instead of stdout.")
+        Path | None, typer.Option("--output", "-o", help="File to write. [default: stdout]")
     ] = None,
     name: Name = STDIN,
 ) -> int:
@@ -102,18 +106,23 @@ def show(
         try:
             output.write_bytes(drawn)
         except OSError as error:
-            raise StorageFailed(f"{output} cannot be written: {error.strerror}") from error
+            raise StorageFailed(f"cannot write {output}: {error.strerror}") from error
     return 0
 
 
 @net.command()
 def simulate(
     file: File,
-    steps: Annotated[int, typer.Option(min=0, help="How many firings at most.")] = 100,
-    seed: Annotated[int | None, typer.Option(help="Draw lots by this number.")] = None,
+    steps: Annotated[int, typer.Option(min=0, help="Maximum number of firings.")] = 100,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Choose transitions at random with this seed. [default: the first enabled one]"
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Fire a net's transitions, tokens only, and show where the tokens end up."""
+    """Fire a net's transitions without running its code, and print the resulting marking."""
     from bascule.net import simulate as play
 
     found = read_net(file)
@@ -123,7 +132,7 @@ def simulate(
     if as_json:
         typer.echo(json.dumps(game.as_json(), ensure_ascii=False))
         return 0
-    end = "and nothing can fire" if game.is_at_rest else "and it could go on"
+    end = "nothing more can fire" if game.is_at_rest else "more can fire"
     typer.echo(f"{game.steps} firings, {end}{_without_code(found.has_code)}")
     for name, count in (*game.firings.items(), *game.marking.items()):
         typer.echo(f"  {name}: {count}")
@@ -133,10 +142,12 @@ def simulate(
 @net.command()
 def explore(
     file: File,
-    max_states: Annotated[int, typer.Option(min=1, help="Stop after so many.")] = 1_000_000,
+    max_states: Annotated[
+        int, typer.Option(min=1, help="Stop after this many states.")
+    ] = 1_000_000,
     as_json: AsJson = False,
 ) -> int:
-    """Find every state a net can reach, tokens only, and where it gets stuck."""
+    """Find all reachable states of a net and its deadlocks, without running its code."""
     from bascule.net import explore as walk
 
     found = read_net(file)
@@ -156,9 +167,11 @@ def explore(
         f"most tokens in a place: {space.bound}"
     )
     if space.path_to_deadlock is not None:
-        typer.echo(f"to a deadlock: {' '.join(space.path_to_deadlock) or 'it begins in one'}")
+        typer.echo(
+            f"path to a deadlock: {' '.join(space.path_to_deadlock) or 'the initial state is one'}"
+        )
     if space.complete and space.dead_transitions:
-        typer.echo(f"never fire: {' '.join(space.dead_transitions)}")
+        typer.echo(f"transitions that never fire: {' '.join(space.dead_transitions)}")
     return 0
 
 
@@ -187,12 +200,12 @@ def _form_of(output: Path | None) -> Form:
         return _ENDINGS[output.suffix.lower()]
     except KeyError:
         raise UsageError(
-            f"{output} could be any form: end it in {', '.join(_ENDINGS)}, or give --format"
+            f"the ending of {output} names no format: use {', '.join(_ENDINGS)}, or give --format"
         ) from None
 
 
 def _without_code(has_code: bool) -> str:
-    return " (code left out)" if has_code else ""
+    return " (code was not run)" if has_code else ""
 
 
 def _show_progress(states: int) -> None:

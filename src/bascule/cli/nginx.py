@@ -14,51 +14,66 @@ from bascule.core.errors import InvalidSetting
 
 def nginx(
     certificate: Annotated[
-        Path, typer.Option(help="The certificate, with its chain (PEM).", show_default=False)
+        Path, typer.Option(help="TLS certificate file with its chain (PEM).", show_default=False)
     ],
-    key: Annotated[Path, typer.Option(help="The certificate's key (PEM).", show_default=False)],
+    key: Annotated[
+        Path, typer.Option(help="Private key file of --certificate (PEM).", show_default=False)
+    ],
     public_url: Annotated[
-        str | None, typer.Option(help="The https address that people use.")
+        str | None,
+        typer.Option(
+            help="HTTPS address that users open. [default: public_url in the hub's settings]"
+        ),
     ] = None,
     sessions_origin: Annotated[
         str | None,
         typer.Option(
-            help="Origins of sessions, https://*.sessions.example or https://hub.example:8443."
+            help="Origin of sessions, such as https://*.sessions.example or "
+            "https://hub.example:8443. [default: sessions_origin in the hub's settings]"
         ),
     ] = None,
     sessions_certificate: Annotated[
         Path | None,
-        typer.Option(help="Certificate of the sessions' names (PEM); default: --certificate."),
+        typer.Option(
+            help="TLS certificate file for --sessions-origin (PEM). [default: --certificate]"
+        ),
     ] = None,
     sessions_key: Annotated[
-        Path | None, typer.Option(help="Key of --sessions-certificate (PEM); default: --key.")
+        Path | None,
+        typer.Option(help="Private key file of --sessions-certificate (PEM). [default: --key]"),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="The hub's settings file.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings file of the hub.")] = None,
     hub: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="Where nginx reaches the hub; by default as its settings say."
+            metavar="HOST:PORT",
+            help="Address at which nginx reaches the hub. [default: host and port in the "
+            "hub's settings]",
         ),
     ] = None,
-    file: Annotated[Path, typer.Option(help="The file for nginx.")] = Path(
+    file: Annotated[Path, typer.Option(help="Configuration file to write.")] = Path(
         "/etc/nginx/conf.d/bascule.conf"
     ),
     plain_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port that leads to https; 0 for none.")
+        int, typer.Option(min=0, max=65535, help="HTTP port that redirects to HTTPS; 0 for none.")
     ] = 80,
-    program: Annotated[str | None, typer.Option("--nginx", help="The program.")] = None,
-    main_config: Annotated[
-        Path | None, typer.Option(help="Main configuration of nginx, when not the usual one.")
+    program: Annotated[
+        str | None,
+        typer.Option("--nginx", help="Path of the nginx program. [default: nginx on the PATH]"),
     ] = None,
-    reload: Annotated[bool, typer.Option(help="Have a running nginx take it.")] = True,
+    main_config: Annotated[
+        Path | None,
+        typer.Option(help="Main configuration file of nginx, if it is not the default one."),
+    ] = None,
+    reload: Annotated[bool, typer.Option(help="Reload a running nginx.")] = True,
     only_print: Annotated[
-        bool, typer.Option("--print", help="Print the configuration and do nothing.")
+        bool, typer.Option("--print", help="Only print the configuration.")
     ] = False,
 ) -> int:
-    """Write nginx's configuration for the hub, test it, install it, and reload nginx.
+    """Write and test nginx's configuration for the hub, and reload nginx.
 
-    It is written once: it names no session, so new sessions need no reload. When nginx does not
-    take it, what was there before is put back.
+    Run it once: the configuration names no session, so new sessions need no reload. If nginx
+    rejects the configuration, the previous file is restored.
     """
     from bascule.hub.proxy.nginx import Site, render
     from bascule.hub.proxy.nginx_install import Nginx
@@ -68,7 +83,9 @@ def nginx(
     flags = {"public_url": public_url, "sessions_origin": sessions_origin}
     settings = load(config, os.environ, flags)
     if not settings.public_url:
-        raise InvalidSetting("--public-url names the https address that people use; there is none")
+        raise InvalidSetting(
+            "there is no public address: give --public-url, the HTTPS address that users open"
+        )
     text = render(
         Site(
             public_url=settings.public_url.rstrip("/"),
@@ -87,8 +104,8 @@ def nginx(
     )
     if not settings.sessions_origin:
         typer.echo(
-            "sessions_origin is not set: browsers will not open VS Code and apps of sessions; "
-            "docs/guides/nginx.md tells what to set",
+            "sessions_origin is not set: browsers cannot open the VS Code and apps of "
+            "sessions; docs/guides/nginx.md explains what to set",
             err=True,
         )
     if only_print:
@@ -98,10 +115,12 @@ def nginx(
     took = Nginx.find(program, nginx_flags).install(
         text, file, url=settings.public_url, is_reloaded=reload
     )
-    typer.echo(f"{file} is written, and nginx takes it")
+    typer.echo(f"wrote {file}; nginx accepts it")
     if not took:
-        typer.echo("nginx has not been reloaded; start it, or `nginx -s reload`")
-    typer.echo(f"{settings.public_url.rstrip('/')}/ leads to the hub, once it runs there")
+        typer.echo("nginx was not reloaded; start it, or run `nginx -s reload`")
+    typer.echo(
+        f"{settings.public_url.rstrip('/')}/ now leads to the hub, as soon as the hub is running"
+    )
     return 0
 
 

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 def pair(
     hub: HubUrl = None,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Print the code and leave.")] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Print the code and exit without waiting.")
+    ] = False,
 ) -> int:
-    """Make a code that lets one VS Code window into the hub, and wait until it is there.
+    """Print a code that connects one VS Code window to the hub, and wait until it has connected.
 
-    The code is good once, for ten minutes. Needs the hub's admin token: BASCULE_TOKEN, or that of
-    the hub on this machine. Exits 1 when nobody came in time.
+    The code works once, for ten minutes. Needs the hub's admin token: BASCULE_TOKEN, or the token
+    of the hub on this machine. Exits with 1 if no window connects in time.
     """
     asyncio.run(_pair(use_hub(hub), waits=not no_wait))
     return 0
@@ -62,19 +64,21 @@ async def _arrival(link: HubLink, here: set[WindowId], pairing: Pairing) -> Wind
                         return window
     except TimeoutError:
         pass
-    raise InvalidPairing("No window came before the code expired; `bascule pair` makes another")
+    raise InvalidPairing(
+        "no window connected before the code expired; run `bascule pair` again for a new code"
+    )
 
 
 def _show(place: HubPlace, pairing: Pairing) -> None:
     code = f"{pairing.code[:4]}-{pairing.code[4:]}"
-    _say("In your VS Code, with the Bascule extension, run")
+    _say("In your VS Code with the Bascule extension, run this command:")
     _say("    [bold]Bascule: Connect to a Hub[/]")
     _say(f"  hub   [bold]{place.url}[/]")
-    _say(f"  code  [bold]{code}[/]   (good once, for ten minutes)")
-    _say("or open this on the machine VS Code runs on:")
+    _say(f"  code  [bold]{code}[/]   (works once, for ten minutes)")
+    _say("Or open this link on the machine where VS Code runs:")
     _say(f"    {pairing.link}")
     if (package := _extension()) is not None:
-        _say("Without the extension yet?")
+        _say("To install the extension first:")
         _say(f"    code --install-extension {shlex.quote(package)}")
 
 

@@ -23,8 +23,8 @@ def to_png(svg: str) -> bytes:
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:
         raise MissingTool(
-            "A PNG is drawn by Chromium or Chrome, and there is none on the PATH; "
-            "install one, or ask for --format svg"
+            "drawing a PNG needs Chromium or Chrome, and neither is on the PATH; install "
+            "one, or use --format svg"
         )
     size = re.search(r'width="(\d+)" height="(\d+)"', svg)
     assert size is not None
@@ -42,5 +42,5 @@ def to_png(svg: str) -> bytes:
         )
         if not picture.is_file():
             reason = done.stderr.strip().splitlines() or ["no message"]
-            raise ExecutionError(f"{browser} drew nothing: {reason[-1]}")
+            raise ExecutionError(f"{browser} could not draw the picture: {reason[-1]}")
         return picture.read_bytes()

@@ -17,20 +17,26 @@ if TYPE_CHECKING:
 
 Url = Annotated[
     str | None,
-    typer.Option(envvar="BASCULE_URL", help="Address of a sandbox that runs; else a new one."),
+    typer.Option(
+        envvar="BASCULE_URL", help="Address of a running sandbox. [default: a new sandbox]"
+    ),
 ]
 Key = Annotated[
     str,
     typer.Option(
         envvar="SESSION_API_KEY",
         show_default=False,
-        help="Its key. Better in the variable: arguments can be seen by others.",
+        help="Key of the sandbox at --url. Prefer the variable: other users can see arguments.",
     ),
 ]
 WorkingDir = Annotated[
-    Path | None, typer.Option(help="Where a new sandbox starts; by default here.")
+    Path | None,
+    typer.Option(help="Working directory of a new sandbox. [default: the current directory]"),
 ]
-Shell = Annotated[str, typer.Option(show_default=False, help="Name of the shell to use.")]
+Shell = Annotated[
+    str,
+    typer.Option(show_default=False, help="Name of the shell to use. [default: main]"),
+]
 
 
 _PATIENCE = 2.0
@@ -53,7 +59,7 @@ class Place:
             url = with_scheme(self.url)
             runtime = RemoteRuntime(url, self.key, default_timeout=None, connect_timeout=_PATIENCE)
             if not self.key:
-                raise InvalidSetting("a sandbox at --url needs its key: set SESSION_API_KEY")
+                raise InvalidSetting("the sandbox at --url needs a key: set SESSION_API_KEY")
             return runtime
         from bascule.runtime import LocalRuntime
 

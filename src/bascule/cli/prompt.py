@@ -154,7 +154,10 @@ class Prompt:
         if about.state in ("refused", "idle"):
             self._say((observation.content + about.suffix).strip())
         if about.shell_ended:
-            self._say(f"[the shell ended with status {about.exit_code}; the next one is new]")
+            self._say(
+                f"[the shell exited with code {about.exit_code}; the next command starts a "
+                "new shell]"
+            )
         return about.exit_code & 255
 
     def _unseen(self, about: CmdMetadata) -> str:
@@ -235,4 +238,4 @@ def _wakes(future: Future[Any]) -> Iterator[int]:
 
 def _note_failure(done: Future[Observation]) -> None:
     if not done.cancelled() and (error := done.exception()) is not None:
-        logger.warning("could not be passed on to the command: %s", error)
+        logger.warning("input could not be sent to the command: %s", error)

@@ -32,13 +32,13 @@ BROKE_OFF = 125
 
 def replay(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="JSON lines or a JSON list of events.")
+        Path, typer.Argument(metavar="FILE", help="Recorded events, as JSON lines or a JSON list.")
     ],
     session: Annotated[
         str,
         typer.Option(
             metavar="SESSION",
-            help="Play it in this session of the hub: its name or its id.",
+            help="Run in this session of the hub: its name or id.",
             autocompletion=session_names,
         ),
     ] = "",
@@ -46,37 +46,44 @@ def replay(
         str,
         typer.Option(
             metavar="WINDOW",
-            help="Play it in this window: its id, a path in its folder, or its name.",
+            help="Run in this VS Code window: its id, a path in its folder, or its name.",
             autocompletion=window_names,
         ),
     ] = "",
     folder: Annotated[
-        Path | None, typer.Option(help="Play it in this folder of this machine, as you.")
+        Path | None, typer.Option(help="Run in this folder on this machine, as the current user.")
     ] = None,
     local: Annotated[
-        bool, typer.Option("--local", help="The same in a new folder, which is removed afterwards.")
+        bool,
+        typer.Option("--local", help="Run on this machine in a new folder, removed afterwards."),
     ] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the new session, or folder, as it is then.")
-    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the new session or folder.")] = False,
     root: Annotated[
-        str, typer.Option(metavar="PATH", help="Where it was recorded, if the file does not say.")
+        str,
+        typer.Option(
+            metavar="PATH", help="Workspace path of the recording, if the file does not contain it."
+        ),
     ] = "",
     exact: Annotated[
-        bool, typer.Option("--exact", help="Let times, process ids and the like differ no more.")
+        bool,
+        typer.Option(
+            "--exact",
+            help="Also report differences in times, process ids and other values that change from "
+            "run to run.",
+        ),
     ] = False,
-    as_json_: Annotated[bool, typer.Option("--json", help="Answer as JSON.")] = False,
+    as_json_: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     hub: HubUrl = None,
 ) -> int:
-    """Play the actions of a file, in order, and say what is seen otherwise than it was recorded.
+    """Run the actions in a file again, in order, and report which results differ.
 
-    The file is one that `bascule session export` wrote, or a trajectory of OpenHands. It is played
-    in a new session of the hub, which is removed afterwards, unless another place is named. With
-    --folder or --local the commands of the file are run on this machine as you, kept apart from
-    nothing: play only what you would type yourself.
+    The file comes from `bascule session export`, or is an OpenHands trajectory. By default the
+    actions run in a new session of the hub, which is removed afterwards. With --folder or --local
+    they run on this machine as the current user, without isolation: use these only for files you
+    trust.
 
-    Exits with 0 when all is the same, 1 when something differs or could not be the same, 2 for a
-    file or arguments that make no sense, 125 when it could not be played to its end.
+    Exits with 0 if all results are the same, 1 if a result differs or cannot be compared, 2 for an
+    invalid file or arguments, 125 if not all actions could run.
     """
     from bascule.runtime.replay import read_script
 
@@ -126,9 +133,11 @@ class _Place:
     def ensure_one(self) -> None:
         named = [self.session, self.window, self.folder, self.local]
         if sum(map(bool, named)) > 1:
-            raise UsageError("name one place: --session, --window, --folder or --local")
+            raise UsageError("give only one of --session, --window, --folder and --local")
         if self.keep and (self.session or self.window or self.folder):
-            raise UsageError("--keep is for what is made anew; what you named stays as it is")
+            raise UsageError(
+                "--keep is for a new session or folder; one that you name is always kept"
+            )
         if self.folder is not None and not self.folder.is_dir():
             raise NoSuchPath(f"--folder is not a directory: {self.folder}")
 
@@ -158,7 +167,7 @@ class _Place:
         if self.keep:
             folder = Path(tempfile.mkdtemp(prefix="bascule-replay-"))
             yield folder
-            typer.echo(f"what it left is in {folder}", err=True)
+            typer.echo(f"kept the folder {folder}", err=True)
             return
         with tempfile.TemporaryDirectory(prefix="bascule-replay-") as name:
             yield Path(name)
@@ -196,7 +205,7 @@ class _Place:
         finally:
             await runtime.aclose()
             if self.keep:
-                typer.echo(f"the session is {runtime.session_id}", err=True)
+                typer.echo(f"kept the session {runtime.session_id}", err=True)
 
 
 @contextmanager

@@ -18,8 +18,8 @@ _DIFF: Final = 40
 _TELLING: Final = ("command", "code", "path", "url", "browser_actions", "pattern", "name")
 _SIGNS: Final = {"different": "✗", "masked": "✗", "unknown": "?", "same": "✓"}
 _NOTES: Final = {
-    "masked": "not played: a secret is masked in it, so it could not be the same",
-    "unknown": "played; nobody saw what came of it when it was recorded",
+    "masked": "not run: it contains a masked secret, so the result would differ",
+    "unknown": "run, but the file has no result to compare it with",
 }
 
 
@@ -75,7 +75,7 @@ def _difference(each: Difference) -> Iterator[str]:
     for line in lines[:_DIFF]:
         yield f"  {line[: 4 * _SUBJECT]}"
     if len(lines) > _DIFF:
-        yield f"  … {len(lines) - _DIFF} more lines (--json has all)"
+        yield f"  … {len(lines) - _DIFF} more lines (--json prints all)"
 
 
 def _subject(step: Step) -> str:
@@ -91,10 +91,10 @@ def _summary(script: Script, outcomes: Sequence[Outcome]) -> str:
     words = {"same": "same", "different": "different", "masked": "masked", "unknown": "unknown"}
     parts = [f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict]]
     steps = "1 step" if len(outcomes) == 1 else f"{len(outcomes)} steps"
-    summary = f"{steps}: {', '.join(parts)}" if parts else "nothing to play"
+    summary = f"{steps}: {', '.join(parts)}" if parts else "no actions to run"
     if script.passed_over:
         each = ", ".join(f"{kind} {n}" for kind, n in sorted(script.passed_over.items()))
-        summary += f"; {sum(script.passed_over.values())} events passed over ({printable(each)})"
+        summary += f"; {sum(script.passed_over.values())} events skipped ({printable(each)})"
     if script.missed:
-        summary += f"; {script.missed} events are missing in the file"
+        summary += f"; {script.missed} events are missing from the file"
     return summary

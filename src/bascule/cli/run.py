@@ -33,30 +33,37 @@ class Choice(StrEnum):
 def run(
     net: Annotated[Path, typer.Argument(help="A *.evolve.yaml or *.pnml file.")],
     policy: Annotated[
-        Choice, typer.Option(help="Which enabled transition fires: in the file's order, or by lot.")
+        Choice,
+        typer.Option(
+            help="How to choose among enabled transitions: first in the file, by priority, or at "
+            "random."
+        ),
     ] = Choice.FIRST,
     seed: Annotated[
-        int | None, typer.Option(help="Draw lots by this number (implies --policy random).")
+        int | None, typer.Option(help="Seed of the random choice; implies --policy random.")
     ] = None,
-    max_firings: Annotated[int, typer.Option(min=0, help="End after so many.")] = 100_000,
+    max_firings: Annotated[
+        int, typer.Option(min=0, help="Stop after this many firings.")
+    ] = 100_000,
     timeout: Annotated[
-        float | None, typer.Option(min=0.001, help="End after so many seconds.")
+        float | None,
+        typer.Option(min=0.001, help="Stop after this many seconds. [default: no limit]"),
     ] = None,
     trace: Annotated[
-        str, typer.Option(help="Write every event as a line of JSON to this file, or to stdout: -.")
+        str, typer.Option(help="File to write every event to, as JSON lines; - is stdout.")
     ] = "",
     replay: Annotated[
-        Path | None, typer.Option(help="Play this trace again, without running any code.")
+        Path | None, typer.Option(help="Replay this trace without running any code.")
     ] = None,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Say nothing but what the net says.")
+        bool, typer.Option("--quiet", help="Print only the output of the net's own code.")
     ] = False,
 ) -> int:
-    """Run a net to its end.
+    """Run a net until no transition can fire.
 
-    Its code reaches the VS Code window it was started from by `vscode_bridge`. Exits with 0 when
-    the net completed, 1 when code in it raised, 2 when the file is no net, 3 on a deadlock, 4 when
-    time was up while something was under way, 5 at a limit, 130 when interrupted.
+    The net's code can reach the VS Code window it was started from with `vscode_bridge`. Exits with
+    0 if the net completed, 1 if its code raised an exception, 2 if the file is not a valid net, 3
+    on a deadlock, 4 on a timeout, 5 at the limit of firings, 130 if interrupted.
     """
     from .netfile import read_net
 
@@ -66,7 +73,7 @@ def run(
     if replay is not None:
         return _replay(found, replay, quiet=quiet)
     if seed is not None and policy is Choice.PRIORITY:
-        raise InvalidSetting("--seed is for --policy random")
+        raise InvalidSetting("--seed works only with --policy random")
     chosen = Choice.RANDOM if seed is not None else policy
     with ExitStack() as stack:
         listeners = [stack.enter_context(_trace(trace))] if trace else []
@@ -129,7 +136,7 @@ def _trace(name: str) -> Iterator[Listener]:
             try:
                 file = stack.enter_context(Path(name).open("w", encoding="utf-8"))
             except OSError as error:
-                raise StorageFailed(f"{name} cannot be written: {error.strerror}") from error
+                raise StorageFailed(f"cannot write {name}: {error.strerror}") from error
         yield writing(file)
 
 
@@ -140,11 +147,11 @@ def _replay(net: Net, trace: Path, *, quiet: bool) -> int:
     try:
         text = trace.read_text(encoding="utf-8")
     except OSError as error:
-        raise NoSuchPath(f"{trace} cannot be read: {error.strerror}") from error
+        raise NoSuchPath(f"cannot read {trace}: {error.strerror}") from error
     moments = list(replay(net, text.splitlines()))
     if moments and not quiet:
         firings = sum(moment.event.get("event") == "fired" for moment in moments)
-        _say(f"{net.id}: the trace fits, {_counted(firings, 'firing')}")
+        _say(f"{net.id}: the trace matches the net, {_counted(firings, 'firing')}")
         _say_marking(moments[-1].marking)
     return 0
 

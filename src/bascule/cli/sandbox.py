@@ -38,10 +38,11 @@ PROVIDED = frozenset({"jupyter"})
 
 _EPILOG = """\
 environment:
-  SESSION_API_KEY            required: what requests must bring in X-Session-API-Key
-  NO_CHANGE_TIMEOUT_SECONDS  seconds without new output after which a command is answered (10)
-  BASCULE_SHELLS             as --shells
-  BASCULE_LOG                debug, info, warning or error (info)
+  SESSION_API_KEY            key that requests must send in the header X-Session-API-Key (required)
+  NO_CHANGE_TIMEOUT_SECONDS  seconds without output after which a running command is reported
+                             as still running (default: 10)
+  BASCULE_SHELLS             same as --shells
+  BASCULE_LOG                log level: debug, info, warning or error (default: info)
 """
 
 
@@ -59,7 +60,7 @@ def sandbox(arguments: Sequence[str]) -> int:
     launch = parse(arguments, os.environ)
     configure_logging("info")
     for name in launch.unavailable:
-        logger.warning("%s is not available in this version; going without", name)
+        logger.warning("%s is not available in this version and is skipped", name)
     uvloop.run(serve(launch.server, launch.sandbox))
     return 0
 
@@ -100,28 +101,41 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="bascule sandbox",
-        description="Serve a sandbox: bash that remembers, IPython, files, search, a browser.",
+        description="Run a sandbox as an HTTP server: persistent bash shells, IPython, files, "
+        "search, a browser.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("port", type=_port, metavar="PORT", help="port to listen on; 0 takes a free one")
+    add("port", type=_port, metavar="PORT", help="port to listen on; 0 picks a free port")
     add(
         "--working-dir",
         required=True,
         metavar="DIR",
-        help="directory where shells start; must exist, unless an account is named",
+        help="directory where shells start; created only if --username or --user-id is given "
+        "(required)",
     )
-    add("--host", default="127.0.0.1", metavar="HOST", help="address to listen on (%(default)s)")
+    add(
+        "--host",
+        default="127.0.0.1",
+        metavar="HOST",
+        help="address to listen on (default: %(default)s)",
+    )
     add("--shells", metavar="KIND", help=HELP)
-    add("--state-dir", metavar="DIR", help="where tmux shells wait for the next server; short")
+    add(
+        "--state-dir",
+        metavar="DIR",
+        help="directory for tmux shells that outlive the server; its path must be short (default: "
+        "a directory of the user's, by --working-dir)",
+    )
     add(
         "--keep-shells",
         type=_seconds,
         default=ShellSettings().keep_for,
         metavar="SECONDS",
-        help="how long they wait when the server was killed; 0: not at all (%(default)g)",
+        help="seconds to keep tmux shells after the server was killed; 0 for not at all "
+        "(default: %(default)g)",
     )
     add(
         "--plugins",
@@ -129,23 +143,39 @@ def _parser() -> argparse.ArgumentParser:
         default=(),
         choices=PLUGINS,
         metavar="NAME",
-        help=f"what OpenHands asks for: {', '.join(PLUGINS)}",
+        help=f"OpenHands plugins to load: {', '.join(PLUGINS)}; those not available are "
+        "skipped with a warning",
     )
-    add("--username", metavar="U", help="user to run shells as; the present one by default")
-    add("--user-id", type=int, metavar="N", help="that user's id, or the user by id")
     add(
-        "--python", default="", metavar="PATH", help="interpreter of IPython cells; ours by default"
+        "--username",
+        metavar="U",
+        help="name of the user to run shells as (default: the current user)",
     )
-    add("--enable-browser", action=argparse.BooleanOptionalAction, help="offer browser actions")
+    add("--user-id", type=int, metavar="N", help="id of the user to run shells as")
+    add(
+        "--python",
+        default="",
+        metavar="PATH",
+        help="Python interpreter for IPython cells (default: the one running bascule)",
+    )
+    add(
+        "--enable-browser",
+        action=argparse.BooleanOptionalAction,
+        help="enable browser actions (default: if Chromium is installed)",
+    )
     add(
         "--keep-from-pages",
         type=_address,
         action="append",
         default=[],
         metavar="HOST:PORT",
-        help="an address no page can reach with the browser's help; the hub's",
+        help="address that pages in the browser may not reach, such as the hub's; repeatable",
     )
-    add("--browsergym-eval-env", metavar="X", help="a BrowserGym environment")
+    add(
+        "--browsergym-eval-env",
+        metavar="X",
+        help="BrowserGym environment (not supported; accepted for OpenHands)",
+    )
     return parser
 
 
@@ -192,7 +222,7 @@ def _working_dir(text: str, account: Account | None, *, is_made: bool) -> Path:
     except FileExistsError:
         raise InvalidSetting(f"--working-dir is not a directory: {path}") from None
     except OSError as error:
-        raise PermissionRefused(f"--working-dir cannot be made: {path}: {error}") from error
+        raise PermissionRefused(f"cannot create --working-dir {path}: {error}") from error
     return path
 
 
@@ -204,6 +234,6 @@ def _soft_timeout(environment: Mapping[str, str]) -> float:
         seconds = -1
     if not 0 < seconds < float("inf"):
         raise InvalidSetting(
-            f"NO_CHANGE_TIMEOUT_SECONDS is {text!r}; it has to be a number of seconds above 0"
+            f"NO_CHANGE_TIMEOUT_SECONDS is {text!r}; it must be a number of seconds above 0"
         )
     return seconds

@@ -22,37 +22,51 @@ if TYPE_CHECKING:
 def serve(
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Port to listen on (8300); 0 takes a free one."),
+        typer.Option(
+            min=0, max=65535, help="Port to listen on; 0 picks a free port. [default: 8300]"
+        ),
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on (127.0.0.1).")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
-            help="Settings file; by default BASCULE_CONFIG, or bascule.toml if it is here."
+            help="Settings file. [default: BASCULE_CONFIG, or ./bascule.toml if it exists]"
         ),
     ] = None,
     public_url: Annotated[
-        str | None, typer.Option(help="The address that people and windows use.")
+        str | None,
+        typer.Option(
+            help="Address that browsers, windows and agents use. [default: http://HOST:PORT]"
+        ),
     ] = None,
     state_dir: Annotated[
-        Path | None, typer.Option(help="Where tokens and window keys are kept.")
+        Path | None,
+        typer.Option(
+            help="Directory for tokens, window keys and sessions. [default: ~/.local/state/bascule]"
+        ),
     ] = None,
     allow_unisolated: Annotated[
         bool | None,
         typer.Option(
             "--allow-unisolated",
-            help="Have sessions though nothing keeps them from this machine and each other.",
+            help="Start sessions even if this machine cannot isolate them from each other and "
+            "from the host.",
         ),
     ] = None,
     log_format: Annotated[
         str | None,
-        typer.Option(help="Form of the log: text or json.", autocompletion=one_of("text", "json")),
+        typer.Option(
+            help="Log format: text or json. [default: text]", autocompletion=one_of("text", "json")
+        ),
     ] = None,
 ) -> int:
-    """Run the hub where VS Code windows and agents meet, until SIGINT or SIGTERM.
+    """Run the hub, which connects VS Code windows, sessions and agents, until SIGINT or SIGTERM.
 
-    Settings come from the file, BASCULE_* variables and flags, each over the one before. The
-    first token is made on the first start; `bascule token` shows it, BASCULE_TOKEN overrides it.
+    Settings come from the settings file, BASCULE_* environment variables and options; later sources
+    override earlier ones. The first start creates the admin token. `bascule token` prints it;
+    BASCULE_TOKEN overrides it.
     """
     import uvloop
 
@@ -104,4 +118,4 @@ def serve(
 def _introduce(hub: Hub) -> None:
     """The address alone on stdout, for programs that start us; the token is not shown."""
     print(hub.url, flush=True)  # noqa: T201
-    print("`bascule token` shows the token for it", file=sys.stderr)  # noqa: T201
+    print("`bascule token` prints the token to sign in with", file=sys.stderr)  # noqa: T201

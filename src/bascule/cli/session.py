@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from bascule.link.sessions import HubSession, SessionCalls
 
 session = Commands(
-    help="Make, use and remove sessions: a workspace, a sandbox and a VS Code each.",
+    help="Create, use and remove sessions. Each has a workspace, a sandbox and a VS Code.",
 )
 
 Which = Annotated[
     str,
     typer.Argument(
         metavar="SESSION",
-        help="Its name, its id, or the beginning of that.",
+        help="Name or id of the session, or the first characters of its id.",
         autocompletion=session_names,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 _FLAGS_ARE_THE_COMMANDS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 _T = TypeVar("_T")
@@ -55,7 +55,7 @@ _PIECE = 1 << 20
 @session.command()
 def create(
     hub: HubUrl = None,
-    name: Annotated[str, typer.Option(help="Name of the session; must not be taken.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the session; must be unique.")] = "",
     git: Annotated[
         str, typer.Option(metavar="URL", help="Git repository to clone into the workspace.")
     ] = "",
@@ -78,7 +78,7 @@ def create(
     spawner: Annotated[
         str,
         typer.Option(
-            help="Spawner to run on: local, docker or plain; by default the hub's first.",
+            help="Spawner to use: local, docker or plain. [default: the hub's first]",
             autocompletion=one_of("local", "docker", "plain"),
         ),
     ] = "",
@@ -96,7 +96,8 @@ def create(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Environment variable to pass on; its value is masked in records; repeatable.",
+            help="Environment variable to copy from here into the session; its value is "
+            "masked in records; repeatable.",
         ),
     ] = None,
     runtime: Annotated[
@@ -109,22 +110,26 @@ def create(
     memory: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="Memory limit such as 4G or 512M, at least 64M; none for no limit."
+            metavar="SIZE",
+            help="Memory limit such as 4G or 512M, at least 64M; none for no limit. [default: 2G]",
         ),
     ] = None,
     cpus: Annotated[
-        str | None, typer.Option(metavar="N", help="CPU limit such as 1.5; none for no limit.")
+        str | None,
+        typer.Option(metavar="N", help="CPU limit such as 1.5; none for no limit. [default: 2]"),
     ] = None,
     processes: Annotated[
         str | None,
         typer.Option(
-            metavar="N", help="Limit on the number of processes, at least 16; none for no limit."
+            metavar="N",
+            help="Limit on the number of processes, at least 16; none for no limit. [default: "
+            "1024]",
         ),
     ] = None,
     egress: Annotated[
         str | None,
         typer.Option(
-            help="Network access: off, proxy or open; by default only what --git needs.",
+            help="Network access: off, proxy or open. [default: only what --git needs]",
             autocompletion=one_of("off", "proxy", "open"),
         ),
     ] = None,
@@ -139,13 +144,13 @@ def create(
         str, typer.Option(help="Container image to start from (spawner docker, admin only).")
     ] = "",
     wait: Annotated[
-        bool, typer.Option(help="Return when the session is ready, or at once.")
+        bool, typer.Option(help="Wait until the session is ready, or return at once.")
     ] = True,
     as_json: AsJson = False,
 ) -> int:
     """Create a session and print its id.
 
-    Progress is shown on stderr. With --json everything known about the session is printed.
+    Progress goes to stderr. --json prints all fields of the session.
     """
     source = wish.source(git=git, ref=ref, folder=folder, archive=archive)
     if opens := wish.credential(git=git, token=git_token, key=git_key):
@@ -168,7 +173,7 @@ def create(
         if archive is not None:
             source["archive"] = await calls.upload_archive(_pieces(archive))
         with stages_shown() as show:
-            show("asking the hub")
+            show("waiting for the hub")
             made = await calls.create({**body, "workspace": source})
             return await _started(calls, made.id, show) if wait else made
 
@@ -198,7 +203,7 @@ def create(
 
 @session.command("list")
 def list_(hub: HubUrl = None, as_json: AsJson = False) -> int:
-    """List the sessions of a hub that the token may see."""
+    """List the sessions of a hub that the token can see."""
     found = _ask(use_hub(hub, say=not as_json), lambda calls: calls.sessions())
     if as_json:
         typer.echo(json.dumps([each.metadata for each in found], indent=2))
@@ -209,7 +214,7 @@ def list_(hub: HubUrl = None, as_json: AsJson = False) -> int:
 
 @session.command()
 def show(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
-    """Say what is known of a session."""
+    """Print the state, workspace, limits, ports and addresses of a session."""
 
     async def work(calls: SessionCalls) -> tuple[HubSession, Sequence[Mapping[str, Any]]]:
         found = await _find(calls, which)
@@ -230,16 +235,22 @@ def exec(  # noqa: A001 - what people type
     which: Which,
     command: Annotated[
         list[str],
-        typer.Argument(help="One argument is a line of bash; several are words, passed on."),
+        typer.Argument(
+            help="Command to run. A single argument is a line of bash; several arguments are "
+            "passed as they are."
+        ),
     ],
     hub: HubUrl = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds after which to interrupt it.")
+        float | None,
+        typer.Option(
+            min=0.001, help="Seconds after which to stop the command. [default: no limit]"
+        ),
     ] = None,
 ) -> int:
-    """Run one command in a session and exit with its status.
+    """Run one command in a session and exit with its exit code.
 
-    Statuses of our own are those of `bascule exec`.
+    The other exit codes are those of `bascule exec`.
     """
     from bascule.core.actions import CmdRun
 
@@ -255,11 +266,11 @@ def exec(  # noqa: A001 - what people type
 def attach(
     which: Which,
     hub: HubUrl = None,
-    shell: Annotated[str, typer.Option(help="Name of the shell to type into.")] = "",
+    shell: Annotated[str, typer.Option(help="Name of the shell. [default: main]")] = "",
 ) -> int:
-    """Type commands into a session's shell.
+    """Open a prompt in a session's shell.
 
-    Ctrl-D or `exit` at the prompt leaves; the shell goes on living there.
+    Ctrl-D or `exit` at the prompt leaves; the shell keeps running in the session.
     """
     from .loop import LoopThread
     from .prompt import Prompt
@@ -274,26 +285,26 @@ def attach(
 def logs(
     which: Which,
     hub: HubUrl = None,
-    lines: Annotated[int, typer.Option(min=1, help="How many, from the end.")] = 100,
+    lines: Annotated[int, typer.Option(min=1, help="Number of lines, counted from the end.")] = 100,
 ) -> int:
-    """Print what a session's action server said last.
+    """Print the last lines of the log of a session's action server.
 
-    Also after it ended, which is when one mostly wants it.
+    Works after the session has ended, too.
     """
 
     async def work(calls: SessionCalls) -> str:
         return await calls.logs((await _find(calls, which)).id, lines=lines)
 
     text = _ask(use_hub(hub), work)
-    typer.echo(printable(text) or "It has said nothing.", err=not text)
+    typer.echo(printable(text) or "The log is empty.", err=not text)
     return 0
 
 
 @session.command()
 def export(which: Which, hub: HubUrl = None, output: Output = None, as_list: AsList = False) -> int:
-    """Write what was done in a session, running or not, as an OpenHands trajectory.
+    """Write the actions of a session, running or not, as an OpenHands trajectory.
 
-    `bascule replay` plays such a file. Secrets are masked.
+    `bascule replay` runs such a file again. Secrets are masked.
     """
 
     async def pieces(calls: SessionCalls) -> AsyncIterator[bytes]:
@@ -309,7 +320,11 @@ def url(
     which: Which,
     hub: HubUrl = None,
     sign_in: Annotated[
-        bool, typer.Option("--sign-in", help="One that signs a browser in, once, within minutes.")
+        bool,
+        typer.Option(
+            "--sign-in",
+            help="Print an address that also signs a browser in; it works once, for a few minutes.",
+        ),
     ] = False,
 ) -> int:
     """Print the address of a session's VS Code."""
@@ -324,13 +339,13 @@ def url(
 
 @session.command()
 def pause(which: Which, hub: HubUrl = None) -> int:
-    """Let nothing in a session run until it is resumed."""
+    """Freeze all processes of a session until it is resumed."""
     return _change(hub, which, lambda calls, found: calls.pause(found))
 
 
 @session.command()
 def resume(which: Which, hub: HubUrl = None) -> int:
-    """Go on with a paused session, or start a stopped or failed one again."""
+    """Resume a paused session, or restart a stopped or failed one."""
 
     async def work(calls: SessionCalls, found: str) -> HubSession:
         await calls.resume(found)
@@ -342,7 +357,7 @@ def resume(which: Which, hub: HubUrl = None) -> int:
 
 @session.command()
 def stop(which: Which, hub: HubUrl = None) -> int:
-    """End a session's processes and keep its files."""
+    """Stop a session's processes and keep its files."""
     return _change(hub, which, lambda calls, found: calls.stop(found))
 
 
@@ -352,34 +367,38 @@ def rm(
         list[str] | None,
         typer.Argument(
             metavar="SESSION",
-            help="As many as you like: names, ids, or beginnings of those.",
+            help="Sessions to remove: names, ids, or the first characters of ids.",
             autocompletion=session_names,
         ),
     ] = None,
     hub: HubUrl = None,
-    every: Annotated[bool, typer.Option("--all", help="Every session the token may see.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask about --all.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Remove every session that the token can see.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation with --all.")
+    ] = False,
 ) -> int:
-    """End sessions and remove their files. A folder of the host that was a workspace stays.
+    """Stop sessions and delete their files. A host folder used as a workspace is kept.
 
-    At a terminal --all asks first.
+    At a terminal, --all asks for confirmation.
     """
     if bool(which) == every:
-        raise UsageError("name sessions to remove, or say --all")
+        raise UsageError("name the sessions to remove, or give --all")
 
     place = use_hub(hub)
     found = _ask(place, lambda calls: calls.sessions())
     doomed = found if every else [chosen(found, each) for each in which or ()]
     if every and doomed and not yes and sys.stdin.isatty():
         what = "1 session" if len(doomed) == 1 else f"{len(doomed)} sessions"
-        if not _is_sure(f"End {what} and remove the files? [y/N] "):
+        if not _is_sure(f"Remove {what}, including files? [y/N] "):
             return 1
 
     async def work(calls: SessionCalls) -> None:
         import asyncio
 
         with stages_shown(only_last=True) as show:
-            show(f"removing {len(doomed)}")
+            show(f"removing sessions ({len(doomed)})")
             async with asyncio.TaskGroup() as tasks:
                 for each in doomed:
                     tasks.create_task(calls.remove(each.id))
@@ -452,8 +471,8 @@ async def _started(calls: SessionCalls, made: str, show: Callable[[str], None]) 
         return await calls.until_ready(made, on_stage=show)
     except SandboxStartFailed as error:
         raise SandboxStartFailed(
-            f"{error.message}\nThe session is kept: `bascule session resume {made}` tries again, "
-            f"`bascule session rm {made}` removes it",
+            f"{error.message}\nThe session still exists: `bascule session resume {made}` "
+            f"tries again, `bascule session rm {made}` removes it",
             session_id=made,
         ) from error
 
@@ -464,7 +483,7 @@ async def _pieces(archive: Path) -> AsyncIterator[bytes]:
     try:
         file = archive.open("rb")
     except OSError as error:
-        raise UsageError(f"--archive {archive} cannot be read: {error.strerror}") from error
+        raise UsageError(f"cannot read --archive {archive}: {error.strerror}") from error
     with file:
         while piece := await asyncio.to_thread(file.read, _PIECE):
             yield piece

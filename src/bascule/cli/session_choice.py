@@ -22,7 +22,7 @@ def chosen(found: Sequence[HubSession], which: str) -> HubSession:
     if not fitting:
         raise NoSuchSession(f"there is no session {which!r}; {_hint(found, which)}")
     named = ", ".join(f"{each.name or 'unnamed'} ({each.id})" for each in fitting)
-    raise UsageError(f"{which!r} fits {len(fitting)} sessions: {named}. Name one by its id")
+    raise UsageError(f"{which!r} matches {len(fitting)} sessions: {named}. Use the id of one")
 
 
 def ensure_free(found: Sequence[HubSession], name: str) -> None:
@@ -30,8 +30,9 @@ def ensure_free(found: Sequence[HubSession], name: str) -> None:
     taken = [each for each in found if each.name == name]
     if taken:
         raise UsageError(
-            f"--name {name}: there is a session of that name already ({taken[0].id}, "
-            f"{taken[0].state}); choose another name, or remove it with `bascule session rm`"
+            f"--name {name}: a session with this name exists ({taken[0].id}, "
+            f"{taken[0].state}); choose another name, or remove that session with `bascule "
+            "session rm`"
         )
 
 
@@ -39,4 +40,4 @@ def _hint(found: Sequence[HubSession], which: str) -> str:
     names = {each.name for each in found if each.name}
     if near := get_close_matches(which, names):
         return f"did you mean {' or '.join(map(repr, near))}?"
-    return "`bascule session list` shows them" if found else "there is none at all"
+    return "`bascule session list` lists the sessions" if found else "the hub has no sessions"

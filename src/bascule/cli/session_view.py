@@ -29,7 +29,7 @@ def show_list(found: Sequence[HubSession]) -> None:
     if not is_short:
         console.width = 1000
     if not found:
-        console.print("There is no session. `bascule session create` makes one.")
+        console.print("There are no sessions. Create one with `bascule session create`.")
         return
     of_many = len({each.metadata["owner"] for each in found}) > 1
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
@@ -57,12 +57,12 @@ def lines_of(session: HubSession, ports: Sequence[Mapping[str, Any]]) -> Iterato
     yield "state", f"{session.state}, {session.stage}" if session.stage else session.state
     yield "cause", session.cause
     yield "owner", str(about["owner"])
-    yield "made", f"{ago(about['created'])}, by {about['created_by']}"
+    yield "created", f"{ago(about['created'])}, by {about['created_by']}"
     yield "last used", ago(about["last_active"])
     yield "workspace", " ".join(filter(None, map(str, about["workspace"].values())))
     where = "in its VS Code window" if about["runtime"] == "vscode" else "in its sandbox"
     yield "actions", f"{where}, {about['shells']} shells"
-    yield "runs as", " ".join(filter(None, (about["spawner"], about["image"])))
+    yield "spawner", " ".join(filter(None, (about["spawner"], about["image"])))
     yield "limits", _limits(about["limits"])
     yield "network", ", ".join((about["egress"]["mode"], *about["egress"]["domains"]))
     yield "variables", ", ".join(about["environment"])

@@ -17,11 +17,11 @@ _NONE: Final = "none"
 def source(*, git: str, ref: str, folder: str, archive: Path | None) -> dict[str, Any]:
     """Where the workspace comes from."""
     if sum(map(bool, (git, folder, archive))) > 1:
-        raise UsageError("a workspace is one of --git, --folder and --archive")
+        raise UsageError("give only one of --git, --folder and --archive")
     if git:
         return {"kind": "git", "url": git, "ref": ref}
     if ref:
-        raise UsageError("--ref is for --git")
+        raise UsageError("--ref needs --git")
     if folder:
         return {"kind": "folder", "folder": folder}
     return {"kind": "archive" if archive else "empty"}
@@ -30,7 +30,7 @@ def source(*, git: str, ref: str, folder: str, archive: Path | None) -> dict[str
 def credential(*, git: str, token: str, key: Path | None) -> dict[str, str]:
     """What opens the repository that is cloned. Empty: nothing has to."""
     if (token or key) and not git:
-        raise UsageError("--git-token and --git-key are for --git")
+        raise UsageError("--git-token and --git-key need --git")
     given = {}
     if token:
         _, given["password"] = own_variable(token, option="--git-token")
@@ -39,7 +39,7 @@ def credential(*, git: str, token: str, key: Path | None) -> dict[str, str]:
         try:
             given["private_key"] = key.read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--git-key {key} cannot be read: {error}") from error
+            raise UsageError(f"cannot read --git-key {key}: {error}") from error
     return given
 
 
@@ -52,7 +52,7 @@ def variable(text: str) -> tuple[str, str]:
 
 def own_variable(name: str, *, option: str = "--secret") -> tuple[str, str]:
     if name not in os.environ:
-        raise InvalidSetting(f"{option} {name}: there is no such variable to pass on")
+        raise InvalidSetting(f"{option} {name}: this environment variable is not set here")
     return name, os.environ[name]
 
 
@@ -74,7 +74,7 @@ def egress(mode: str | None, domains: Sequence[str]) -> dict[str, Any] | None:
     if mode is None and not domains:
         return None
     if domains and mode not in (None, "proxy"):
-        raise UsageError(f"--domain is for --egress proxy, not {mode}")
+        raise UsageError(f"--domain works only with --egress proxy, not {mode}")
     return {"mode": mode or "proxy", "domains": list(domains)}
 
 
@@ -82,7 +82,7 @@ def _bytes(text: str) -> int:
     size = text.upper().removesuffix("B").removesuffix("I")
     unit = size[-1:] if size[-1:].isalpha() else ""
     if unit not in _SIZES:
-        raise UsageError(f"--memory {text!r} is no size; write 4G, 512M or none")
+        raise UsageError(f"--memory {text!r} is not a size; write for example 4G, 512M or none")
     return int(_number("--memory", size.removesuffix(unit)) * _SIZES[unit])
 
 

@@ -9,12 +9,12 @@ from .stopping import stops_cleanly
 
 
 def shell(url: Url = None, key: Key = "", working_dir: WorkingDir = None, shell: Shell = "") -> int:
-    """Type commands into a shell, of a new sandbox or of the one at --url.
+    """Open a prompt in a shell, of a new sandbox or of the one at --url.
 
-    What a command prints is shown as it comes; lines typed meanwhile go to it, and so do Ctrl-C,
-    Ctrl-Z, Ctrl-\\ and Ctrl-D. Ctrl-D or `exit` at the prompt leaves; a shell of a sandbox at
-    --url goes on living there. Lines can be edited and called back, but Tab completes nothing.
-    Programs that take over the whole screen are not for this prompt.
+    Output is shown as it arrives. While a command runs, typed lines and Ctrl-C, Ctrl-Z, Ctrl-\\ and
+    Ctrl-D go to it. Ctrl-D or `exit` at the prompt leaves; the shell of a sandbox at --url keeps
+    running. The prompt has line editing and history but no Tab completion. Full-screen programs do
+    not work in it.
     """
     from .loop import LoopThread
     from .prompt import Prompt

@@ -13,7 +13,10 @@ from bascule.sandbox.shell.settings import ShellKind, ShellSettings
 from .user_dirs import make_runtime_dir, sandbox_dir
 
 VARIABLE = "BASCULE_SHELLS"
-HELP = "kind of shells: pty or tmux; NAME=KIND for one of them; a comma separates several"
+HELP = (
+    "kind of shells: pty or tmux, or NAME=KIND for one shell; separate several with commas "
+    "(default: pty)"
+)
 
 
 def with_kinds(
@@ -44,7 +47,7 @@ def with_kinds(
 def _read(word: str, origin: str) -> tuple[str, ShellKind]:
     name, _, kind = word.strip().rpartition("=")
     if kind not in _KINDS:
-        raise InvalidSetting(f"{origin}: {kind!r} is no kind of shell; there are: {_listed()}")
+        raise InvalidSetting(f"{origin}: {kind!r} is not a kind of shell; use one of: {_listed()}")
     return name, cast("ShellKind", kind)
 
 

@@ -96,7 +96,7 @@ def _make(name: str, settings: HubFile, warden: Warden | None, in_roots_folders:
             )
         case _:
             raise InvalidSetting(
-                f"spawners: there is no spawner {name!r}; there are: local, docker, plain"
+                f"spawners: there is no spawner {name!r}; use local, docker or plain"
             )
 
 

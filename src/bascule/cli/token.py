@@ -28,41 +28,42 @@ if TYPE_CHECKING:
 
 def token(
     create: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Create a token of this name and print it.")
+        str | None, typer.Option(metavar="NAME", help="Create a token with this name and print it.")
     ] = None,
     scope: Annotated[
         str,
         typer.Option(
-            help="What the new token may do: agent, window or admin.",
+            help="Permissions of the new token: agent, window or admin.",
             autocompletion=one_of("agent", "window", "admin"),
         ),
     ] = "agent",
     owner: Annotated[
-        str, typer.Option(help="Owner whose windows and sessions the new token sees.")
+        str, typer.Option(help="Owner of the new token; it sees this owner's windows and sessions.")
     ] = "admin",
     days: Annotated[
-        float | None, typer.Option(help="Days until the new token expires; never by default.")
+        float | None, typer.Option(help="Days until the new token expires. [default: never]")
     ] = None,
     every: Annotated[
-        bool, typer.Option("--list", help="List the tokens that were created, without secrets.")
+        bool,
+        typer.Option("--list", help="List the tokens that people created, without their secrets."),
     ] = False,
     revoke: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Revoke the token of this name.", autocompletion=token_names
+            metavar="NAME", help="Revoke the token with this name.", autocompletion=token_names
         ),
     ] = None,
     hub: HubUrl = None,
     config: Annotated[Path | None, typer.Option(help="Settings file of the hub.")] = None,
     state_dir: Annotated[Path | None, typer.Option(help="State directory of the hub.")] = None,
 ) -> int:
-    """Print the admin token of the hub on this machine; with --create, create another token.
+    """Print the admin token of the hub on this machine, or create, list or revoke other tokens.
 
-    Acts on the hub that runs here, of `bascule up` or `bascule serve`, and says on stderr which
-    one. If none runs it acts on the hub that the next `bascule serve` starts.
+    Uses the running hub of `bascule up` or `bascule serve` and names it on stderr. If no hub is
+    running, uses the hub that the next `bascule serve` starts.
 
-    Give agents and windows tokens of their own: the name is what users see when asked whether
-    an agent may act. A token is shown once; the hub keeps only its hash.
+    Give each agent and window its own token: users see its name when asked whether an agent may
+    act. A token is printed once; the hub stores only its hash.
     """
     _ensure_meant(create, revoke, days, every=every)
     asyncio.run(
@@ -103,7 +104,7 @@ async def _act(
         elif revoke is not None:
             if not await tokens.revoke(revoke):
                 raise InvalidSetting(
-                    f"There is no token named {revoke!r}; `bascule token --list` shows them"
+                    f"there is no token named {revoke!r}; `bascule token --list` lists the tokens"
                 )
         elif create is not None:
             made = await tokens.create(create, new.scope, owner=new.owner, lifetime=new.lifetime)
@@ -129,8 +130,8 @@ def _chosen(
         tell(f"hub: {running[0]}")
         return LocalTokens(settings, running[0].state)
     tell(
-        f"No hub runs here. This is about the one that `bascule serve` starts, with its state in "
-        f"{settings.state()}; for the hub of `bascule up` or `make run`, start that first"
+        "no hub is running here; using the hub that `bascule serve` starts, with its "
+        f"state in {settings.state()}. For the hub of `bascule up` or `make run`, start it first"
     )
     return LocalTokens(settings, settings.state())
 
@@ -139,13 +140,13 @@ def _ensure_meant(
     create: str | None, revoke: str | None, days: float | None, *, every: bool
 ) -> None:
     if sum((create is not None, revoke is not None, every)) > 1:
-        raise InvalidSetting(
-            "--create, --revoke and --list are different things; do one after the other"
-        )
+        raise InvalidSetting("give only one of --create, --revoke and --list")
     if create is not None and not create.strip():
-        raise InvalidSetting("--create needs a name, which users see when asked about the agent")
+        raise InvalidSetting(
+            "--create needs a name, which users see when asked whether the agent may act"
+        )
     if days is not None and not 0 < days < math.inf:
-        raise InvalidSetting(f"--days is {days:g}; it has to be a number above 0")
+        raise InvalidSetting(f"--days is {days:g}; it must be a number above 0")
 
 
 def _show(rows: Sequence[TokenInfo]) -> None:
@@ -153,13 +154,13 @@ def _show(rows: Sequence[TokenInfo]) -> None:
     rows = [row for row in rows if row.scope != "session"]
     width = max((len(row.name) for row in rows), default=0)
     for row in rows:
-        typer.echo(f"{row.name:{width}}  {row.scope:6}  of {row.owner}, {_until(row.expires)}")
+        typer.echo(f"{row.name:{width}}  {row.scope:6}  owner {row.owner}, {_until(row.expires)}")
 
 
 def _until(expires: float | None) -> str:
     if expires is None:
-        return "for good"
-    return f"until {datetime.fromtimestamp(expires, UTC):%Y-%m-%d %H:%M} UTC"
+        return "never expires"
+    return f"expires {datetime.fromtimestamp(expires, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _scope(text: str) -> Scope:
@@ -169,4 +170,4 @@ def _scope(text: str) -> Scope:
         return "window"
     if text == "admin":
         return "admin"
-    raise InvalidSetting(f"--scope is {text!r}; it can be agent, window or admin")
+    raise InvalidSetting(f"--scope is {text!r}; it must be agent, window or admin")

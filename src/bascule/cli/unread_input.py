@@ -34,8 +34,8 @@ def told_of_unread_input() -> Iterator[None]:
     def look() -> None:
         if _has_data(descriptor):
             print(  # noqa: T201
-                "bascule: what comes on stdin is not passed on to the command "
-                "(give it a file, or a heredoc in the command itself)",
+                "bascule: stdin is not passed on to the command (use a file, or a "
+                "heredoc inside the command)",
                 file=sys.stderr,
             )
         loop.remove_reader(descriptor)

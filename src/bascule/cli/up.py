@@ -35,29 +35,35 @@ _WORKSPACE = Path("workspace")
 def up(
     working_dir: Annotated[
         Path | None,
-        typer.Option(help="The workspace, made when it is not there; by default ./workspace."),
+        typer.Option(
+            help="Folder to use as the workspace, created if missing. [default: ./workspace]"
+        ),
     ] = None,
     port: Annotated[
         int,
-        typer.Option(min=0, max=65535, help="Port of the sandbox; 0 takes a free one."),
+        typer.Option(
+            min=0, max=65535, help="Port of the sandbox with --no-editor; 0 picks a free port."
+        ),
     ] = 0,
     editor: Annotated[
         bool | None,
         typer.Option(
             "--editor/--no-editor",
-            help="Have VS Code, in a session of a hub; by default unless commands come from a file "
-            "or pipe. Without it there is a bare sandbox, with the rights of whoever starts it.",
+            help="Run a session with VS Code in the browser; with --no-editor, run only a "
+            "sandbox, without isolation, as the current user. Default: --editor, unless commands "
+            "come from a file or pipe.",
             show_default=False,
         ),
     ] = None,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Do not open a browser; only print the address.")
+        bool, typer.Option("--no-browser", help="Print the address without opening a browser.")
     ] = False,
     shells: Annotated[
         str | None,
         typer.Option(
             envvar="BASCULE_SHELLS",
-            help="Kind of shells: pty, or tmux, which `bascule attach` shows; NAME=KIND for one.",
+            help="Kind of shells: pty (default) or tmux, which `bascule attach` can join; "
+            "with --no-editor also NAME=KIND for one shell, separated by commas.",
             autocompletion=one_of("pty", "tmux"),
             show_default=False,
         ),
@@ -65,33 +71,34 @@ def up(
     egress: Annotated[
         str | None,
         typer.Option(
-            help="What the session reaches: open (by default where it can), or off.",
+            help="Network access of the session: open or off. Default: open where this "
+            "machine supports it, else off.",
             autocompletion=one_of("open", "off"),
         ),
     ] = None,
     allow_unisolated: Annotated[
         bool,
         typer.Option(
-            "--allow-unisolated", help="Have the session though nothing keeps it from this machine."
+            "--allow-unisolated", help="Start the session even if this machine cannot isolate it."
         ),
     ] = False,
     no_prompt: Annotated[
-        bool, typer.Option("--no-prompt", help="Only serve, until SIGINT or SIGTERM.")
+        bool, typer.Option("--no-prompt", help="Show no prompt; run until SIGINT or SIGTERM.")
     ] = False,
 ) -> int:
-    """Make a folder a session: type commands into it here, see it in VS Code in the browser.
+    """Open a folder as a session, with VS Code in the browser and a prompt in this terminal.
 
-    The one address printed shows that VS Code, what is done in it, and the way to all else that the
-    hub has; no token is typed. The session runs as the folder's
-    owner and sees of this machine the folder and the system's programs. It is stopped when this
-    ends; the next `up` of the same folder goes on with it. A hub that runs here already is used,
-    else one is started, which ends with this.
+    Prints one address. It signs the browser in and opens the session's VS Code, its timeline and
+    the hub's other pages. The session runs as the owner of the folder and sees only this folder and
+    the programs installed on this machine. `up` starts a hub for this folder and stops it on exit,
+    with all its sessions; a second `up` in the same folder joins the first one. The next `up`
+    resumes the session.
 
-    At a terminal there is a prompt: Ctrl-C interrupts a command, Ctrl-D or `exit` leaves; that is
-    no failure, whatever number is given to `exit`. Commands are also read from a file or pipe, and
-    the last one's status is ours; with no input at all (/dev/null) it serves as with --no-prompt.
-    A bare sandbox's key is SESSION_API_KEY, or else a random one. A browser is opened where there
-    is a display or BROWSER names one.
+    At a terminal, Ctrl-C interrupts the running command; Ctrl-D or `exit` leaves with exit code 0.
+    If stdin is a file or pipe, `up` runs the commands in it and exits with the exit code of the
+    last one. If stdin is /dev/null or closed, `up` works as with --no-prompt. With --no-editor,
+    SESSION_API_KEY sets the sandbox's key; by default it is random. A browser is opened if there is
+    a display or BROWSER is set.
     """
     configure_logging("warning")
     allow_many()
@@ -174,8 +181,8 @@ def _one_kind(shells: str | None) -> str | None:
     if not shells or shells in ("pty", "tmux"):
         return shells or None
     raise InvalidSetting(
-        f"--shells is {shells!r}; in a session all shells are of one kind, pty or tmux "
-        "(with --no-editor they may differ)"
+        f"--shells is {shells!r}; all shells of a session are of one kind, so give pty or "
+        "tmux (NAME=KIND works only with --no-editor)"
     )
 
 
@@ -188,9 +195,9 @@ def _egress(text: str | None) -> tuple[str | None, str]:
 
     lack = network_lack() if shutil.which("bwrap") else ""
     if text not in (None, "open", "off"):
-        raise InvalidSetting(f"--egress is {text!r}; it can be open or off")
+        raise InvalidSetting(f"--egress is {text!r}; it must be open or off")
     if text == "open" and lack:
-        raise InvalidSetting(f"--egress open cannot be had: {lack}; --egress off can")
+        raise InvalidSetting(f"--egress open is not possible here: {lack}; use --egress off")
     return text, lack
 
 
@@ -199,11 +206,11 @@ def _workspace(directory: Path) -> Path:
         directory.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise InvalidSetting(
-            f"the workspace has to be a directory, and {directory} is, or is below, a file"
+            f"--working-dir {directory} is a file, or is below one; name a directory"
         ) from None
     except OSError as error:
         raise InvalidSetting(
-            f"the workspace cannot be made: {directory}: {error.strerror}"
+            f"cannot create the workspace {directory}: {error.strerror}"
         ) from error
     return directory.resolve()
 

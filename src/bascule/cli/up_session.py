@@ -190,7 +190,7 @@ async def _begin(wish: Wish, hub: HubPlace, on_stage: OnStage) -> UpSession:
             address = await calls.sign_in_address(onward) if onward else ""
             own = await calls.sign_in_address(onward, same_user=True) if onward else ""
     has_network = session.metadata["egress"]["mode"] != "off"
-    no_network = "" if has_network else wish.no_network or "--egress open gives it one"
+    no_network = "" if has_network else wish.no_network or "enable it with --egress open"
     return UpSession(session, address, own, no_vscode, no_page, no_network)
 
 
@@ -226,7 +226,7 @@ def _is_of(folder: Path, metadata: Mapping[str, Any]) -> bool:
 def _no_page() -> str:
     from bascule.hub.web.page import is_built
 
-    return "" if is_built() else "not built; in a clone, `make web` does it, with Node 20 or newer"
+    return "" if is_built() else "not built; in a clone, run `make web` (needs Node 20 or newer)"
 
 
 def _lack_of_vscode() -> str:

@@ -34,9 +34,14 @@ def make_runtime_dir() -> None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.lstat()
     except OSError as error:
-        raise InvalidSetting(f"there is no place for sockets: {path}: {error.strerror}") from error
+        raise InvalidSetting(
+            f"cannot create the directory for sockets {path}: {error.strerror}"
+        ) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise InvalidSetting(f"{path} has to be a directory of yours that others cannot enter")
+        raise InvalidSetting(
+            f"{path} must be a directory that belongs to you and that other users cannot "
+            "enter (mode 700)"
+        )
 
 
 def sandbox_dir(working_dir: Path) -> Path:

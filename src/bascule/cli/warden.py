@@ -20,13 +20,18 @@ logger = logging.getLogger(__name__)
 
 def warden(
     config: Annotated[
-        Path | None, typer.Option(help="The hub's settings file; by default as `serve` finds it.")
+        Path | None,
+        typer.Option(
+            help="Settings file of the hub. [default: BASCULE_CONFIG, or ./bascule.toml if it "
+            "exists]"
+        ),
     ] = None,
 ) -> int:
-    """Start and end the sandboxes of a hub that runs as another user, until SIGTERM.
+    """Run the privileged helper that starts and stops sandboxes for an unprivileged hub.
 
-    For a service manager, as root, with the hub's own settings: `warden` is the socket to listen
-    on, `user` the one who may ask there. Sandboxes outlive it.
+    Run it as root from a service manager, with the hub's own settings file: `warden` is the socket
+    to listen on, `user` the user the hub runs as. It runs until SIGTERM; sandboxes keep running
+    after it ends.
     """
     import asyncio
 
@@ -38,11 +43,11 @@ def warden(
     settings = load(config, os.environ, {})
     if settings.warden is None or not settings.user:
         raise InvalidSetting(
-            "the settings `warden`, a socket to listen on, and `user`, who may ask there, have to "
-            "be set, for the hub as for its warden"
+            "the settings `warden` (the socket to listen on) and `user` (the user the "
+            "hub runs as) must be set, with the same values for the hub and the warden"
         )
     if os.geteuid() != 0:
-        raise InvalidSetting("a warden apart from its hub has a use only as root")
+        raise InvalidSetting("`bascule warden` must run as root")
     configure_logging("info")
     allow_many()
     account = Account.named(settings.user)
@@ -52,7 +57,7 @@ def warden(
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     given = local_settings(settings, hub_uid=account.uid, vscode=vscode_place())
     place = work.listening(path, given)
-    logger.info("the warden answers %s at %s", account.name, path)
+    logger.info("the warden listens for user %s at %s", account.name, path)
     try:
         asyncio.run(work.serve(given, place, is_listening=True))
     finally:

@@ -31,8 +31,8 @@ _COLOURS = {"healthy": "green", "unhealthy": "red", "gone": "dim"}
 
 
 windows = Commands(
-    help="List the windows of a hub: the one on this machine, or the one at --hub.\n\n"
-    "The token is BASCULE_TOKEN, or that of the hub on this machine.",
+    help="List the VS Code windows connected to the hub on this machine or at --hub.\n\nThe "
+    "token is BASCULE_TOKEN, or the token of the hub on this machine.",
     invoke_without_command=True,
 )
 
@@ -41,7 +41,7 @@ windows = Commands(
 def list_(
     context: typer.Context,
     hub: HubUrl = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what the hub says.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     if context.invoked_subcommand is not None:
         return 0
@@ -61,7 +61,8 @@ def export(
         str,
         typer.Argument(
             metavar="WINDOW",
-            help="Its id, a path in its folder, or its name; one that is gone: its id.",
+            help="Id of the window, a path in its folder, or its name. A window that is no "
+            "longer connected: its id.",
             autocompletion=window_names,
         ),
     ],
@@ -69,9 +70,9 @@ def export(
     output: Output = None,
     as_list: AsList = False,
 ) -> int:
-    """Write what was done in a window as an OpenHands trajectory.
+    """Write the actions of a window as an OpenHands trajectory.
 
-    `bascule replay` plays such a file.
+    `bascule replay` runs such a file again.
     """
 
     async def pieces(calls: SessionCalls) -> AsyncIterator[bytes]:

@@ -102,7 +102,7 @@ def test_it_ends_with_its_input(tmp_path: Path) -> None:
     ("arguments", "sentence"),
     [
         (("--working-dir", "/dev/null/x"), "--working-dir is not a directory: /dev/null/x"),
-        (("--url", "http://x", "--hub", "http://y"), "--url is for a sandbox"),
+        (("--url", "http://x", "--hub", "http://y"), "--url cannot be combined"),
     ],
 )
 def test_arguments_that_make_no_sense_are_a_sentence(

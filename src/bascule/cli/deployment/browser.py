@@ -49,7 +49,7 @@ async def draw(address: str, token: str) -> str:
                 raise _undrawn(page.url, error.message, failures) from error
         finally:
             await browser.close()
-    return "drawn in Chromium, with the session's file"
+    return "opens in Chromium and shows the session's file"
 
 
 def _listen(line: WebSocket, failures: list[str]) -> None:
@@ -60,15 +60,16 @@ def _listen(line: WebSocket, failures: list[str]) -> None:
 def _undrawn(where: str, message: str, failures: list[str]) -> Trouble:
     if "ERR_TOO_MANY_REDIRECTS" in message:
         return Trouble(
-            f"the browser is redirected without end at {where}",
-            "the proxy in front changes paths or cookies; `bascule nginx` writes one that does not",
+            f"the browser is in a redirect loop at {where}",
+            "the reverse proxy changes paths or cookies; `bascule nginx` writes a "
+            "correct configuration",
         )
     if failures:
         return Trouble(
-            f"VS Code is not drawn: its WebSocket fails ({failures[0]})",
-            "the proxy in front has to pass on Upgrade and Connection below /vscode/",
+            f"VS Code does not open: its WebSocket fails ({failures[0]})",
+            "the reverse proxy must pass on the headers Upgrade and Connection below /vscode/",
         )
     return Trouble(
-        f"VS Code is not drawn at {where}: {message.splitlines()[0]}",
-        "`bascule session logs` and the proxy's log may say why",
+        f"VS Code does not open at {where}: {message.splitlines()[0]}",
+        "look in `bascule session logs` and in the reverse proxy's log",
     )

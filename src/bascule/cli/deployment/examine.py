@@ -60,7 +60,7 @@ class Examination:
                     yield check
                     if is_vital and check.state == "failed":
                         for name in NAMES[NAMES.index(check.name) + 1 : -1]:
-                            found = f"not looked at, since {check.name} fails"
+                            found = f"not checked, because {check.name} failed"
                             yield Check(name, "skipped", found)
                         break
             except BaseException:
@@ -87,7 +87,7 @@ class Examination:
         yield await self._one("isolation", pair.check_isolation), False
         yield await self._one("network", pair.check_network), False
         if passing.state == "failed":
-            yield Check("VS Code", "failed", "not drawn: it needs WebSockets"), False
+            yield Check("VS Code", "failed", "not checked, because it needs WebSockets"), False
         else:
             yield await self._one("VS Code", self._check_vscode), False
 
@@ -100,7 +100,7 @@ class Examination:
         except Trouble as trouble:
             return Check(name, "failed", trouble.found, trouble.advice)
         except NoBrowser as lack:
-            return Check(name, "limited", f"looked at by HTTP only: {lack}")
+            return Check(name, "limited", f"checked over HTTP only: {lack}")
         except BasculeError as error:
             return Check(name, "failed", error.message)
 
@@ -115,7 +115,7 @@ class Examination:
                 body = {"name": f"doctor-{tag}-{part}", "egress": {"mode": "off"}}
                 self._made.append(await calls.create(body))
             self._made = [await self._ready(calls, each) for each in self._made]
-        return f"two are up after {loop.time() - begun:.1f} s"
+        return f"two started in {loop.time() - begun:.1f} s"
 
     async def _ready(self, calls: SessionCalls, made: HubSession) -> HubSession:
         def say(stage: str) -> None:
@@ -128,28 +128,28 @@ class Examination:
             now = await calls.session(made.id)
             if now.state == "ready":
                 raise Trouble(
-                    "a session is ready, and its events did not come: the proxy in front holds "
-                    "them back",
-                    "switch off its buffering (`proxy_buffering off`); `bascule nginx` does",
+                    "a session is ready, but its events did not arrive: the reverse "
+                    "proxy buffers them",
+                    "turn its buffering off (`proxy_buffering off`); `bascule nginx` does this",
                 ) from None
             raise Trouble(
-                f"a session is {now.state} after {_START:.0f} s, busy with: {now.stage}",
-                "`bascule session logs` may say why",
+                f"a session is still {now.state} after {_START:.0f} s, at the stage: {now.stage}",
+                "look in `bascule session logs`",
             ) from None
 
     async def _check_addresses(self) -> str:
         asked, said = origin_of(self._front.url), origin_of(self._made[0].vscode_url)
         if asked == said:
             return f"sessions are at {said}/vscode/…"
-        elsewhere = " which is this machine to whoever asks," if is_this_machine(said) else ""
+        elsewhere = " which only works on the hub's own machine," if is_this_machine(said) else ""
         raise Trouble(
-            f"the hub says its sessions are at {said},{elsewhere} and not at {asked}",
+            f"the hub says that its sessions are at {said},{elsewhere} not at {asked}",
             f'set public_url = "{asked}"',
         )
 
     async def _check_origins(self) -> Check:
         if not self._front.cookie:
-            return Check("origins", "skipped", "not looked at, since sign-in fails")
+            return Check("origins", "skipped", "not checked, because sign-in failed")
         first, second = (urlsplit(each.vscode_url).path for each in self._made)
         return await self._one("origins", lambda: self._front.check_origins(first, second))
 
@@ -160,22 +160,22 @@ class Examination:
             reply, there = await self._front.page(path)
             if reply.status != 200 or _VSCODE_PAGE not in reply.body:
                 raise Trouble(
-                    f"{there} answers with HTTP {reply.status}, and not with VS Code",
-                    "`bascule session logs` may say why; `bascule install vscode` on the hub's "
-                    "machine if it has none"
+                    f"{there} answers with HTTP {reply.status} instead of VS Code",
+                    "look in `bascule session logs`; if VS Code is not installed on the "
+                    "hub's machine, run `bascule install vscode` there"
                     if reply.status >= 500
-                    else "the proxy in front has to pass /vscode/ on as it is",
+                    else "the reverse proxy must pass on paths below /vscode/ unchanged",
                 )
         return await draw(f"{self._front.url}{path}", self._token)
 
     async def _clean_up(self) -> str:
         if not self._made:
-            return "nothing was made"
+            return "nothing to remove"
         async with SessionCalls(self._front.url, self._token) as calls:
             for each in self._made:
                 await calls.remove(each.id)
             for each in self._made:
                 with contextlib.suppress(NoSuchSession):
                     await calls.session(each.id)
-                    raise Trouble(f"the session {each.id} is still there after its removal")
-        return "what was made for this is removed"
+                    raise Trouble(f"the session {each.id} still exists after its removal")
+        return "the two sessions are removed"

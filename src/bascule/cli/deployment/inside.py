@@ -77,7 +77,7 @@ class Pair:
             reached = f"(exec 3<>/dev/tcp/127.0.0.1/{self._port}) 2>/dev/null && echo reached"
             if self._port and (await two.run(reached, timeout=_LOOK_TIME)).content.strip():
                 raise _apart("a session reaches the ports of another on loopback")
-        return "neither files, processes nor ports of another session are within reach"
+        return "a session cannot reach the files, processes or ports of another"
 
     async def check_network(self) -> str:
         look = "ls /sys/class/net 2>/dev/null || awk 'NR>2{print $1}' /proc/net/dev | tr -d :"
@@ -87,14 +87,14 @@ class Pair:
         outside = [name for name in there if name != "lo"]
         if outside and routes.strip():
             raise Trouble(
-                f"a session whose egress is off has a network: {', '.join(outside)}",
-                "the spawner does not keep sessions from the network; see docs/sandboxes.md",
+                f"a session with egress off has network access: {', '.join(outside)}",
+                "the spawner does not isolate sessions from the network; see docs/sandboxes.md",
             )
-        return "a session whose egress is off has loopback alone"
+        return "a session with egress off has only loopback"
 
     async def check_websocket(self) -> str:
         if not self._app:
-            raise Trouble("there is no app to speak with")
+            raise Trouble("not checked, because the app failed")
         from websockets.asyncio.client import connect
         from websockets.exceptions import InvalidStatus, WebSocketException
 
@@ -111,19 +111,19 @@ class Pair:
                 said = await line.recv()
         except InvalidStatus as error:
             raise Trouble(
-                f"an upgrade is answered with HTTP {error.response.status_code}: the proxy in "
-                "front does not pass it on",
+                f"a WebSocket upgrade is answered with HTTP {error.response.status_code}: "
+                "the reverse proxy does not pass it on",
                 "nginx needs `proxy_http_version 1.1`, `proxy_set_header Upgrade $http_upgrade` "
                 "and `Connection upgrade`; `bascule nginx` writes them",
             ) from error
         except (OSError, TimeoutError, WebSocketException) as error:
             raise Trouble(
-                f"a WebSocket does not come about: {str(error) or type(error).__name__}",
-                "see what the proxy in front logs; `bascule nginx` writes one that passes them on",
+                f"a WebSocket does not connect: {str(error) or type(error).__name__}",
+                "look in the reverse proxy's log; `bascule nginx` writes a correct configuration",
             ) from error
         if said != self._word:
-            raise Trouble("a WebSocket leads to another app than it was meant for")
-        return "messages pass"
+            raise Trouble("a WebSocket is connected to the wrong app")
+        return "messages arrive"
 
     async def check_app(self) -> str:
         """The first session's, which the other checks then use."""
@@ -135,11 +135,11 @@ class Pair:
             reply = await self._front.ask(path, self._front.bearer)
             if reply.status != 200 or self._word.encode() not in reply.body:
                 raise Trouble(
-                    f"{path} answers with HTTP {reply.status}, and not with what the app says",
-                    "the proxy in front has to pass /apps/ on as it is; with `apps_origin`, that "
-                    "address has to lead to the hub too",
+                    f"{path} answers with HTTP {reply.status} instead of the app's page",
+                    "the reverse proxy must pass on paths below /apps/ unchanged; "
+                    "`apps_origin`, if set, must lead to the hub too",
                 )
-        return f"{self._app} shows it, with what it loads"
+        return f"{self._app} serves the page and its script"
 
     async def _open_app(self, one: CloudRuntime) -> None:
         """An app in the first session, known to be at its address."""
@@ -175,13 +175,14 @@ async def _address(calls: SessionCalls, session_id: str, port: int) -> str:
             if each["port"] == port:
                 return str(each["url"])
         raise Trouble(
-            "an app listens in a session, and the hub does not notice", "see the session's logs"
+            "an app listens in a session, but the hub does not find it",
+            "look in `bascule session logs`",
         ) from error
-    raise Trouble("the stream of a session's events ends early")
+    raise Trouble("the event stream of a session ended early")
 
 
 def _apart(found: str) -> Trouble:
     return Trouble(
-        f"sessions are not kept apart: {found}",
-        "use the spawner `local` with bubblewrap, or `docker`, and not `allow_unisolated`",
+        f"sessions are not isolated: {found}",
+        "use the spawner `local` with bubblewrap, or `docker`, without `allow_unisolated`",
     )

@@ -30,10 +30,10 @@ _SOON: Final = 14
 """Days before its end at which a certificate is worth a word."""
 _REFRESH: Final = re.compile(rb'<meta http-equiv="refresh" content="0;url=([^"]+)"')
 _OWN_ORIGINS: Final = (
-    "set `sessions_origin` to a wildcard name on a domain that is not the hub's, as "
+    "set `sessions_origin` to a wildcard on a domain other than the hub's, such as "
     "https://*.sessions.example (docs/guides/nginx.md)"
 )
-_PROXY: Final = "`bascule nginx` writes a configuration in which it is right"
+_PROXY: Final = "`bascule nginx` writes a correct configuration"
 
 
 def origin_of(url: str) -> str:
@@ -92,8 +92,8 @@ class Front(Closable):
         except (BasculeError, TimeoutError) as error:
             raise Trouble(
                 f"{origin}{path} does not answer: {error}",
-                "see that the hub runs, that the proxy in front reaches it, and that no firewall "
-                "keeps this machine from it",
+                "check that the hub is running, that the reverse proxy reaches it, and "
+                "that no firewall blocks this machine",
             ) from error
 
     async def page(self, path: str) -> tuple[Reply, str]:
@@ -117,15 +117,15 @@ class Front(Closable):
             there = urljoin(url, led)
             if origin_of(there) not in known:
                 raise Trouble(
-                    f"{url} leads away, to {there}",
-                    "the proxy in front redirects, or `public_url` names another address",
+                    f"{url} redirects to another site, {there}",
+                    "the reverse proxy redirects, or `public_url` names another address",
                 )
             url = there
             if url in seen or len(seen) > _HOPS:
                 raise Trouble(
-                    f"redirects without end: {' -> '.join((*seen, url))}",
-                    "the proxy in front rewrites paths or redirects by itself; it has to pass them "
-                    f"on as they are; {_PROXY}",
+                    f"redirect loop: {' -> '.join((*seen, url))}",
+                    "the reverse proxy rewrites paths or redirects by itself; it must "
+                    f"pass paths on unchanged; {_PROXY}",
                 )
 
     # The checks -------------------------------------------------------------------------------
@@ -134,11 +134,12 @@ class Front(Closable):
         parts = urlsplit(self.url)
         if parts.scheme == "http":
             if is_this_machine(self.url):
-                return "not needed: it is on this machine"
+                return "not needed: the hub is on this machine"
             raise Trouble(
-                "plain http: nobody can sign in, since anybody on the way could take the session",
-                "put nginx with TLS before the hub (`bascule nginx`), and set `public_url` to its "
-                "https address",
+                "plain HTTP: nobody can sign in, because others on the network could "
+                "steal the sign-in",
+                "put nginx with TLS in front of the hub (`bascule nginx`), and set "
+                "`public_url` to its HTTPS address",
             )
         return await asyncio.to_thread(_look_at_certificate, parts.hostname or "", parts.port)
 
@@ -146,42 +147,43 @@ class Front(Closable):
         reply = await self.ask("/health")
         if reply.status in (502, 503, 504):
             raise Trouble(
-                f"the proxy in front answers, the hub behind it does not (HTTP {reply.status})",
-                "start the hub, and see that the proxy knows its port",
+                f"the reverse proxy answers, but the hub behind it does not (HTTP {reply.status})",
+                "start the hub, and check that the reverse proxy has the right port",
             )
         if 300 <= reply.status < 400:
             there = urljoin(f"{self.url}/health", reply.headers.get("location", ""))
             raise Trouble(
-                f"it is redirected to {there}",
-                "ask at the address it leads to"
+                f"requests are redirected to {there}",
+                "run this check with that address"
                 if origin_of(there) != origin_of(self.url)
-                else f"the proxy in front redirects to itself; {_PROXY}",
+                else f"the reverse proxy redirects to itself; {_PROXY}",
             )
         said = _said(reply)
         if reply.status == 403:
             raise Trouble(
-                str(said.get("message", "it is refused (HTTP 403)")),
-                f'set public_url = "{self.url}"; behind a proxy, see that it passes on the Host',
+                str(said.get("message", "the request is refused (HTTP 403)")),
+                f'set public_url = "{self.url}"; a reverse proxy must pass on the Host header',
             )
         if reply.status != 200 or said.get("status") != "ok" or "protocol" not in said:
             raise Trouble(
-                f"something else answers at {self.url} (HTTP {reply.status})",
-                "see which server listens there, and that it passes every path on to the hub",
+                f"another server answers at {self.url} (HTTP {reply.status})",
+                "check which server listens there, and that it passes every path on to the hub",
             )
-        return f"version {said['version']} answers"
+        return f"running version {said['version']}"
 
     async def check_token(self) -> str:
         reply = await self.ask("/api/sessions", self.bearer)
         if reply.status == 200:
-            return "it is let in"
+            return "accepted"
         said = str(_said(reply).get("message", f"HTTP {reply.status}"))
         if "missing" in said:
             raise Trouble(
-                "the proxy in front does not pass on `Authorization`",
-                f"it must not take that header for itself; {_PROXY}",
+                "the reverse proxy does not pass on the header `Authorization`",
+                f"it must not use that header itself; {_PROXY}",
             )
         raise Trouble(
-            said, "`bascule token` on the hub's machine shows one; put it in BASCULE_TOKEN"
+            said,
+            "run `bascule token` on the hub's machine, and set BASCULE_TOKEN to what it prints",
         )
 
     async def check_sign_in(self) -> str:
@@ -193,14 +195,15 @@ class Front(Closable):
         text = reply.body.decode(errors="replace")
         if reply.status == 403 and "needs TLS" in text:
             raise Trouble(
-                "the hub does not know that people come by https",
+                "the hub does not know that users open it over HTTPS",
                 f'set public_url = "{self.url}"',
             )
         if reply.status == 403:
             raise Trouble(
-                "the hub takes its own page for another site's: it was asked under another name",
-                f'set public_url = "{self.url}"; the proxy in front has to pass on the Host '
-                f"(`proxy_set_header Host $http_host`); {_PROXY}",
+                "the hub rejects its own page as another site's, because the Host header "
+                "has another name",
+                f'set public_url = "{self.url}"; the reverse proxy must pass on the Host '
+                f"header (`proxy_set_header Host $http_host`); {_PROXY}",
             )
         if reply.status != 200:
             raise Trouble(f"the sign-in answers with HTTP {reply.status}", _PROXY)
@@ -209,10 +212,10 @@ class Front(Closable):
         again = await self.ask("/sign-in?next=/docs", known, origin=own)
         if again.status != 303 or again.headers.get("location") != "/docs":
             raise Trouble(
-                "the cookie is set, and not known when it comes back",
-                f"the proxy in front must not change cookies on their way; {_PROXY}",
+                "the hub sets a cookie but does not accept it afterwards",
+                f"the reverse proxy must not change cookies; {_PROXY}",
             )
-        return "the cookie is HttpOnly, Secure, SameSite=Strict, and is known again"
+        return "the cookie is HttpOnly, Secure and SameSite=Strict, and is accepted"
 
     async def _page_url(self) -> str:
         """Where a browser is led to sign in: here, or on this machine to a name of the hub's."""
@@ -222,8 +225,9 @@ class Front(Closable):
         there = urljoin(f"{self.url}/sign-in", reply.headers.get("location", ""))
         if urlsplit(there).port != urlsplit(self.url).port:
             raise Trouble(
-                f"browsers are led to {origin_of(there)}: the hub was asked under another name",
-                f"the proxy in front has to pass on the Host; {_PROXY}",
+                f"browsers are redirected to {origin_of(there)}, because the Host header "
+                "has another name",
+                f"the reverse proxy must pass on the Host header; {_PROXY}",
             )
         return origin_of(there)
 
@@ -234,39 +238,39 @@ class Front(Closable):
         hub = origin_of(self.page_url)
         if hub in (one, two):
             raise Concern(
-                "sessions share the hub's origin: a page of a session can act as whoever looks at "
-                "it, with everything that person may do on this hub",
+                "sessions share the hub's origin: a page of a session can do everything "
+                "on this hub that the user who opens it may do",
                 _OWN_ORIGINS,
             )
         await self._check_session_name(one)
         if one == two:
             raise Concern(
-                f"all sessions share the origin {one}: pages of a session can read and drive the "
-                "other sessions of whoever looks at them",
+                f"all sessions share the origin {one}: a page of one session can read and "
+                "control the user's other sessions",
                 _OWN_ORIGINS,
             )
         if one.startswith("https:") and _site(hub) == _site(one):
             raise Concern(
-                f"sessions ({one}) and the hub share a site: pages of sessions can set cookies for "
-                "the hub's name, and sign people out",
+                f"sessions ({one}) and the hub share a site: pages of sessions can set "
+                "cookies for the hub and sign users out",
                 _OWN_ORIGINS,
             )
-        return f"each session has its own, such as {one}"
+        return f"each session has its own origin, such as {one}"
 
     async def _origin_for(self, path: str) -> str:
         known = {**PAGE, "Cookie": f"{COOKIE}={self.cookie}"}
         reply = await self.ask(path, known, origin=origin_of(self.page_url))
         if reply.status == 503 and b"sessions_origin" in reply.body:
             raise Trouble(
-                "sessions have no address for browsers: `sessions_origin` is not set", _OWN_ORIGINS
+                "browsers cannot open sessions: `sessions_origin` is not set", _OWN_ORIGINS
             )
         there = urljoin(self.page_url + path, reply.headers.get("location", ""))
         if reply.status == 200:
             return origin_of(self.page_url)
         if urlsplit(there).path != ENTER:
             raise Trouble(
-                f"{path} does not lead to the session's own origin (HTTP {reply.status})",
-                "the proxy in front has to pass /vscode/ on as it is",
+                f"{path} does not redirect to the session's own origin (HTTP {reply.status})",
+                "the reverse proxy must pass on paths below /vscode/ unchanged",
             )
         return origin_of(there)
 
@@ -278,9 +282,9 @@ class Front(Closable):
         reply = await self.ask("/health", origin=origin)
         if reply.status != 404:
             raise Trouble(
-                f"{origin}/health answers with HTTP {reply.status}; there should be nothing of the "
-                "hub under a session's name",
-                f"the proxy in front has to pass on the Host; {_PROXY}",
+                f"{origin}/health answers with HTTP {reply.status}; the hub's own pages "
+                "must not be served at a session's address",
+                f"the reverse proxy must pass on the Host header; {_PROXY}",
             )
 
 
@@ -296,23 +300,24 @@ def _look_at_certificate(host: str, port: int | None) -> str:
     except ssl.SSLCertVerificationError as error:
         raise Trouble(
             f"browsers will not trust the certificate: {error.verify_message}",
-            f"get one for {host} that is signed by somebody they know, and give nginx the whole "
-            "chain (`bascule nginx --certificate fullchain.pem`)",
+            f"get a certificate for {host} from a trusted authority, and give nginx the "
+            "full chain (`bascule nginx --certificate fullchain.pem`)",
         ) from error
     except ssl.SSLError as error:
         raise Trouble(
-            f"what listens at {host}:{port or 443} does not speak TLS: {error.reason}",
-            "serve it with `ssl`, or ask by http://",
+            f"the server at {host}:{port or 443} does not speak TLS: {error.reason}",
+            "enable TLS there (`listen … ssl` in nginx), or use http://",
         ) from error
     except OSError as error:
         raise Trouble(
             f"nothing answers at {host}:{port or 443}: {error}",
-            "see that the name leads to this machine, that nginx runs, and that its port is open",
+            "check that the name resolves to the right machine, that nginx is running, "
+            "and that its port is open",
         ) from error
     days = (until - time.time()) / _DAY
     if days < _SOON:
-        raise Concern(f"the certificate ends in {days:.0f} days", "have it renewed by itself")
-    return f"the certificate is good for {days:.0f} days"
+        raise Concern(f"the certificate expires in {days:.0f} days", "set up automatic renewal")
+    return f"the certificate is valid for {days:.0f} more days"
 
 
 def _ensure_cookie(header: str) -> str:
@@ -321,8 +326,8 @@ def _ensure_cookie(header: str) -> str:
     name, _, value = pair.partition("=")
     if name != COOKIE or not value:
         raise Trouble(
-            "the token is right, and no cookie comes with the answer",
-            f"the proxy in front drops or renames cookies; {_PROXY}",
+            "the token is accepted, but the answer has no cookie",
+            f"the reverse proxy drops or renames cookies; {_PROXY}",
         )
     given = {part.lower() for part in attributes}
     lacks = {"secure", "httponly", "path=/", "samesite=strict"} - given
@@ -330,8 +335,8 @@ def _ensure_cookie(header: str) -> str:
         lacks.add("no domain")
     if lacks:
         raise Trouble(
-            f"browsers will refuse the cookie: it should have {', '.join(sorted(lacks))}",
-            "the proxy in front must not change cookies (proxy_cookie_path, proxy_cookie_domain)",
+            f"browsers will reject the cookie: it must have {', '.join(sorted(lacks))}",
+            "the reverse proxy must not change cookies (proxy_cookie_path, proxy_cookie_domain)",
         )
     return value
 
