@@ -2,26 +2,26 @@
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
-import { Browsing } from "./actions/browser";
+import { BrowserActions } from "./actions/browser";
 import { AgentNames } from "./actions/agent_names";
 import { Consent, type Admissions, type ConsentSettings } from "./actions/consent";
-import { describe } from "./actions/consent_request";
-import { Documents, type Change } from "./actions/documents";
+import { consentRequest } from "./actions/consent_request";
+import { Documents, type FileChange } from "./actions/documents";
 import { Editor } from "./actions/editor";
-import { Executor, type Parts } from "./actions/executor";
+import { Executor, type ExecutorParts } from "./actions/executor";
 import { Files } from "./actions/files";
-import { Language } from "./actions/language";
-import { Places } from "./actions/paths";
+import { LanguageFeatures } from "./actions/language";
+import { PathResolver } from "./actions/paths";
 import { findRipgrep, Search } from "./actions/search";
 import type { StartedByAgents } from "./actions/started_by_agents";
-import type { Texts } from "./actions/virtual_documents";
+import type { VirtualDocuments } from "./actions/virtual_documents";
 import { unsavedTexts } from "./actions/unsaved_changes";
 import { WindowActions } from "./actions/window";
-import { BrowserWorker, findChromium, type Place } from "./browser/browser_worker";
+import { BrowserWorker, findChromium, type BrowserScope } from "./browser/browser_worker";
 import { messageOf } from "./common/failure";
 import type { Questions } from "./consent/questions";
 import type { Log } from "./common/log";
-import type { Connection } from "./hub/connection";
+import type { HubConnection } from "./hub/connection";
 import { Kernels } from "./notebook/kernels";
 import { Notebooks } from "./notebook/notebooks";
 import { environmentsOf, findPython } from "./notebook/python";
@@ -81,12 +81,12 @@ export async function buildBrowser(
   const found = await findBrowser(log);
   if (!found) return undefined;
   const { python, chromium } = found;
-  const place = (): Place => ({
+  const scope = (): BrowserScope => ({
     working_dir: roots()[0] ?? os.homedir(),
     roots: [...roots(), ...setting("allowOutside")],
     refused: [setting("hub"), hub()].flatMap(addressOf),
   });
-  return new BrowserWorker(python, chromium, { ...process.env, [KEY]: key }, place, log);
+  return new BrowserWorker(python, chromium, { ...process.env, [KEY]: key }, scope, log);
 }
 
 /** A program of the workspace's is run only where the user trusts it. */
@@ -119,7 +119,7 @@ export function buildKernels(
       return {
         python: () => findPython(setting("python"), workingDir),
         script: path.join(context.extensionPath, "dist/ipython_worker.py"),
-        directory: path.join(shells.place, `ipython-${number}`),
+        directory: path.join(shells.temporaryDirectory, `ipython-${number}`),
         logFile: shells.logFile(agent, "ipython"),
         logLimit: setting("terminal.logLimit"),
         outputLimit: setting("terminal.outputLimit"),
@@ -147,45 +147,61 @@ export function buildExecutor(parts: {
   browser: Promise<BrowserWorker | undefined>;
   shells: Shells;
   kernels: Kernels;
-  texts: Texts;
-  connection: () => Connection | undefined;
-  onChanged: (change: Change) => void;
-  bridge: Parts["bridge"];
-  places: Places;
+  virtualDocuments: VirtualDocuments;
+  connection: () => HubConnection | undefined;
+  onChanged: (change: FileChange) => void;
+  bridge: ExecutorParts["bridge"];
+  resolver: PathResolver;
   questions: Questions;
   admitted: Admissions;
   started: StartedByAgents;
   onRefused: ConsentSettings["onRefused"];
   log: Log;
 }): Executor {
-  const { context, browser, shells, kernels, texts, connection, onChanged, bridge, log } = parts;
-  const { places, started } = parts;
+  const {
+    context,
+    browser,
+    shells,
+    kernels,
+    virtualDocuments,
+    connection,
+    onChanged,
+    bridge,
+    log,
+  } = parts;
+  const { resolver, started } = parts;
   const hub = (): string => connection()?.hub ?? "";
   const names = new AgentNames(hub);
   const documents = new Documents(onChanged);
   const settled = (): Promise<void> => documents.settled();
-  const files = new Files(places, documents);
-  const language = new Language(places, settled);
+  const files = new Files(resolver, documents);
+  const language = new LanguageFeatures(resolver, settled);
   context.subscriptions.push(language);
   const executor: Executor = new Executor({
     names,
     started,
     whyNoBrowser: () => NO_BROWSER,
-    browsing: browser.then((worker) => worker && new Browsing(worker, log)),
+    browsing: browser.then((worker) => worker && new BrowserActions(worker, log)),
     shells,
     bridge,
     kernels,
     files,
-    editor: new Editor(places, documents, files),
-    search: new Search(places, unsavedTexts, findRipgrep(vscode.env.appRoot)),
+    editor: new Editor(resolver, documents, files),
+    search: new Search(resolver, unsavedTexts, findRipgrep(vscode.env.appRoot)),
     language,
-    window: new WindowActions(places, texts, () => setting("allowedCommands"), settled),
+    window: new WindowActions(
+      resolver,
+      virtualDocuments,
+      () => setting("allowedCommands"),
+      settled,
+    ),
     consent: new Consent({
       isTrusted: () => vscode.workspace.isTrusted,
       rules: () => setting("consent"),
       admitted: parts.admitted,
       keyOf: (action) => names.keyOf(action),
-      describe: (action) => describe(action, { places, cwd: executor.cwd(action), hub: hub() }),
+      describe: (action) =>
+        consentRequest(action, { resolver, cwd: executor.cwd(action), hub: hub() }),
       questions: parts.questions,
       publish: (question) => connection()?.ask(question),
       publishAnswer: (answered) => connection()?.answered(answered),
@@ -195,8 +211,8 @@ export function buildExecutor(parts: {
   return executor;
 }
 
-export function buildPlaces(shells: Shells): Places {
-  return new Places({
+export function buildPathResolver(shells: Shells): PathResolver {
+  return new PathResolver({
     roots: () => [...roots(), ...setting("allowOutside")],
     isReadable: (real) => shells.isLog(real),
   });
@@ -206,7 +222,7 @@ export function buildPlaces(shells: Shells): Places {
 function bundledPty(log: Log): PtyModule | undefined {
   for (const modules of ["node_modules", "node_modules.asar"]) {
     try {
-      // eslint-disable-next-line @typescript-eslint/no-require-imports -- its place is known at run time only
+      // eslint-disable-next-line @typescript-eslint/no-require-imports -- its path is known at run time only
       return require(path.join(vscode.env.appRoot, modules, "node-pty")) as PtyModule;
     } catch (error) {
       log.debug(`no node-pty in ${modules}: ${messageOf(error)}`);

@@ -1,39 +1,39 @@
 /** Activation: builds the parts, registers commands and views, and connects if the settings say so. */
 import * as path from "node:path";
 import * as vscode from "vscode";
-import { Admitted } from "./actions/admitted_agents";
+import { AdmittedAgents } from "./actions/admitted_agents";
 import { StartedByAgents } from "./actions/started_by_agents";
-import { SCHEME, Texts } from "./actions/virtual_documents";
+import { VIRTUAL_SCHEME, VirtualDocuments } from "./actions/virtual_documents";
 import { buildBridge } from "./bridge";
-import { buildBrowser, buildExecutor, buildKernels, buildPlaces, buildShells } from "./build";
+import { buildBrowser, buildExecutor, buildKernels, buildPathResolver, buildShells } from "./build";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import { sweepTemporary } from "./common/temporary_directories";
 import { Questions } from "./consent/questions";
 import { buildDebugger } from "./debug";
 import type { WindowIdentity } from "./hub/messages";
-import { Courier } from "./hub/action_runner";
+import { ActionRunner } from "./hub/action_runner";
 import { identify, readIdentity } from "./hub/identity";
 import { Journal } from "./hub/journal";
-import { Command, Stored, View } from "./manifest";
-import { McpOffer, type Hub } from "./mcp";
+import { CommandId, StorageKey, ViewId } from "./manifest";
+import { McpServerProvider, type McpTarget } from "./mcp";
 import { buildNets } from "./nets";
-import { Session } from "./hub_client";
-import { Stopping } from "./stop_command";
+import { HubClient } from "./hub_client";
+import { StopCommand } from "./stop_command";
 import { setting, watchSettings } from "./settings";
 import { endProcesses } from "./terminal/processes";
-import { Activity } from "./views/activity";
+import { ActivityView } from "./views/activity";
 import { noteKeystrokes } from "./views/keystrokes";
 import { QuestionsView } from "./views/questions";
-import { Refusals } from "./views/refusal_notices";
-import { Spotlight } from "./views/change_highlighter";
-import { Status } from "./views/status_bar";
+import { RefusalNotices } from "./views/refusal_notices";
+import { ChangeHighlighter } from "./views/change_highlighter";
+import { StatusBar } from "./views/status_bar";
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const log = vscode.window.createOutputChannel("Bascule", { log: true });
   context.subscriptions.push(
     log,
-    vscode.commands.registerCommand(Command.showLog, () => log.show()),
+    vscode.commands.registerCommand(CommandId.showLog, () => log.show()),
   );
   try {
     await start(context, log);
@@ -51,33 +51,33 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   subscriptions.push(watchSettings());
   const keystrokes = setting("keystrokeFile");
   if (keystrokes) subscriptions.push(noteKeystrokes(keystrokes, log));
-  const identity = await whoWeAre(context);
+  const identity = await windowIdentity(context);
   const key = `${identity.window_id}.${identity.host_id}.${process.pid}`;
   const swept = endProcesses((value) => isLeftBehind(value, identity.window_id));
   if (swept) log.info(`ended ${swept} processes that an earlier host of this window left behind`);
   const removed = sweepTemporary();
   if (removed) log.info(`removed ${removed} directories that earlier hosts left behind`);
 
-  const texts = new Texts();
-  const activity = new Activity(texts);
-  const spotlight = new Spotlight(log);
-  const status = new Status();
+  const virtualDocuments = new VirtualDocuments();
+  const activity = new ActivityView(virtualDocuments);
+  const highlighter = new ChangeHighlighter(log);
+  const status = new StatusBar();
   const shells = buildShells(key, log);
-  const places = buildPlaces(shells);
+  const resolver = buildPathResolver(shells);
   const questions = new Questions((error) => log.error("a listener failed", error));
-  const admitted = new Admitted(context.workspaceState);
-  const refusals = new Refusals();
+  const admitted = new AdmittedAgents(context.workspaceState);
+  const refusals = new RefusalNotices();
   const started = new StartedByAgents();
   const nets = buildNets(context, log);
   const bridge = buildBridge({
     context,
     log,
-    addText: (name, text) => texts.add(name, text),
+    addText: (name, text) => virtualDocuments.add(name, text),
     follow: (net) => nets.live.follow(net),
     questions,
-    real: (file) => places.real(file),
+    real: (file) => resolver.real(file),
   });
-  const browser = buildBrowser(key, () => session.current?.hub ?? "", log);
+  const browser = buildBrowser(key, () => hubClient.current?.hub ?? "", log);
   const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
   // A window that was given its identity is the same in every browser that shows it, and VS Code's
   // storage is not: it goes by the address. What was done in one must be known in the others.
@@ -89,21 +89,21 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     browser,
     shells,
     kernels,
-    texts,
-    bridge: bridge.elsewhere,
-    places,
+    virtualDocuments,
+    bridge: bridge.hubRequests,
+    resolver,
     questions,
     admitted,
     started,
     onRefused: (action, why) => refusals.tell(action, why),
     log,
-    connection: () => session.current,
+    connection: () => hubClient.current,
     onChanged: (change) => {
       activity.fileChanged(change);
-      if (setting("reveal")) spotlight.show(change);
+      if (setting("reveal")) highlighter.show(change);
     },
   });
-  const courier = new Courier(
+  const runner = new ActionRunner(
     new Journal(journal, identity.host_id),
     executor,
     {
@@ -118,10 +118,10 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     },
     log,
   );
-  const session = new Session(
+  const hubClient = new HubClient(
     context,
     identity,
-    courier,
+    runner,
     () => executor.capabilities,
     (state) => {
       status.connection(state);
@@ -129,7 +129,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     },
     log,
   );
-  const mcp = new McpOffer(context, () => offered(session, identity));
+  const mcp = new McpServerProvider(context, () => mcpTarget(hubClient, identity));
 
   subscriptions.push(
     kernels,
@@ -138,56 +138,58 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     nets,
     buildDebugger(nets.live, log),
     bridge,
-    showTexts(texts),
+    showTexts(virtualDocuments),
     activity,
-    spotlight,
+    highlighter,
     status,
     started,
     new QuestionsView(questions, (count) => status.questions(count)),
-    courier,
-    session,
+    runner,
+    hubClient,
     mcp,
   );
   const command = (id: string, run: (...args: never[]) => unknown): void => {
     subscriptions.push(vscode.commands.registerCommand(id, run));
   };
-  command(Command.connect, () => session.connectByHand());
-  command(Command.disconnect, () => session.disconnectByHand());
-  const stopping = new Stopping({
+  command(CommandId.connect, () => hubClient.connectByHand());
+  command(CommandId.disconnect, () => hubClient.disconnectByHand());
+  const stopCommand = new StopCommand({
     admitted,
-    courier,
+    runner,
     shells,
     kernels,
     started,
     browser,
     forgetGrants: () => bridge.forgetGrants(),
   });
-  command(Command.stop, () => stopping.stop());
-  command(Command.forgetConsent, async () => {
+  command(CommandId.stop, () => stopCommand.stop());
+  command(CommandId.forgetConsent, async () => {
     await admitted.forget();
     void vscode.window.showInformationMessage(
       "Bascule: no agent is admitted to this workspace any more; the settings still hold.",
     );
   });
-  command(Command.followSettings, async () => {
+  command(CommandId.followSettings, async () => {
     await admitted.followSettings();
     void vscode.window.showInformationMessage(
       "Bascule: agents may do again what the settings allow.",
     );
   });
-  command(Command.showActivity, () => vscode.commands.executeCommand(`${View.activity}.focus`));
-  command(Command.openEntry, (entry: Parameters<Activity["open"]>[0]) => activity.open(entry));
-  command(Command.clearActivity, () => activity.clear());
+  command(CommandId.showActivity, () => vscode.commands.executeCommand(`${ViewId.activity}.focus`));
+  command(CommandId.openEntry, (entry: Parameters<ActivityView["open"]>[0]) =>
+    activity.open(entry),
+  );
+  command(CommandId.clearActivity, () => activity.clear());
   subscriptions.push(
-    vscode.window.registerUriHandler({ handleUri: (uri) => session.openLink(uri) }),
+    vscode.window.registerUriHandler({ handleUri: (uri) => hubClient.openLink(uri) }),
   );
   void browser.then((worker) => worker && subscriptions.push(worker));
-  await session.connectBySettings();
-  if (await executor.settle()) session.ableToMore();
+  await hubClient.connectBySettings();
+  if (await executor.settle()) hubClient.capabilitiesChanged();
 }
 
 /** As the settings say, or as VS Code has kept it. */
-async function whoWeAre(context: vscode.ExtensionContext): Promise<WindowIdentity> {
+async function windowIdentity(context: vscode.ExtensionContext): Promise<WindowIdentity> {
   const file = setting("identityFile");
   if (file) return readIdentity(file);
   return identify(
@@ -199,19 +201,19 @@ async function whoWeAre(context: vscode.ExtensionContext): Promise<WindowIdentit
       get: async (name) => context.secrets.get(name),
       set: async (name, value) => context.secrets.store(name, value),
     },
-    { id: Stored.windowId, key: Stored.windowKey },
+    { id: StorageKey.windowId, key: StorageKey.windowKey },
   );
 }
 
-/** Not in a session's own window: what reaches the hub from there is not let in at /mcp. */
-function offered(session: Session, identity: WindowIdentity): ReturnType<Hub> {
-  const hub = session.current?.hub;
+/** None in a cloud session's own window: the hub refuses requests to /mcp from inside a session. */
+function mcpTarget(hubClient: HubClient, identity: WindowIdentity): ReturnType<McpTarget> {
+  const hub = hubClient.current?.hub;
   if (!hub || setting("identityFile")) return undefined;
   return { hub, windowId: identity.window_id };
 }
 
-function showTexts(texts: Texts): vscode.Disposable {
-  return vscode.workspace.registerTextDocumentContentProvider(SCHEME, texts);
+function showTexts(virtualDocuments: VirtualDocuments): vscode.Disposable {
+  return vscode.workspace.registerTextDocumentContentProvider(VIRTUAL_SCHEME, virtualDocuments);
 }
 
 /** Of this window, and started by a host that is no more. */

@@ -6,20 +6,20 @@ import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import { unlinked } from "./consent/visible_text";
 import { hubAddress } from "./hub/address";
-import { Connection, pair, type ConnectionState } from "./hub/connection";
+import { HubConnection, pair, type ConnectionState } from "./hub/connection";
 import type { WindowDescription, WindowIdentity } from "./hub/messages";
-import type { Courier } from "./hub/action_runner";
-import { Stored } from "./manifest";
+import type { ActionRunner } from "./hub/action_runner";
+import { StorageKey } from "./manifest";
 import { setting } from "./settings";
 
-export class Session implements Disposable {
+export class HubClient implements Disposable {
   private readonly owned = new Disposables();
-  private connection: Connection | undefined;
+  private connection: HubConnection | undefined;
 
   constructor(
     private readonly context: vscode.ExtensionContext,
     private readonly identity: WindowIdentity,
-    private readonly courier: Courier,
+    private readonly runner: ActionRunner,
     private readonly capabilities: () => string[],
     private readonly onState: (state: ConnectionState) => void,
     private readonly log: Log,
@@ -32,17 +32,17 @@ export class Session implements Disposable {
   }
 
   /** The window can do more than it said. */
-  ableToMore(): void {
+  capabilitiesChanged(): void {
     this.connection?.changed({ capabilities: this.capabilities() });
   }
 
-  get current(): Connection | undefined {
+  get current(): HubConnection | undefined {
     return this.connection;
   }
 
   /** As the settings of this machine say, or as the user agreed to when they paired this window. */
   async connectBySettings(): Promise<void> {
-    const remembered = this.context.workspaceState.get<string>(Stored.reconnect);
+    const remembered = this.context.workspaceState.get<string>(StorageKey.reconnect);
     if (!setting("autoConnect") && !remembered) return;
     const given = setting("autoConnect") ? setting("hub") : "";
     const hub = hubAddress(given) ?? remembered;
@@ -55,7 +55,7 @@ export class Session implements Disposable {
 
   /** Asks for what is missing: the hub's address, and a pairing code when there is no token. */
   async connectByHand(): Promise<void> {
-    const known = setting("hub") || this.context.globalState.get<string>(Stored.hub, "");
+    const known = setting("hub") || this.context.globalState.get<string>(StorageKey.hub, "");
     const typed = await vscode.window.showInputBox({
       prompt: "Address of the hub",
       placeHolder: "http://127.0.0.1:8300",
@@ -70,7 +70,7 @@ export class Session implements Disposable {
     if (token && this.connection?.state.is !== "refused") this.connect(hub, token);
     else if (!(await this.pairByCode(hub))) return;
     await this.offerToReconnect();
-    await this.tellOutcome();
+    await this.showOutcome();
   }
 
   /** `vscode://bascule.bascule-vscode/pair?hub=…&code=…` */
@@ -92,12 +92,12 @@ export class Session implements Disposable {
       return;
     }
     await this.reconnect(answer === always);
-    await this.tellOutcome();
+    await this.showOutcome();
   }
 
   connect(hub: string, token: string): void {
     this.disconnect();
-    const connection = new Connection(
+    const connection = new HubConnection(
       {
         hub,
         token,
@@ -105,11 +105,11 @@ export class Session implements Disposable {
         describe: () => describe(this.context, this.capabilities()),
         probe: () => probe(this.context),
       },
-      this.courier,
+      this.runner,
       this.log,
     );
     this.connection = connection;
-    this.courier.attach(connection);
+    this.runner.attach(connection);
     this.onState(connection.state);
     connection.onState.listen((state) => {
       if (this.connection === connection) this.onState(state);
@@ -123,7 +123,7 @@ export class Session implements Disposable {
   }
 
   private disconnect(): void {
-    this.courier.attach(undefined);
+    this.runner.attach(undefined);
     this.connection?.dispose();
     this.connection = undefined;
     this.onState({ is: "closed" });
@@ -152,8 +152,8 @@ export class Session implements Disposable {
   private async pairWith(hub: string, code: string): Promise<string> {
     try {
       const token = await pair(hub, code);
-      await this.context.secrets.store(`${Stored.token}.${hub}`, token);
-      await this.context.globalState.update(Stored.hub, hub);
+      await this.context.secrets.store(`${StorageKey.token}.${hub}`, token);
+      await this.context.globalState.update(StorageKey.hub, hub);
       this.connect(hub, token);
       return "";
     } catch (error) {
@@ -173,11 +173,11 @@ export class Session implements Disposable {
 
   private async reconnect(isWanted: boolean): Promise<void> {
     const hub = isWanted ? this.connection?.hub : undefined;
-    await this.context.workspaceState.update(Stored.reconnect, hub);
+    await this.context.workspaceState.update(StorageKey.reconnect, hub);
   }
 
   /** Says how the connection the user asked for came out. */
-  private async tellOutcome(): Promise<void> {
+  private async showOutcome(): Promise<void> {
     const { connection } = this;
     if (!connection) return;
     const state = await connection.settled();
@@ -190,7 +190,7 @@ export class Session implements Disposable {
 
   private async storedToken(hub: string): Promise<string | undefined> {
     const file = setting("tokenFile");
-    if (!file) return this.context.secrets.get(`${Stored.token}.${hub}`);
+    if (!file) return this.context.secrets.get(`${StorageKey.token}.${hub}`);
     try {
       return (await readFile(file, "utf8")).trim();
     } catch (error) {

@@ -1,5 +1,5 @@
 /** Every id that package.json and the code share, once. A test holds the two together. */
-export const Command = {
+export const CommandId = {
   connect: "bascule.connect",
   disconnect: "bascule.disconnect",
   stop: "bascule.stop",
@@ -20,11 +20,11 @@ export const Command = {
 } as const;
 
 /** Those by which the user says what agents may do; agents and scripts may not run them. */
-export const ANSWERING: ReadonlySet<string> = new Set([
-  Command.followSettings,
-  Command.answerQuestion,
-  Command.allowOnce,
-  Command.denyQuestion,
+export const CONSENT_COMMANDS: ReadonlySet<string> = new Set([
+  CommandId.followSettings,
+  CommandId.answerQuestion,
+  CommandId.allowOnce,
+  CommandId.denyQuestion,
 ]);
 
 /** Of documents that show a question. */
@@ -36,7 +36,7 @@ export const DEBUG_TYPE = "evolve";
 /** By which VS Code knows who offers MCP servers. */
 export const MCP_PROVIDER = "bascule.mcp";
 
-export const View = { activity: "bascule.activity" } as const;
+export const ViewId = { activity: "bascule.activity" } as const;
 
 /** Settings by their path below `bascule`, with the type of each. All are machine-scoped. */
 export interface Settings {
@@ -88,7 +88,7 @@ export interface EvolveSettings {
 }
 
 /** Keys of what is kept between sessions. */
-export const Stored = {
+export const StorageKey = {
   windowId: "bascule.windowId",
   windowKey: "bascule.windowKey",
   token: "bascule.token",

@@ -1,11 +1,11 @@
 /** The user's "Stop Everything Agents Do Here". */
 import * as vscode from "vscode";
-import type { Admitted } from "./actions/admitted_agents";
+import type { AdmittedAgents } from "./actions/admitted_agents";
 import type { StartedByAgents } from "./actions/started_by_agents";
 import type { BrowserWorker } from "./browser/browser_worker";
 import { within } from "./common/deadline";
-import type { Courier } from "./hub/action_runner";
-import { Command } from "./manifest";
+import type { ActionRunner } from "./hub/action_runner";
+import { CommandId } from "./manifest";
 import type { Kernels } from "./notebook/kernels";
 import { setting } from "./settings";
 import type { Shells } from "./terminal/shells";
@@ -13,9 +13,9 @@ import type { Shells } from "./terminal/shells";
 /** Milliseconds that actions have to end after all they run in was ended. */
 const PATIENCE = 10_000;
 
-export interface StoppingParts {
-  admitted: Admitted;
-  courier: Courier;
+export interface StopCommandParts {
+  admitted: AdmittedAgents;
+  runner: ActionRunner;
   shells: Shells;
   kernels: Kernels;
   started: StartedByAgents;
@@ -23,18 +23,18 @@ export interface StoppingParts {
   forgetGrants: () => void;
 }
 
-export class Stopping {
-  constructor(private readonly parts: StoppingParts) {}
+export class StopCommand {
+  constructor(private readonly parts: StopCommandParts) {}
 
   /**
    * Ends actions and questions, shells and whatever runs in them, kernels, browsers, and what VS Code
    * started for agents. First of all no agent is admitted any more, or it would go on meanwhile.
    */
   async stop(): Promise<void> {
-    const { admitted, courier, started, forgetGrants } = this.parts;
+    const { admitted, runner, started, forgetGrants } = this.parts;
     const isKept = admitted.stop();
     forgetGrants();
-    const stopped = courier.stop();
+    const stopped = runner.stop();
     const alsoStopped = started.stop();
     await this.endProcesses();
     const actions = await within(stopped, PATIENCE, () => new Error("an action goes on")).catch(
@@ -62,7 +62,7 @@ export class Stopping {
     const allows = Object.values(setting("consent")).includes("allow");
     const follow = "Follow the Settings Again";
     void vscode.window.showInformationMessage(text, ...(allows ? [follow] : [])).then((answer) => {
-      if (answer) void vscode.commands.executeCommand(Command.followSettings);
+      if (answer) void vscode.commands.executeCommand(CommandId.followSettings);
     });
   }
 }

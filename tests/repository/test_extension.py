@@ -37,7 +37,7 @@ def test_ids_in_the_manifest_are_those_in_the_code(project: Path) -> None:
     manifest = json.loads((project / "extension/package.json").read_text())["contributes"]
     source = (project / "extension/src/manifest.ts").read_text()
     command = r': "((?:bascule|evolve)\.\w+)",'
-    commands = re.findall(command, source.split("Command = {")[1].split("}")[0])
+    commands = re.findall(command, source.split("CommandId = {")[1].split("}")[0])
     names = re.findall(r'"([\w.]+)",', source.split("SettingNames")[1].split("]")[1])
     assert {each["command"] for each in manifest["commands"]} == set(commands)
     shared = re.findall(r'"([\w.]+)":', source.split("EvolveSettings {")[1].split("}")[0])

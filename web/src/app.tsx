@@ -1,18 +1,18 @@
 import { useEffect } from "preact/hooks";
 import { path } from "./router";
-import { approvals, me, now, standing, why } from "./state";
-import { next, theme } from "./theme";
+import { approvals, me, now, connectionState, refusedReason } from "./state";
+import { nextTheme, theme } from "./theme";
 import { Icon, type IconName } from "./ui/icons";
-import { Empty } from "./ui/parts";
+import { EmptyState } from "./ui/parts";
 import { ApprovalsView } from "./views/approvals";
 import { DemoView } from "./views/demo";
 import { SessionView } from "./views/session";
 import { SessionsView } from "./views/sessions";
-import { StatusView } from "./views/health";
+import { HealthView } from "./views/health";
 import { WindowView } from "./views/window";
 import { WindowsView } from "./views/windows";
 
-const PLACES: { path: string; label: string; icon: IconName }[] = [
+const NAVIGATION: { path: string; label: string; icon: IconName }[] = [
   { path: "/sessions", label: "Sessions", icon: "sessions" },
   { path: "/windows", label: "Windows", icon: "windows" },
   { path: "/approvals", label: "Approvals", icon: "approvals" },
@@ -43,7 +43,7 @@ export function App() {
       <Side />
       <main id="main" tabIndex={-1}>
         <Banner />
-        {standing.value === "refused" ? <Refused /> : <Place />}
+        {connectionState.value === "refused" ? <SignInAgain /> : <CurrentView />}
       </main>
     </>
   );
@@ -58,7 +58,7 @@ function Side() {
         <span>Bascule</span>
       </a>
       <ul>
-        {PLACES.map((place) => (
+        {NAVIGATION.map((place) => (
           <li key={place.path}>
             <a
               href={place.path}
@@ -83,7 +83,7 @@ function Side() {
         <button
           type="button"
           class="quiet"
-          onClick={next}
+          onClick={nextTheme}
           aria-label={`Colours: ${theme.value}. Change`}
           title={`Colours: ${theme.value}`}
         >
@@ -100,7 +100,7 @@ function Side() {
 }
 
 export function Banner() {
-  if (standing.value !== "lost") return null;
+  if (connectionState.value !== "lost") return null;
   return (
     <p class="banner" role="status">
       The hub does not answer. What you see is how things were; this goes on by itself once it is
@@ -109,21 +109,21 @@ export function Banner() {
   );
 }
 
-export function Refused() {
+export function SignInAgain() {
   const back = `/sign-in?next=${encodeURIComponent(path.value)}`;
   return (
-    <Empty icon="leave" title="Sign in again">
-      <p>{why.value}</p>
+    <EmptyState icon="leave" title="Sign in again">
+      <p>{refusedReason.value}</p>
       <p>
         <a class="button primary" href={back}>
           Sign in
         </a>
       </p>
-    </Empty>
+    </EmptyState>
   );
 }
 
-function Place() {
+function CurrentView() {
   if (!me.value) return <p class="loading">Connecting…</p>;
   const [, where, id] = path.value.split("/").map(decodeURIComponent);
   switch (where) {
@@ -138,8 +138,8 @@ function Place() {
     case "demo":
       return <DemoView />;
     case "status":
-      return <StatusView />;
+      return <HealthView />;
     default:
-      return <Empty icon="search" title="Nothing is here" />;
+      return <EmptyState icon="search" title="Nothing is here" />;
   }
 }

@@ -1,8 +1,8 @@
 // How things stand, as the hub told it last. Views read it; the connection writes it.
 import { signal } from "@preact/signals";
-import { Connection, type Standing } from "./hub/connection";
-import { Rest } from "./hub/rest";
-import type { App, Approval, Demo, Hello, Session, Usage, Window } from "./hub/types";
+import { HubConnection, type ConnectionState } from "./hub/connection";
+import { HubApi } from "./hub/rest";
+import type { SessionApp, Approval, Demo, Hello, Session, Usage, Window } from "./hub/types";
 
 export interface Load {
   memory: number;
@@ -10,8 +10,8 @@ export interface Load {
   cores: number | null;
 }
 
-export const standing = signal<Standing>("connecting");
-export const why = signal("");
+export const connectionState = signal<ConnectionState>("connecting");
+export const refusedReason = signal("");
 export const me = signal<Pick<Hello, "name" | "scope" | "version" | "spawners" | "egress"> | null>(
   null,
 );
@@ -19,7 +19,7 @@ export const sessions = signal<ReadonlyMap<string, Session>>(new Map());
 export const windows = signal<readonly Window[]>([]);
 export const approvals = signal<readonly Approval[]>([]);
 export const demo = signal<Demo | null>(null);
-export const apps = signal<ReadonlyMap<string, readonly App[]>>(new Map());
+export const apps = signal<ReadonlyMap<string, readonly SessionApp[]>>(new Map());
 export const loads = signal<ReadonlyMap<string, Load>>(new Map());
 /** Ticks while the page is in sight, for ages. */
 export const now = signal(Date.now());
@@ -29,13 +29,13 @@ export const key = document
   ?.content.trim();
 
 /** The session whose VS Code this page shows; null where it shows everything else. */
-export const watched = /^\/watch\/([^/]+)$/.exec(location.pathname)?.[1] ?? null;
+export const watchedSessionId = /^\/watch\/([^/]+)$/.exec(location.pathname)?.[1] ?? null;
 
-export const rest = new Rest(key ?? "");
-export const connection = new Connection(key ?? "", {
+export const rest = new HubApi(key ?? "");
+export const connection = new HubConnection(key ?? "", {
   standing(state, reason) {
-    standing.value = state;
-    why.value = reason;
+    connectionState.value = state;
+    refusedReason.value = reason;
     if (state === "lost") void seeWhetherSignedOut();
   },
   hello(hello) {
@@ -72,14 +72,14 @@ async function seeWhetherSignedOut(): Promise<void> {
     await rest.sessions();
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "signed.out") {
-      standing.value = "refused";
-      why.value = "You are signed out.";
+      connectionState.value = "refused";
+      refusedReason.value = "You are signed out.";
     }
   }
 }
 
 async function seeApps(session: Session): Promise<void> {
-  if (watched) return;
+  if (watchedSessionId) return;
   if (session.state !== "ready") {
     if (apps.value.has(session.id)) {
       const left = new Map(apps.value);

@@ -13,7 +13,7 @@ effect(() => {
   localStorage.setItem(STORED, theme.value);
 });
 
-export function next(): void {
+export function nextTheme(): void {
   const order: Theme[] = ["system", "light", "dark"];
   theme.value = order[(order.indexOf(theme.value) + 1) % order.length] ?? "system";
 }

@@ -1,10 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
-import { Banner, Refused } from "./app";
+import { Banner, SignInAgain } from "./app";
 import type { Session } from "./hub/types";
-import { connection, me, sessions, standing } from "./state";
+import { connection, me, sessions, connectionState } from "./state";
 import { Timeline, useLog } from "./timeline/timeline";
 import { Icon } from "./ui/icons";
-import { Badge, Empty } from "./ui/parts";
+import { Badge, EmptyState } from "./ui/parts";
 import { DemoSteps, demoOf, PLAY } from "./views/demo";
 import { nameOf } from "./views/sessions";
 
@@ -17,7 +17,7 @@ const SANDBOX =
  * still a document of its own, with a key that is good for this session alone: all else is behind
  * links.
  */
-export function Watch({ id }: { id: string }) {
+export function WatchPage({ id }: { id: string }) {
   const session = sessions.value.get(id);
   const [isAlone, setAlone] = useState(false);
   const [isDrawn, setDrawn] = useState(false);
@@ -26,10 +26,10 @@ export function Watch({ id }: { id: string }) {
   useEffect(() => {
     document.title = session ? `${nameOf(session)} · Bascule` : "Bascule";
   }, [session]);
-  if (standing.value === "refused")
+  if (connectionState.value === "refused")
     return (
       <main id="main">
-        <Refused />
+        <SignInAgain />
       </main>
     );
   return (
@@ -118,7 +118,7 @@ function Editor(props: {
 }) {
   const { id, session } = props;
   if (!me.value) return <p class="loading">Connecting…</p>;
-  if (!session) return <Resting title="The session is gone" why="It was removed." where="/" />;
+  if (!session) return <NotRunning title="The session is gone" why="It was removed." where="/" />;
   switch (session.state) {
     case "ready":
     case "paused":
@@ -141,7 +141,7 @@ function Editor(props: {
       return <p class="loading">The session starts: {session.stage || "one moment"}…</p>;
     default:
       return (
-        <Resting
+        <NotRunning
           title={`The session is ${session.state}`}
           why={session.cause || "Its files are kept. Resume it to go on."}
           where={`/sessions/${id}`}
@@ -150,13 +150,13 @@ function Editor(props: {
   }
 }
 
-function Resting(props: { title: string; why: string; where: string }) {
+function NotRunning(props: { title: string; why: string; where: string }) {
   return (
-    <Empty icon="sessions" title={props.title}>
+    <EmptyState icon="sessions" title={props.title}>
       <p>{props.why}</p>
       <a class="button primary" href={props.where}>
         {props.where === "/" ? "All sessions" : "To the session"}
       </a>
-    </Empty>
+    </EmptyState>
   );
 }

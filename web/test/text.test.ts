@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { pieces, plain } from "../src/timeline/ansi";
 import { lines } from "../src/timeline/diff";
 import { crumbsOf, isText, pictureKind } from "../src/views/file_paths";
-import { assignments, bodyOf } from "../src/views/session_form";
+import { assignments, requestBody } from "../src/views/session_form";
 
 describe("terminal output", () => {
   it("keeps colours and leaves out the rest of what a terminal is told", () => {
@@ -62,7 +62,7 @@ describe("the form for a session", () => {
   };
 
   it("asks for what it says and no more", () => {
-    expect(bodyOf(empty)).toEqual({
+    expect(requestBody(empty)).toEqual({
       name: "mine",
       workspace: { kind: "empty" },
       egress: { mode: "off", domains: [] },

@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
-import type { Entry } from "../src/hub/types";
+import type { TimelineEntry } from "../src/hub/types";
 import { durationOf, outcomeOf, passes, subjectOf } from "../src/timeline/describe";
-import { Log, type Row } from "../src/timeline/timeline_log";
+import { TimelineLog, type TimelineRow } from "../src/timeline/timeline_log";
 
-const began = (n: number, id: string, command = "make"): Entry => ({
+const began = (n: number, id: string, command = "make"): TimelineEntry => ({
   n,
   kind: "action",
   time: 10,
   who: "agent",
   event: { id, action: "run", args: { command } },
 });
-const ended = (n: number, cause: string, status = 0, content = "ok\n"): Entry => ({
+const ended = (n: number, cause: string, status = 0, content = "ok\n"): TimelineEntry => ({
   n,
   kind: "observation",
   time: 12,
@@ -24,7 +24,7 @@ const ended = (n: number, cause: string, status = 0, content = "ok\n"): Entry =>
     success: status === 0,
   },
 });
-const printed = (cause: string, bytes: number[]): Entry => ({
+const printed = (cause: string, bytes: number[]): TimelineEntry => ({
   n: 0,
   kind: "output",
   time: 11,
@@ -32,7 +32,7 @@ const printed = (cause: string, bytes: number[]): Entry => ({
   data: btoa(String.fromCharCode(...bytes)),
 });
 
-function firstOf(log: Log): Row {
+function firstOf(log: TimelineLog): TimelineRow {
   const row = log.rows[0];
   if (!row) throw new Error("the log is empty");
   return row;
@@ -40,7 +40,7 @@ function firstOf(log: Log): Row {
 
 describe("a log", () => {
   it("has one row for an action, from its beginning to its end", () => {
-    const log = new Log();
+    const log = new TimelineLog();
     log.apply("e", [began(1, "a")]);
     expect(log.rows[0]).toMatchObject({ state: "running", who: "agent" });
     log.apply("e", [ended(2, "a", 3)]);
@@ -50,7 +50,7 @@ describe("a log", () => {
   });
 
   it("passes over what it has seen, as after a reconnect", () => {
-    const log = new Log();
+    const log = new TimelineLog();
     log.apply("e", [began(1, "a"), ended(2, "a")]);
     log.apply("e", [began(1, "a"), ended(2, "a"), began(3, "b")]);
     expect(log.rows.map((row) => row.id)).toEqual(["a", "b"]);
@@ -58,14 +58,14 @@ describe("a log", () => {
   });
 
   it("begins anew with another epoch", () => {
-    const log = new Log();
+    const log = new TimelineLog();
     log.apply("e", [began(7, "a")]);
     log.apply("f", [began(1, "b")]);
     expect(log.rows.map((row) => row.id)).toEqual(["b"]);
   });
 
   it("shows output while it comes, also where a piece ends inside a character", () => {
-    const log = new Log();
+    const log = new TimelineLog();
     log.apply("e", [began(1, "a"), printed("a", [0x68, 0xc3]), printed("a", [0xa4])]);
     expect(log.rows[0]?.output).toBe("hä");
     log.apply("e", [ended(2, "a")]);
@@ -73,8 +73,15 @@ describe("a log", () => {
   });
 
   it("keeps what an observation says over what was feared before", () => {
-    const log = new Log();
-    const lost: Entry = { n: 2, kind: "failed", time: 11, cause: "a", seconds: 1, message: "gone" };
+    const log = new TimelineLog();
+    const lost: TimelineEntry = {
+      n: 2,
+      kind: "failed",
+      time: 11,
+      cause: "a",
+      seconds: 1,
+      message: "gone",
+    };
     log.apply("e", [began(1, "a"), lost]);
     expect(outcomeOf(firstOf(log))).toBe("gone");
     log.apply("e", [ended(3, "a")]);
@@ -83,7 +90,7 @@ describe("a log", () => {
   });
 
   it("drops the oldest rows rather than grow for ever", () => {
-    const log = new Log();
+    const log = new TimelineLog();
     log.apply(
       "e",
       Array.from({ length: 50_010 }, (_, i) => began(i + 1, `a${i}`)),
@@ -95,7 +102,7 @@ describe("a log", () => {
 });
 
 describe("a row", () => {
-  const log = new Log();
+  const log = new TimelineLog();
   log.apply("e", [began(1, "a", "echo one\necho two"), ended(2, "a", 0, "Needle here")]);
   const row = firstOf(log);
 

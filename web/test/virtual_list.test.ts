@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { inSight, topOf, totalOf } from "../src/timeline/virtual_list";
+import { visibleRows, topOf, totalOf } from "../src/timeline/virtual_list";
 
 const shape = (count: number, extra: [number, number][] = []) => ({
   count,
@@ -9,13 +9,13 @@ const shape = (count: number, extra: [number, number][] = []) => ({
 
 describe("a long list", () => {
   it("has few rows in sight, whatever its length", () => {
-    const sight = inSight(shape(20_000), 300_000, 600);
+    const sight = visibleRows(shape(20_000), 300_000, 600);
     expect(sight).toEqual({ first: 9990, end: 10_031, top: 299_700 });
   });
 
   it("ends where its last row does", () => {
-    expect(inSight(shape(5), 0, 600)).toEqual({ first: 0, end: 5, top: 0 });
-    expect(inSight(shape(0), 0, 600)).toEqual({ first: 0, end: 0, top: 0 });
+    expect(visibleRows(shape(5), 0, 600)).toEqual({ first: 0, end: 5, top: 0 });
+    expect(visibleRows(shape(0), 0, 600)).toEqual({ first: 0, end: 0, top: 0 });
   });
 
   it("makes room for rows that are open", () => {
@@ -23,6 +23,6 @@ describe("a long list", () => {
     expect(topOf(open, 2)).toBe(60);
     expect(topOf(open, 3)).toBe(290);
     expect(totalOf(open)).toBe(3200);
-    expect(inSight(open, 150, 10, 0)).toEqual({ first: 2, end: 3, top: 60 });
+    expect(visibleRows(open, 150, 10, 0)).toEqual({ first: 2, end: 3, top: 60 });
   });
 });

@@ -1,5 +1,5 @@
 /** Tells agents apart by hub and token: one that has the name of another gets a name of its own. */
-import type { Asked } from "../hub/messages";
+import type { AgentAction } from "../hub/messages";
 
 export class AgentNames {
   private readonly names = new Map<string, string>();
@@ -8,12 +8,12 @@ export class AgentNames {
   constructor(private readonly hub: () => string) {}
 
   /** Hub and token; nothing where the hub does not say which token it is. */
-  keyOf(action: Asked): string | undefined {
+  keyOf(action: AgentAction): string | undefined {
     return action.agent_id ? `${this.hub()} ${action.agent_id}` : undefined;
   }
 
   /** By which shells, kernels and grants of this window are kept: `Ann`, then `Ann (2)`. */
-  of(action: Asked): string {
+  of(action: AgentAction): string {
     const key = this.keyOf(action) ?? `${this.hub()} named ${action.agent}`;
     const known = this.names.get(key);
     if (known !== undefined) return known;

@@ -1,11 +1,11 @@
 /** Pages: read in a headless browser beside the window, and shown in VS Code's simple browser. */
 import * as vscode from "vscode";
-import type { BrowserWorker, Sight } from "../browser/browser_worker";
+import type { BrowserWorker, PageObservation } from "../browser/browser_worker";
 import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
-import type { ArgsOf, Seen } from "../protocol";
+import type { ArgsOf, ObservationBody } from "../protocol";
 
-export class Browsing {
+export class BrowserActions {
   private last = 0;
 
   constructor(
@@ -18,7 +18,7 @@ export class Browsing {
     args: ArgsOf<"browse">,
     timeout: number | undefined,
     signal: AbortSignal,
-  ): Promise<Seen> {
+  ): Promise<ObservationBody> {
     const sight = await this.ask("browse", args, timeout, signal);
     const { url, error } = sight.extras;
     if (!error && typeof url === "string" && /^https?:/.test(url)) await this.show(url);
@@ -29,7 +29,7 @@ export class Browsing {
     args: ArgsOf<"browse_interactive">,
     timeout: number | undefined,
     signal: AbortSignal,
-  ): Promise<Seen> {
+  ): Promise<ObservationBody> {
     return observed(await this.ask("browse_interactive", args, timeout, signal));
   }
 
@@ -38,7 +38,7 @@ export class Browsing {
     args: unknown,
     timeout: number | undefined,
     signal: AbortSignal,
-  ): Promise<Sight> {
+  ): Promise<PageObservation> {
     this.last += 1;
     return this.worker.ask(String(this.last), { kind, args, timeout }, signal);
   }
@@ -56,6 +56,6 @@ export class Browsing {
   }
 }
 
-function observed({ kind, content, extras }: Sight): Seen {
+function observed({ kind, content, extras }: PageObservation): ObservationBody {
   return { observation: kind, content, extras };
 }

@@ -3,9 +3,14 @@ import { Failure } from "../common/failure";
 import { KeyedLocks } from "../common/locks";
 import { abortable } from "../common/abortable";
 import type { Choice, Question, Questions } from "../consent/questions";
-import { partsOf, protectedPaths, warnings, type Request } from "../consent/request";
+import { partsOf, protectedPaths, warnings, type ConsentRequest } from "../consent/request";
 import { shortened } from "../consent/visible_text";
-import type { ApprovalAnswer, ApprovalAnswered, ApprovalRequested, Asked } from "../hub/messages";
+import type {
+  ApprovalAnswer,
+  ApprovalAnswered,
+  ApprovalRequested,
+  AgentAction,
+} from "../hub/messages";
 
 /**
  * Bytes of a request, as JSON, that are sent to the hub; the window shows all of it. The hub admits
@@ -35,15 +40,15 @@ export interface ConsentSettings {
   rules: () => Partial<Record<string, Rule>>;
   admitted: Admissions;
   /** Hub and token of the asker; nothing where the hub does not say, and then every action is asked. */
-  keyOf: (action: Asked) => string | undefined;
+  keyOf: (action: AgentAction) => string | undefined;
   /** The request with its paths resolved. Fails when a path may not be used anyway. */
-  describe: (action: Asked) => Promise<Request>;
+  describe: (action: AgentAction) => Promise<ConsentRequest>;
   questions: Questions;
   /** Tells the hub, so that a page may answer too. */
   publish: (question: ApprovalRequested) => void;
   publishAnswer: (answered: ApprovalAnswered) => void;
   /** An agent was refused without the user having said so just now. */
-  onRefused: (action: Asked, why: Refusal) => void;
+  onRefused: (action: AgentAction, why: Refusal) => void;
 }
 
 export class Consent {
@@ -54,7 +59,7 @@ export class Consent {
   constructor(private readonly settings: ConsentSettings) {}
 
   /** Fails with `workspace.untrusted` or `consent.denied` when it may not be done. */
-  async admit(action: Asked, signal: AbortSignal): Promise<void> {
+  async admit(action: AgentAction, signal: AbortSignal): Promise<void> {
     this.ensureTrusted(action);
     const rule = this.rule(action);
     if (rule === "deny") {
@@ -83,7 +88,7 @@ export class Consent {
     for (const question of this.published.values()) this.settings.publish(question);
   }
 
-  private ensureTrusted(action: Asked): void {
+  private ensureTrusted(action: AgentAction): void {
     if (this.settings.isTrusted()) return;
     this.settings.onRefused(action, "untrusted");
     throw new Failure(
@@ -92,19 +97,23 @@ export class Consent {
     );
   }
 
-  private rule(action: Asked): Rule {
+  private rule(action: AgentAction): Rule {
     const said = this.settings.rules();
     return said[action.action] ?? said["*"] ?? "ask";
   }
 
-  private isAdmitted(action: Asked, rule: Rule): boolean {
+  private isAdmitted(action: AgentAction, rule: Rule): boolean {
     const { admitted, keyOf } = this.settings;
     const key = keyOf(action);
     if (key !== undefined && admitted.has(key) && !removesTree(action)) return true;
     return rule === "allow" && !admitted.isStopped();
   }
 
-  private async ask(action: Asked, request: Request, signal: AbortSignal): Promise<void> {
+  private async ask(
+    action: AgentAction,
+    request: ConsentRequest,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { admitted, keyOf, describe, onRefused } = this.settings;
     const { answer, by } = await this.question(action, request, signal);
     const kind = action.action;
@@ -126,8 +135,8 @@ export class Consent {
   }
 
   private async question(
-    action: Asked,
-    request: Request,
+    action: AgentAction,
+    request: ConsentRequest,
     signal: AbortSignal,
   ): Promise<{ answer: string; by: string }> {
     const { questions, publish, publishAnswer } = this.settings;
@@ -154,14 +163,14 @@ export class Consent {
 }
 
 /** One line that says what would be done; paths as `shown` has them. */
-export function summary(action: Asked, shown = (path: string): string => path): string {
+export function summary(action: AgentAction, shown = (path: string): string => path): string {
   const args = action.args as Record<string, unknown>;
   const path = typeof args.path === "string" && args.path ? shown(args.path) : undefined;
   const about = action.action === "edit" ? path : (path ?? partsOf(args)[0]?.text);
   return `${action.action} ${shortened(about ?? "")}`.trim();
 }
 
-function publication(action: Asked, question: Question): ApprovalRequested {
+function publication(action: AgentAction, question: Question): ApprovalRequested {
   const { id, request, summary, text, expires } = question;
   const detail = cut(text, PUBLISHED_BYTES);
   return {
@@ -196,6 +205,6 @@ function bytes(text: string): number {
 }
 
 /** Admitting an agent is not agreeing to this: only a rule in the user's own settings is. */
-function removesTree(action: Asked): boolean {
+function removesTree(action: AgentAction): boolean {
   return action.action === "rmdir" && (action.args as { recursive?: boolean }).recursive === true;
 }

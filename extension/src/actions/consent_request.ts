@@ -1,8 +1,8 @@
 /** An action as a request: with the paths it leads to, and where it would run. */
-import type { Request, RequestPath } from "../consent/request";
+import type { ConsentRequest, RequestPath } from "../consent/request";
 import { partsOf } from "../consent/request";
-import type { Asked } from "../hub/messages";
-import type { Places } from "./paths";
+import type { AgentAction } from "../hub/messages";
+import type { PathResolver } from "./paths";
 
 /** Kinds that change the file they name; `edit` may also just look at it. */
 const WRITES = new Set(["write", "edit", "rm", "mkdir", "rmdir"]);
@@ -11,17 +11,17 @@ const BRIDGE_WRITES = new Set(["vscode/applyEdit"]);
 
 type Args = Readonly<Record<string, unknown>>;
 
-export async function describe(
-  action: Asked,
-  { places, cwd, hub }: { places: Places; cwd: string; hub: string },
-): Promise<Request> {
+export async function consentRequest(
+  action: AgentAction,
+  { resolver, cwd, hub }: { resolver: PathResolver; cwd: string; hub: string },
+): Promise<ConsentRequest> {
   const args = action.args as Args;
   const given = typeof args["cwd"] === "string" ? args["cwd"] : "";
   return {
     kind: action.action,
     requester: { name: action.agent, hub },
     cwd: RUNS.has(action.action) ? given || cwd : "",
-    paths: await pathsOf(action.action, args, places, cwd),
+    paths: await pathsOf(action.action, args, resolver, cwd),
     parts: partsOf(args),
   };
 }
@@ -29,15 +29,15 @@ export async function describe(
 async function pathsOf(
   kind: string,
   args: Args,
-  places: Places,
+  resolver: PathResolver,
   cwd: string,
 ): Promise<RequestPath[]> {
-  if (kind === "bridge") return bridgePaths(String(args["request"]), args["params"], places);
+  if (kind === "bridge") return bridgePaths(String(args["request"]), args["params"], resolver);
   const given = args["path"];
   if (typeof given !== "string" || !given) return [];
   const isWritten = WRITES.has(kind) && !(kind === "edit" && args["command"] === "view");
   // A link that is removed is itself meant; for all else it is what the link leads to.
-  const found = await places.find(given, cwd, { follow: kind !== "rm", toRead: !isWritten });
+  const found = await resolver.find(given, cwd, { follow: kind !== "rm", toRead: !isWritten });
   return [{ given: found.shown, real: found.real, isWritten }];
 }
 
@@ -45,7 +45,7 @@ async function pathsOf(
 async function bridgePaths(
   request: string,
   params: unknown,
-  places: Places,
+  resolver: PathResolver,
 ): Promise<RequestPath[]> {
   const given = new Set<string>();
   const collect = (value: unknown): void => {
@@ -58,7 +58,7 @@ async function bridgePaths(
   const isWritten = BRIDGE_WRITES.has(request);
   const paths = [...given].map(async (path) => ({
     given: path,
-    real: await places.real(path),
+    real: await resolver.real(path),
     isWritten,
   }));
   return Promise.all(paths);

@@ -12,9 +12,9 @@ import { Failure } from "../common/failure";
 import { KeyedLocks } from "../common/locks";
 import { changedRange } from "./edits";
 import { unixLines } from "./lines";
-import { asFailure, naming, type Place } from "./paths";
+import { asFailure, withPathErrors, type ResolvedPath } from "./paths";
 import { replaceFile } from "./atomic_write";
-import { decode, TextFormat, type Text } from "./text_encoding";
+import { decode, TextFormat, type DecodedText } from "./text_encoding";
 import { unsavedFiles, unsavedText } from "./unsaved_changes";
 
 /** Milliseconds an open document may take to show what the disk holds. */
@@ -22,7 +22,7 @@ const FOLLOW_MS = 5000;
 /** Times a change is made anew because the file was changed while it was being made. */
 const TRIES = 5;
 
-export interface Change {
+export interface FileChange {
   shown: string;
   uri: vscode.Uri;
   before: string;
@@ -39,18 +39,18 @@ export class Documents {
   /** Open documents that do not show yet what was written. */
   private readonly following = new Map<string, Promise<void>>();
 
-  constructor(private readonly onChanged: (change: Change) => void) {}
+  constructor(private readonly onChanged: (change: FileChange) => void) {}
 
   /** Nobody else changes the file meanwhile, as far as we do the changing. */
-  turn<T>(place: Place, work: () => Promise<T>): Promise<T> {
-    return this.locks.hold(place.real, work);
+  turn<T>(target: ResolvedPath, work: () => Promise<T>): Promise<T> {
+    return this.locks.hold(target.real, work);
   }
 
   /**
    * `work` reads the file, decides and calls `replace`. It is done again if a program changed the
    * file in between: an edit is made on what the file holds, not on what it held.
    */
-  async retrying<T>(place: Place, work: () => Promise<T>): Promise<T> {
+  async retrying<T>(target: ResolvedPath, work: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
         return await work();
@@ -59,7 +59,7 @@ export class Documents {
         if (tries === TRIES)
           throw new Failure(
             "edit.conflict",
-            `${place.shown} is changed by a program again and again; nothing was written`,
+            `${target.shown} is changed by a program again and again; nothing was written`,
           );
       }
     }
@@ -71,18 +71,18 @@ export class Documents {
   }
 
   /** Fails with `edit.conflict` when the user has changed the file and not saved it. */
-  ensureSaved(place: Place): void {
-    if (unsavedFiles(place.real).length)
+  ensureSaved(target: ResolvedPath): void {
+    if (unsavedFiles(target.real).length)
       throw new Failure(
         "edit.conflict",
-        `${place.shown} has changes in the editor that the user has not saved; nothing was written. ` +
+        `${target.shown} has changes in the editor that the user has not saved; nothing was written. ` +
           "`read` shows them. Ask the user to save or discard them first",
       );
   }
 
   /** Fails with `edit.conflict` when a file below has changes that were not saved. */
-  ensureSavedBelow(place: Place): void {
-    const files = unsavedFiles(place.real);
+  ensureSavedBelow(target: ResolvedPath): void {
+    const files = unsavedFiles(target.real);
     if (files.length)
       throw new Failure(
         "edit.conflict",
@@ -92,35 +92,35 @@ export class Documents {
   }
 
   /** What the file holds on disk; nothing when it is not there. */
-  async load(place: Place): Promise<Buffer | undefined> {
+  async load(target: ResolvedPath): Promise<Buffer | undefined> {
     try {
-      return await readFile(place.real);
+      return await readFile(target.real);
     } catch (error) {
-      const failure = asFailure(error, place.shown);
+      const failure = asFailure(error, target.shown);
       if (failure.code === "path.not_found") return undefined;
       throw failure;
     }
   }
 
   /** Makes a file that was not there. */
-  async create(place: Place, content: string): Promise<void> {
-    await naming(place.shown, async () => {
-      await mkdir(path.dirname(place.real), { recursive: true });
-      await writeFile(place.real, content, { flag: "wx" });
+  async create(target: ResolvedPath, content: string): Promise<void> {
+    await withPathErrors(target.shown, async () => {
+      await mkdir(path.dirname(target.real), { recursive: true });
+      await writeFile(target.real, content, { flag: "wx" });
     });
-    this.tell(place, "", content);
+    this.tell(target, "", content);
   }
 
   /** Makes `content` the text of a file whose bytes are `data`; returns the new bytes. */
-  async replace(place: Place, data: Buffer, content: string): Promise<Buffer> {
-    const old = textOf(data, place.shown);
-    const format = old ? writable(old.format, content, place.shown) : new TextFormat();
-    const bytes = format.encode(content, place.shown);
+  async replace(target: ResolvedPath, data: Buffer, content: string): Promise<Buffer> {
+    const old = textOf(data, target.shown);
+    const format = old ? writable(old.format, content, target.shown) : new TextFormat();
+    const bytes = format.encode(content, target.shown);
     if (bytes.equals(data)) return bytes;
-    if (!(await this.load(place))?.equals(data)) throw new Outdated();
-    this.ensureSaved(place);
-    await naming(place.shown, () => replaceFile(place.real, bytes));
-    this.tell(place, old?.content ?? "", content);
+    if (!(await this.load(target))?.equals(data)) throw new Outdated();
+    this.ensureSaved(target);
+    await withPathErrors(target.shown, () => replaceFile(target.real, bytes));
+    this.tell(target, old?.content ?? "", content);
     return bytes;
   }
 
@@ -129,11 +129,11 @@ export class Documents {
     await Promise.all(this.following.values());
   }
 
-  private tell(place: Place, before: string, after: string): void {
-    const uri = vscode.Uri.file(place.real);
-    this.follow(place.real, after);
+  private tell(target: ResolvedPath, before: string, after: string): void {
+    const uri = vscode.Uri.file(target.real);
+    this.follow(target.real, after);
     const lines = before ? changedRange(unixLines(before), unixLines(after)) : undefined;
-    this.onChanged({ shown: place.shown, uri, before, after, ...(lines ? { lines } : {}) });
+    this.onChanged({ shown: target.shown, uri, before, after, ...(lines ? { lines } : {}) });
   }
 
   private follow(real: string, text: string): void {
@@ -171,7 +171,7 @@ export async function shows(
 }
 
 /** The old text, or nothing when the file is not text and is simply written over. */
-function textOf(data: Buffer, shown: string): Text | undefined {
+function textOf(data: Buffer, shown: string): DecodedText | undefined {
   try {
     return decode(data, shown);
   } catch {

@@ -7,13 +7,13 @@
 import { stat } from "node:fs/promises";
 import * as path from "node:path";
 import { Failure } from "../common/failure";
-import { seen, type ArgsOf, type Seen } from "../protocol";
+import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import { unifiedDiff } from "./diff";
 import type { Documents } from "./documents";
 import { insertLines, replaceOnce, takeBack, type Edited } from "./edits";
 import type { Files } from "./files";
 import { countLines, sliceLines, unixLines } from "./lines";
-import type { Place, Places } from "./paths";
+import type { ResolvedPath, PathResolver } from "./paths";
 import { decode } from "./text_encoding";
 import { showDirectory, showFile, showSnippet } from "./editor_view";
 
@@ -26,7 +26,7 @@ const REVIEW =
 
 type Edit = ArgsOf<"edit">;
 
-interface Done {
+interface EditResult {
   content: string;
   existed: boolean;
   diff?: string;
@@ -35,13 +35,13 @@ interface Done {
 }
 
 /** An edit that was made: the bytes of the file before and after it. */
-interface Made {
+interface PastEdit {
   before: Buffer;
   after: Buffer;
 }
 
-interface Opened {
-  place: Place;
+interface OpenedFile {
+  target: ResolvedPath;
   data: Buffer;
   /** With plain newlines where the whole file has CR LF. */
   text: string;
@@ -50,19 +50,19 @@ interface Opened {
 
 export class Editor {
   /** The edits of each file, newest last. */
-  private readonly history = new Map<string, Made[]>();
+  private readonly history = new Map<string, PastEdit[]>();
 
   constructor(
-    private readonly places: Places,
+    private readonly resolver: PathResolver,
     private readonly documents: Documents,
     private readonly files: Files,
   ) {}
 
   /** `old_content` and `new_content` repeat the request, as clients expect; `diff` has what changed. */
-  async edit(args: Edit, cwd: string): Promise<Seen<"edit">> {
+  async edit(args: Edit, cwd: string): Promise<ObservationBody<"edit">> {
     if (args.impl_source === "llm_based_edit")
       throw new Failure("capability.missing", "Edits by 'llm_based_edit' are made by the client");
-    const done = await this.do(args, cwd).catch(async (error: unknown): Promise<Done> => {
+    const done = await this.do(args, cwd).catch(async (error: unknown): Promise<EditResult> => {
       if (!(error instanceof Failure)) throw error;
       const existed = await this.exists(args.path, cwd);
       return {
@@ -72,7 +72,7 @@ ${error.message}`,
         code: error.code,
       };
     });
-    return seen("edit", done.content, {
+    return observe("edit", done.content, {
       path: this.shown(args.path, cwd),
       prev_exist: done.existed,
       old_content: args.old_str ?? null,
@@ -84,18 +84,18 @@ ${error.message}`,
   }
 
   /** What `view` of `edit` shows, as the answer to a `read`. */
-  async view(args: ArgsOf<"read">, cwd: string): Promise<Seen<"read">> {
+  async view(args: ArgsOf<"read">, cwd: string): Promise<ObservationBody<"read">> {
     const path = this.shown(args.path, cwd);
     const extras = { path, impl_source: "oh_aci" } as const;
     try {
-      return seen("read", await this.show(args.path, args.view_range, cwd), extras);
+      return observe("read", await this.show(args.path, args.view_range, cwd), extras);
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
-      return seen("read", `ERROR:\n${error.message}`, { ...extras, error_id: error.code });
+      return observe("read", `ERROR:\n${error.message}`, { ...extras, error_id: error.code });
     }
   }
 
-  private async do(args: Edit, cwd: string): Promise<Done> {
+  private async do(args: Edit, cwd: string): Promise<EditResult> {
     switch (args.command) {
       case "view":
         return { content: await this.show(args.path, args.view_range, cwd), existed: true };
@@ -115,13 +115,13 @@ ${error.message}`,
     }
   }
 
-  private async create(args: Edit, cwd: string): Promise<Done> {
+  private async create(args: Edit, cwd: string): Promise<EditResult> {
     const text = required(args.file_text, "file_text", args);
     ensureNoDocument(args.path);
-    const place = await this.places.find(args.path, cwd);
-    const { shown } = place;
+    const target = await this.resolver.find(args.path, cwd);
+    const { shown } = target;
     await this.documents
-      .turn(place, () => this.documents.create(place, text))
+      .turn(target, () => this.documents.create(target, text))
       .catch((error: unknown) => {
         if (!(error instanceof Failure) || error.code !== "path.exists") throw error;
         throw new Failure(
@@ -137,19 +137,19 @@ ${error.message}`,
     };
   }
 
-  private async replace(args: Edit, cwd: string): Promise<Done> {
+  private async replace(args: Edit, cwd: string): Promise<EditResult> {
     const old = required(args.old_str, "old_str", args);
     if (old === args.new_str)
       throw new Failure(
         "edit.invalid",
         "No replacement was performed. `new_str` and `old_str` must be different.",
       );
-    return this.change(args, cwd, ({ text, asText, place }) =>
-      replaceOnce(text, asText(old), asText(args.new_str ?? ""), place.shown),
+    return this.change(args, cwd, ({ text, asText, target }) =>
+      replaceOnce(text, asText(old), asText(args.new_str ?? ""), target.shown),
     );
   }
 
-  private async insert(args: Edit, cwd: string): Promise<Done> {
+  private async insert(args: Edit, cwd: string): Promise<EditResult> {
     const given = required(args.insert_line, "insert_line", args);
     const line = Number(given);
     if (!Number.isInteger(line))
@@ -161,27 +161,31 @@ ${error.message}`,
     return this.change(args, cwd, ({ text, asText }) => insertLines(text, line, asText(fresh)));
   }
 
-  private async change(args: Edit, cwd: string, rule: (file: Opened) => Edited): Promise<Done> {
+  private async change(
+    args: Edit,
+    cwd: string,
+    rule: (file: OpenedFile) => Edited,
+  ): Promise<EditResult> {
     return this.opened(args.path, cwd, async (file) => {
-      const { place, data, text } = file;
+      const { target, data, text } = file;
       const edited = rule(file);
-      const after = await this.documents.replace(place, data, edited.content);
-      const made = this.history.get(place.real) ?? [];
-      this.history.set(place.real, [...made, { before: data, after }].slice(-HISTORY_DEPTH));
-      const snippet = showSnippet(edited.content, edited.line, edited.lines, place.shown);
+      const after = await this.documents.replace(target, data, edited.content);
+      const made = this.history.get(target.real) ?? [];
+      this.history.set(target.real, [...made, { before: data, after }].slice(-HISTORY_DEPTH));
+      const snippet = showSnippet(edited.content, edited.line, edited.lines, target.shown);
       return {
-        content: `The file ${place.shown} has been edited. ${snippet}${REVIEW}`,
+        content: `The file ${target.shown} has been edited. ${snippet}${REVIEW}`,
         existed: true,
-        diff: unifiedDiff(text, edited.content, place.shown),
+        diff: unifiedDiff(text, edited.content, target.shown),
       };
     });
   }
 
   /** Takes back the last edit and nothing else: what others changed in the file since stays. */
-  private async undo(args: Edit, cwd: string): Promise<Done> {
-    return this.opened(args.path, cwd, async ({ place, data, text }) => {
-      const { shown } = place;
-      const versions = this.history.get(place.real) ?? [];
+  private async undo(args: Edit, cwd: string): Promise<EditResult> {
+    return this.opened(args.path, cwd, async ({ target, data, text }) => {
+      const { shown } = target;
+      const versions = this.history.get(target.real) ?? [];
       const last = versions.at(-1);
       if (!last) throw new Failure("edit.no_history", `No edit history found for ${shown}.`);
       const [before, after, now] = [last.before, last.after, data].map(
@@ -194,8 +198,8 @@ ${error.message}`,
           `${shown} was changed since the last edit, in the same lines or right beside them; ` +
             "nothing was undone. Look at it with `view` and use `str_replace`",
         );
-      await this.documents.replace(place, data, undone);
-      this.history.set(place.real, versions.slice(0, -1));
+      await this.documents.replace(target, data, undone);
+      this.history.set(target.real, versions.slice(0, -1));
       const view = showFile(unixLines(undone), shown, { whole: undone });
       return {
         content: `Last edit to ${shown} undone successfully. ${view}`,
@@ -209,13 +213,13 @@ ${error.message}`,
   private async opened(
     given: string,
     cwd: string,
-    work: (file: Opened) => Promise<Done>,
-  ): Promise<Done> {
-    const place = await this.existing(given, cwd);
-    const { shown } = place;
-    const change = async (): Promise<Done> => {
-      this.documents.ensureSaved(place);
-      const data = await this.documents.load(place);
+    work: (file: OpenedFile) => Promise<EditResult>,
+  ): Promise<EditResult> {
+    const target = await this.existing(given, cwd);
+    const { shown } = target;
+    const change = async (): Promise<EditResult> => {
+      this.documents.ensureSaved(target);
+      const data = await this.documents.load(target);
       if (!data) throw missing(shown);
       if (data.length > EDIT_LIMIT)
         throw new Failure(
@@ -225,15 +229,15 @@ ${error.message}`,
         );
       const { content, format } = readable(data, shown);
       const asText = (text: string): string => (format.crlf ? unixLines(text) : text);
-      return work({ place, data, text: asText(content), asText });
+      return work({ target, data, text: asText(content), asText });
     };
-    return this.documents.turn(place, () => this.documents.retrying(place, change));
+    return this.documents.turn(target, () => this.documents.retrying(target, change));
   }
 
-  private async existing(given: string, cwd: string): Promise<Place> {
-    const place = await this.places.find(given, cwd, { toRead: true });
-    const { shown } = place;
-    const there = await stat(place.real).catch(() => undefined);
+  private async existing(given: string, cwd: string): Promise<ResolvedPath> {
+    const target = await this.resolver.find(given, cwd, { toRead: true });
+    const { shown } = target;
+    const there = await stat(target.real).catch(() => undefined);
     if (!there) throw missing(shown);
     if (there.isDirectory())
       throw new Failure(
@@ -241,7 +245,7 @@ ${error.message}`,
         `${invalidPath(shown)} The path ${shown} is a directory, which only \`view\` shows.`,
       );
     ensureNoDocument(shown);
-    return place;
+    return target;
   }
 
   private async show(
@@ -249,7 +253,7 @@ ${error.message}`,
     range: readonly number[] | null | undefined,
     cwd: string,
   ): Promise<string> {
-    const { shown, real } = await this.places.find(given, cwd, { toRead: true });
+    const { shown, real } = await this.resolver.find(given, cwd, { toRead: true });
     if (
       await stat(real).then(
         (there) => there.isDirectory(),
@@ -260,9 +264,9 @@ ${error.message}`,
         throw new Failure("edit.invalid", "`view_range` is for files; a directory is viewed whole");
       return showDirectory(real, shown);
     }
-    const place = await this.existing(given, cwd);
+    const target = await this.existing(given, cwd);
     const text = unixLines(
-      await this.files.text(place).catch((error: unknown) => {
+      await this.files.text(target).catch((error: unknown) => {
         throw error instanceof Failure && error.code === "file.binary" ? notText(shown) : error;
       }),
     );
@@ -271,7 +275,7 @@ ${error.message}`,
 
   private shown(given: string, cwd: string): string {
     try {
-      return this.places.absolute(given, cwd);
+      return this.resolver.absolute(given, cwd);
     } catch {
       return given;
     }
@@ -279,7 +283,7 @@ ${error.message}`,
 
   private async exists(given: string, cwd: string): Promise<boolean> {
     try {
-      await stat((await this.places.find(given, cwd)).real);
+      await stat((await this.resolver.find(given, cwd)).real);
       return true;
     } catch {
       return false;

@@ -1,36 +1,36 @@
 /** Every kind of action this window can do. */
 import { Failure } from "../common/failure";
 import { within } from "../common/deadline";
-import type { ApprovalAnswered, Asked } from "../hub/messages";
-import type { OnProgress, Worker } from "../hub/action_runner";
+import type { ApprovalAnswered, AgentAction } from "../hub/messages";
+import type { OnProgress, ActionExecutor } from "../hub/action_runner";
 import {
-  seen,
+  observe,
   type ActionKind,
   type ActionOf,
   type ArgsOf,
   type ExtrasOf,
-  type Seen,
+  type ObservationBody,
 } from "../protocol";
 import { IPYTHON } from "../notebook/kernel";
 import type { Kernels } from "../notebook/kernels";
 import type { Shells } from "../terminal/shells";
 import type { AgentNames } from "./agent_names";
-import type { Browsing } from "./browser";
+import type { BrowserActions } from "./browser";
 import type { Consent } from "./consent";
 import type { Editor } from "./editor";
 import type { Files } from "./files";
-import type { Language } from "./language";
+import type { LanguageFeatures } from "./language";
 import type { Search } from "./search";
 import type { StartedByAgents } from "./started_by_agents";
 import type { WindowActions } from "./window";
 
-export interface Parts {
+export interface ExecutorParts {
   shells: Shells;
   kernels: Kernels;
   files: Files;
   editor: Editor;
   search: Search;
-  language: Language;
+  language: LanguageFeatures;
   window: WindowActions;
   consent: Consent;
   names: AgentNames;
@@ -47,12 +47,12 @@ export interface Parts {
     }): Promise<{ result: unknown; error: object | null }>;
   };
   /** Nothing where the machine has no browser to drive, which takes a while to find out. */
-  browsing: Promise<Browsing | undefined>;
+  browsing: Promise<BrowserActions | undefined>;
   /** What would have to be there for it, for whoever asks in vain. */
   whyNoBrowser: () => string;
 }
 
-interface Context {
+interface ActionContext {
   agent: string;
   id: string;
   cwd: string;
@@ -61,8 +61,11 @@ interface Context {
   signal: AbortSignal;
 }
 
-type Handlers = {
-  [K in ActionKind]?: (args: ActionOf<K>["args"], context: Context) => Promise<Seen>;
+type ActionHandlers = {
+  [K in ActionKind]?: (
+    args: ActionOf<K>["args"],
+    context: ActionContext,
+  ) => Promise<ObservationBody>;
 };
 
 /** A time-out of these is the end of waiting for them, not a failure. */
@@ -76,13 +79,13 @@ const TIMES_ITSELF = new Set([
 ]);
 const BROWSING = new Set(["browse", "browse_interactive"]);
 
-export class Executor implements Worker {
-  private readonly handlers: Handlers;
+export class Executor implements ActionExecutor {
+  private readonly handlers: ActionHandlers;
   private canBrowse = false;
   /** Where relative paths of an action start: as it was when the user was asked. */
-  private readonly cwds = new WeakMap<Asked, string>();
+  private readonly cwds = new WeakMap<AgentAction, string>();
 
-  constructor(private readonly parts: Parts) {
+  constructor(private readonly parts: ExecutorParts) {
     const { shells, kernels, files, editor, search, language, window } = parts;
     this.handlers = {
       read: (args, { cwd }) =>
@@ -123,7 +126,10 @@ export class Executor implements Worker {
   }
 
   /** Pieces travel as lines of JSON. */
-  private async ask(args: ArgsOf<"bridge">, context: Context): Promise<Seen<"bridge">> {
+  private async ask(
+    args: ArgsOf<"bridge">,
+    context: ActionContext,
+  ): Promise<ObservationBody<"bridge">> {
     const { request, params = {} } = args;
     const { agent, id, signal, onProgress } = context;
     let offset = 0;
@@ -135,7 +141,7 @@ export class Executor implements Worker {
     const answered = await this.parts.started.during(() =>
       this.parts.bridge.ask({ agent, id, request, params, signal, onPiece }),
     );
-    return seen("bridge", "", { request, ...answered } as ExtrasOf<"bridge">);
+    return observe("bridge", "", { request, ...answered } as ExtrasOf<"bridge">);
   }
 
   /** Done once all capabilities are known; whether there are more than before. */
@@ -150,31 +156,35 @@ export class Executor implements Worker {
     return this.canBrowse ? known : known.filter((kind) => !BROWSING.has(kind));
   }
 
-  private async browsing(kind: string): Promise<Browsing> {
+  private async browsing(kind: string): Promise<BrowserActions> {
     const browsing = await this.parts.browsing;
     if (!browsing) throw this.notSupported(kind);
     return browsing;
   }
 
-  async admit(action: Asked, signal: AbortSignal): Promise<void> {
+  async admit(action: AgentAction, signal: AbortSignal): Promise<void> {
     this.cwds.set(action, this.cwd(action));
     if (this.handlers[action.action] && confirmation(action) === "confirmed")
       await this.parts.consent.admit(action, signal);
   }
 
   /** Where the action's relative paths start. */
-  cwd(action: Asked): string {
+  cwd(action: AgentAction): string {
     return this.cwds.get(action) ?? this.parts.shells.cwd(this.parts.names.of(action));
   }
 
-  async perform(action: Asked, onProgress: OnProgress, signal: AbortSignal): Promise<Seen> {
+  async perform(
+    action: AgentAction,
+    onProgress: OnProgress,
+    signal: AbortSignal,
+  ): Promise<ObservationBody> {
     const confirmed = confirmation(action);
     if (confirmed === "rejected")
-      return seen("user_rejected", "The user refused this action; it was not done", {});
-    if (confirmed !== "confirmed") return seen("null", "", {});
+      return observe("user_rejected", "The user refused this action; it was not done", {});
+    if (confirmed !== "confirmed") return observe("null", "", {});
     const kind = action.action;
     const handler = this.handlers[kind] as
-      ((args: unknown, context: Context) => Promise<Seen>) | undefined;
+      ((args: unknown, context: ActionContext) => Promise<ObservationBody>) | undefined;
     if (!handler) throw this.notSupported(kind);
     const timeout = action.timeout ?? undefined;
     const cwd = this.cwd(action);
@@ -213,7 +223,7 @@ export class Executor implements Worker {
   }
 }
 
-function confirmation(action: Asked): string {
+function confirmation(action: AgentAction): string {
   const { confirmation_state: state } = action.args as { confirmation_state?: string };
   return state ?? "confirmed";
 }

@@ -3,10 +3,10 @@ import type { Dirent } from "node:fs";
 import { lstat, mkdir, readdir, readFile, rm, rmdir, stat, unlink } from "node:fs/promises";
 import * as path from "node:path";
 import { Failure } from "../common/failure";
-import { seen, type ArgsOf, type DirEntry, type Seen } from "../protocol";
+import { observe, type ArgsOf, type DirEntry, type ObservationBody } from "../protocol";
 import type { Documents } from "./documents";
 import { countLines, endWithNewline, skipLines, sliceLines } from "./lines";
-import { asFailure, naming, type Place, type Places } from "./paths";
+import { asFailure, withPathErrors, type ResolvedPath, type PathResolver } from "./paths";
 import { decode } from "./text_encoding";
 
 /** Bytes that one `read` returns at most, and the largest file of which lines are replaced. */
@@ -31,99 +31,99 @@ const MEDIA: Record<string, string> = {
  */
 export class Files {
   constructor(
-    private readonly places: Places,
+    private readonly resolver: PathResolver,
     private readonly documents: Documents,
   ) {}
 
-  async read(args: ArgsOf<"read">, cwd: string): Promise<Seen<"read">> {
+  async read(args: ArgsOf<"read">, cwd: string): Promise<ObservationBody<"read">> {
     const { start = 0, end = -1 } = args;
     ensureRange(start, end);
-    const place = await this.places.find(args.path, cwd, { toRead: true });
+    const target = await this.resolver.find(args.path, cwd, { toRead: true });
     const media = MEDIA[path.extname(args.path).toLowerCase()];
     const content = media
-      ? `data:${media};base64,${(await bytes(place, "Copy it out instead")).toString("base64")}`
-      : sliceLines(await this.text(place), start, end);
-    return seen("read", content, { path: place.shown, impl_source: "default" });
+      ? `data:${media};base64,${(await bytes(target, "Copy it out instead")).toString("base64")}`
+      : sliceLines(await this.text(target), start, end);
+    return observe("read", content, { path: target.shown, impl_source: "default" });
   }
 
   /** What the file says, unsaved changes included. */
-  async text(place: Place): Promise<string> {
-    const unsaved = await this.documents.unsaved(place.real);
+  async text(target: ResolvedPath): Promise<string> {
+    const unsaved = await this.documents.unsaved(target.real);
     if (unsaved !== undefined) return unsaved;
     const advice = "Look at parts of it with a program in the shell";
-    return decode(await bytes(place, advice), place.shown).content;
+    return decode(await bytes(target, advice), target.shown).content;
   }
 
-  async write(args: ArgsOf<"write">, cwd: string): Promise<Seen<"write">> {
+  async write(args: ArgsOf<"write">, cwd: string): Promise<ObservationBody<"write">> {
     const { start = 0, end = -1 } = args;
     ensureRange(start, end);
-    const place = await this.places.find(args.path, cwd);
+    const target = await this.resolver.find(args.path, cwd);
     const content = endWithNewline(args.content);
     const change = async (): Promise<void> => {
-      this.documents.ensureSaved(place);
-      const data = await this.documents.load(place);
-      if (!data) return this.documents.create(place, content);
+      this.documents.ensureSaved(target);
+      const data = await this.documents.load(target);
+      if (!data) return this.documents.create(target, content);
       const isWhole = start === 0 && end === -1;
       const text = isWhole
         ? content
-        : withLines(decode(data, place.shown).content, content, start, end, place.shown);
-      await this.documents.replace(place, data, text);
+        : withLines(decode(data, target.shown).content, content, start, end, target.shown);
+      await this.documents.replace(target, data, text);
     };
-    await this.documents.turn(place, () => this.documents.retrying(place, change));
-    return seen("write", "", { path: place.shown });
+    await this.documents.turn(target, () => this.documents.retrying(target, change));
+    return observe("write", "", { path: target.shown });
   }
 
-  async makeDir(args: ArgsOf<"mkdir">, cwd: string): Promise<Seen<"mkdir">> {
-    const { shown, real } = await this.places.find(args.path, cwd);
+  async makeDir(args: ArgsOf<"mkdir">, cwd: string): Promise<ObservationBody<"mkdir">> {
+    const { shown, real } = await this.resolver.find(args.path, cwd);
     const there = await stat(real).catch(() => undefined);
     if (there && !there.isDirectory())
       throw new Failure("path.exists", `${args.path} exists, or leads through a file`);
-    const first = await naming(shown, () => mkdir(real, { recursive: true }));
-    return seen("mkdir", "", { path: shown, created: first !== undefined });
+    const first = await withPathErrors(shown, () => mkdir(real, { recursive: true }));
+    return observe("mkdir", "", { path: shown, created: first !== undefined });
   }
 
   /** A link to a directory is not a directory: it is left alone, with what it leads to. */
-  async removeDir(args: ArgsOf<"rmdir">, cwd: string): Promise<Seen<"rmdir">> {
-    const place = await this.places.find(args.path, cwd, { follow: false });
-    const { shown, real } = place;
-    return naming(shown, async () => {
+  async removeDir(args: ArgsOf<"rmdir">, cwd: string): Promise<ObservationBody<"rmdir">> {
+    const target = await this.resolver.find(args.path, cwd, { follow: false });
+    const { shown, real } = target;
+    return withPathErrors(shown, async () => {
       const there = await lstat(real);
       if (!there.isDirectory())
         throw new Failure("path.not_directory", `${shown} is not a directory; remove it as a file`);
-      if (await this.places.holdsRoot(real))
+      if (await this.resolver.holdsRoot(real))
         throw new Failure(
           "path.permission",
           `${shown} is a folder of this workspace, or holds one; it is not removed. Remove what is in it`,
         );
-      this.documents.ensureSavedBelow(place);
+      this.documents.ensureSavedBelow(target);
       if (args.recursive) await rm(real, { recursive: true });
       else await rmdir(real);
-      return seen("rmdir", "", { path: shown });
+      return observe("rmdir", "", { path: shown });
     });
   }
 
-  async remove(args: ArgsOf<"rm">, cwd: string): Promise<Seen<"rm">> {
-    const place = await this.places.find(args.path, cwd, { follow: false });
-    const { shown, real } = place;
-    return this.documents.turn(place, () =>
-      naming(shown, async () => {
+  async remove(args: ArgsOf<"rm">, cwd: string): Promise<ObservationBody<"rm">> {
+    const target = await this.resolver.find(args.path, cwd, { follow: false });
+    const { shown, real } = target;
+    return this.documents.turn(target, () =>
+      withPathErrors(shown, async () => {
         if ((await lstat(real)).isDirectory())
           throw new Failure("path.is_directory", `${shown} is a directory; remove it as one`);
-        this.documents.ensureSaved(place);
+        this.documents.ensureSaved(target);
         await unlink(real);
-        return seen("rm", "", { path: shown });
+        return observe("rm", "", { path: shown });
       }),
     );
   }
 
   /** With a `depth` past 1, what a directory holds follows right after it. */
-  async list(args: ArgsOf<"list">, cwd: string): Promise<Seen<"list">> {
+  async list(args: ArgsOf<"list">, cwd: string): Promise<ObservationBody<"list">> {
     const { depth = 1, limit = 1000, include_hidden: hidden = true } = args;
     if (depth < 1 || limit < 1)
       throw new Failure("file.invalid_range", "`depth` and `limit` of a listing are 1 or more");
-    const { shown, real } = await this.places.find(args.path ?? ".", cwd);
+    const { shown, real } = await this.resolver.find(args.path ?? ".", cwd);
     const entries: DirEntry[] = [];
-    await naming(shown, async () => {
+    await withPathErrors(shown, async () => {
       for await (const entry of walk(real, "", depth, hidden))
         if (entries.push(entry) > limit) break;
     });
@@ -131,27 +131,27 @@ export class Files {
     entries.length = Math.min(entries.length, limit);
     const lines = entries.map((entry) => entry.path + (entry.type === "directory" ? "/" : ""));
     if (truncated) lines.push(`(only the first ${limit} entries; list a directory inside)`);
-    return seen("list", lines.join("\n"), { path: shown, entries, truncated });
+    return observe("list", lines.join("\n"), { path: shown, entries, truncated });
   }
 }
 
-export async function bytes(place: Place, advice: string): Promise<Buffer> {
-  return naming(place.shown, async () => {
-    const there = await stat(place.real);
+export async function bytes(target: ResolvedPath, advice: string): Promise<Buffer> {
+  return withPathErrors(target.shown, async () => {
+    const there = await stat(target.real);
     if (there.isDirectory())
       throw new Failure(
         "path.is_directory",
-        `Path is a directory: ${place.shown}. This works on files only`,
+        `Path is a directory: ${target.shown}. This works on files only`,
       );
     if (!there.isFile())
-      throw new Failure("path.invalid", `${place.shown} is a pipe, socket or device, not a file`);
+      throw new Failure("path.invalid", `${target.shown} is a pipe, socket or device, not a file`);
     if (there.size > READ_LIMIT)
       throw new Failure(
         "file.too_large",
-        `${place.shown} has ${there.size.toLocaleString("en")} bytes, past the limit of ` +
+        `${target.shown} has ${there.size.toLocaleString("en")} bytes, past the limit of ` +
           `${READ_LIMIT.toLocaleString("en")}. ${advice}`,
       );
-    return readFile(place.real);
+    return readFile(target.real);
   });
 }
 

@@ -1,21 +1,21 @@
 /** What the editor knows of the code: problems, symbols, and what the user has selected. */
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
-import { seen, type ArgsOf, type Seen } from "../protocol";
-import { naming, type Places } from "./paths";
+import { observe, type ArgsOf, type ObservationBody } from "../protocol";
+import { withPathErrors, type PathResolver } from "./paths";
 
 const SEVERITIES = ["error", "warning", "information", "hint"] as const;
 /** Milliseconds a language has for saying something of a file of which it has said nothing yet. */
 const FIRST_WORD_MS = 3000;
 
-export class Language implements Disposable {
+export class LanguageFeatures implements Disposable {
   /** Files of which a language has said something since they were opened, or was given the time to. */
   private readonly heard = new Set<string>();
   private readonly disposables = new Disposables();
 
   /** `settled` is done once the editor shows what was written. */
   constructor(
-    private readonly places: Places,
+    private readonly resolver: PathResolver,
     private readonly settled: () => Promise<void>,
   ) {
     this.disposables.add(
@@ -32,7 +32,10 @@ export class Language implements Disposable {
     this.disposables.dispose();
   }
 
-  async diagnostics(args: ArgsOf<"diagnostics">, cwd: string): Promise<Seen<"diagnostics">> {
+  async diagnostics(
+    args: ArgsOf<"diagnostics">,
+    cwd: string,
+  ): Promise<ObservationBody<"diagnostics">> {
     await this.settled();
     const { limit = 200, severity = "hint" } = args;
     const least = SEVERITIES.indexOf(severity);
@@ -48,25 +51,25 @@ export class Language implements Disposable {
       (item) => `${item.path}:${item.line}:${item.column}: ${item.severity}: ${item.message}`,
     );
     const content = lines.length ? lines.join("\n") : "No problems";
-    return seen("diagnostics", content, { items, truncated: all.length > limit });
+    return observe("diagnostics", content, { items, truncated: all.length > limit });
   }
 
-  async symbols(args: ArgsOf<"symbols">, cwd: string): Promise<Seen<"symbols">> {
+  async symbols(args: ArgsOf<"symbols">, cwd: string): Promise<ObservationBody<"symbols">> {
     await this.settled();
     const { limit = 200, query = "" } = args;
     const all = args.path ? await this.symbolsOf(args.path, query, cwd) : await symbolsNamed(query);
     const items = all.slice(0, limit);
     const lines = items.map((item) => `${item.path}:${item.line}: ${item.kind} ${item.name}`);
     const content = lines.length ? lines.join("\n") : "No symbols";
-    return seen("symbols", content, { items, truncated: all.length > limit });
+    return observe("symbols", content, { items, truncated: all.length > limit });
   }
 
   /** Lines and columns count from 1. */
-  selection(): Seen<"selection"> {
+  selection(): ObservationBody<"selection"> {
     const editor = vscode.window.activeTextEditor;
-    if (!editor) return seen("selection", "", { path: null });
+    if (!editor) return observe("selection", "", { path: null });
     const { start, end } = editor.selection;
-    return seen("selection", editor.document.getText(editor.selection), {
+    return observe("selection", editor.document.getText(editor.selection), {
       path: editor.document.uri.scheme === "file" ? editor.document.uri.fsPath : null,
       start_line: start.line + 1,
       start_column: start.character + 1,
@@ -79,9 +82,9 @@ export class Language implements Disposable {
     given: string,
     cwd: string,
   ): Promise<[vscode.Uri, readonly vscode.Diagnostic[]][]> {
-    const { shown, real } = await this.places.find(given, cwd);
+    const { shown, real } = await this.resolver.find(given, cwd);
     const uri = vscode.Uri.file(real);
-    await naming(shown, async () => vscode.workspace.openTextDocument(uri));
+    await withPathErrors(shown, async () => vscode.workspace.openTextDocument(uri));
     // Also of a file that is open: the language may be starting because of it.
     if (!this.heard.has(uri.toString())) await firstWord(uri);
     this.heard.add(uri.toString());
@@ -89,9 +92,9 @@ export class Language implements Disposable {
   }
 
   private async symbolsOf(given: string, query: string, cwd: string): Promise<SymbolItem[]> {
-    const { shown, real } = await this.places.find(given, cwd);
+    const { shown, real } = await this.resolver.find(given, cwd);
     const uri = vscode.Uri.file(real);
-    await naming(shown, async () => vscode.workspace.openTextDocument(uri));
+    await withPathErrors(shown, async () => vscode.workspace.openTextDocument(uri));
     const found = await vscode.commands.executeCommand<
       (vscode.DocumentSymbol | vscode.SymbolInformation)[] | undefined
     >("vscode.executeDocumentSymbolProvider", uri);

@@ -3,14 +3,14 @@ import { readlink, realpath } from "node:fs/promises";
 import * as path from "node:path";
 import { codeOf, Failure } from "../common/failure";
 
-export interface Place {
+export interface ResolvedPath {
   /** For people: absolute, otherwise as they wrote it. */
   shown: string;
   /** Links and `..` resolved, as far as it is there. */
   real: string;
 }
 
-export interface PlaceRules {
+export interface PathRules {
   /** The workspace folders, and what else the user allowed. */
   roots: () => string[];
   /** Other files that may be read: the logs of shells. */
@@ -18,12 +18,12 @@ export interface PlaceRules {
 }
 
 /**
- * Turns paths as people write them into places. Fails with `path.outside_roots` for whatever leads
+ * Turns paths as people write them into real paths. Fails with `path.outside_roots` for whatever leads
  * out of the roots, be it there or not. What a program swaps between this look and the use is not
  * guarded against: agents that may run commands can reach those files anyway.
  */
-export class Places {
-  constructor(private readonly rules: PlaceRules) {}
+export class PathResolver {
+  constructor(private readonly rules: PathRules) {}
 
   absolute(given: string, cwd: string): string {
     if (!given) throw new Failure("path.invalid", "The path is empty");
@@ -44,7 +44,7 @@ export class Places {
     given: string,
     cwd: string,
     options: { follow?: boolean; toRead?: boolean } = {},
-  ): Promise<Place> {
+  ): Promise<ResolvedPath> {
     const { follow = true, toRead = false } = options;
     ensureSlashes();
     const shown = this.absolute(given, cwd);
@@ -109,7 +109,7 @@ export function asFailure(error: unknown, shown: string): Failure {
 }
 
 /** Does `work`, with failures of the operating system named after `shown`. */
-export async function naming<T>(shown: string, work: () => Promise<T>): Promise<T> {
+export async function withPathErrors<T>(shown: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

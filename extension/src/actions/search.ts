@@ -6,9 +6,9 @@ import * as path from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { Failure } from "../common/failure";
-import { seen, type ArgsOf, type GrepMatch, type Seen } from "../protocol";
+import { observe, type ArgsOf, type GrepMatch, type ObservationBody } from "../protocol";
 import { compileGlob } from "./globs";
-import { naming, type Places } from "./paths";
+import { withPathErrors, type PathResolver } from "./paths";
 
 const TIMEOUT = 30;
 /** So much of its time a search takes; the rest is for telling what was found. */
@@ -21,16 +21,20 @@ export type Unsaved = () => Promise<ReadonlyMap<string, string>>;
 
 export class Search {
   constructor(
-    private readonly places: Places,
+    private readonly resolver: PathResolver,
     private readonly unsaved: Unsaved,
     private readonly ripgrep: string | undefined,
   ) {}
 
   /** Files whose path below `path` fits, newest first; `*.py` is that directory alone, `**` any depth. */
-  async glob(args: ArgsOf<"glob">, cwd: string, timeout?: number): Promise<Seen<"glob">> {
+  async glob(
+    args: ArgsOf<"glob">,
+    cwd: string,
+    timeout?: number,
+  ): Promise<ObservationBody<"glob">> {
     const limit = ensureLimit(args.limit ?? 100);
     const fits = compileGlob(args.pattern);
-    const { shown, real } = await this.places.find(args.path ?? ".", cwd);
+    const { shown, real } = await this.resolver.find(args.path ?? ".", cwd);
     await ensureDirectory(real, shown);
     const found: { path: string; modified: number }[] = [];
     const child = this.child(
@@ -47,7 +51,7 @@ export class Search {
     const paths = found.slice(0, limit).map((each) => joined(shown, each.path));
     const note = late ? LATE : found.length > limit ? limited(limit, "files") : "";
     const lines = paths.length ? paths : [`No files fit '${args.pattern}' in ${shown}`];
-    return seen("glob", lines.join("\n") + note, {
+    return observe("glob", lines.join("\n") + note, {
       path: shown,
       pattern: args.pattern,
       paths,
@@ -56,12 +60,16 @@ export class Search {
   }
 
   /** Lines in files below `path`, or in `path` itself, file by file in the order of names. */
-  async grep(args: ArgsOf<"grep">, cwd: string, timeout?: number): Promise<Seen<"grep">> {
+  async grep(
+    args: ArgsOf<"grep">,
+    cwd: string,
+    timeout?: number,
+  ): Promise<ObservationBody<"grep">> {
     const limit = ensureLimit(args.limit ?? 100);
     ensureLinePattern(args.pattern);
     const fits = compileGlob(args.include ?? "");
-    const { shown, real } = await this.places.find(args.path ?? ".", cwd);
-    const isFile = (await naming(shown, () => stat(real))).isFile();
+    const { shown, real } = await this.resolver.find(args.path ?? ".", cwd);
+    const isFile = (await withPathErrors(shown, () => stat(real))).isFile();
     const wanted = (file: string): boolean =>
       isFile || !args.include || fits(args.include.includes("/") ? file : path.basename(file));
     const { hits, late } = await this.hits({ args, real, isFile, limit, wanted, timeout });
@@ -71,7 +79,7 @@ export class Search {
     const note = late ? LATE : hits.length > limit ? limited(limit, "lines") : "";
     const lines = matches.map((match) => `${match.path}:${match.line}:${match.text}`);
     const none = `No lines match '${args.pattern}' in ${shown}`;
-    return seen("grep", (lines.length ? lines.join("\n") : none) + note, {
+    return observe("grep", (lines.length ? lines.join("\n") : none) + note, {
       path: shown,
       pattern: args.pattern,
       matches,
@@ -79,7 +87,7 @@ export class Search {
     });
   }
 
-  private async hits(request: Request): Promise<{ hits: GrepMatch[]; late: boolean }> {
+  private async hits(request: GrepRequest): Promise<{ hits: GrepMatch[]; late: boolean }> {
     try {
       return await this.search(request, []);
     } catch (error) {
@@ -90,7 +98,7 @@ export class Search {
   }
 
   private async search(
-    request: Request,
+    request: GrepRequest,
     engine: string[],
   ): Promise<{ hits: GrepMatch[]; late: boolean }> {
     const { args, real, isFile, limit, wanted, timeout } = request;
@@ -140,14 +148,14 @@ export class Search {
     cwd: string,
     timeout: number | undefined,
     input?: string,
-  ): Child {
+  ): RipgrepProcess {
     if (!this.ripgrep)
       throw new Failure(
         "machine.missing_tool",
         "Searching needs ripgrep (`rg`), which this VS Code does not bring; install it",
       );
     const ms = (timeout ?? TIMEOUT) * 1000 * PART_FOR_SEARCHING;
-    return new Child(this.ripgrep, options, cwd, ms, input);
+    return new RipgrepProcess(this.ripgrep, options, cwd, ms, input);
   }
 }
 
@@ -165,7 +173,7 @@ export function findRipgrep(appRoot: string): string | undefined {
   return [...inside, ...onPath].find((file) => fs.existsSync(file));
 }
 
-interface Request {
+interface GrepRequest {
   args: ArgsOf<"grep">;
   real: string;
   isFile: boolean;
@@ -175,7 +183,7 @@ interface Request {
 }
 
 /** A search program with an end: by itself, by its time, or when enough was found. */
-class Child {
+class RipgrepProcess {
   readonly stdout: Readable;
   private readonly process;
   private readonly timer: NodeJS.Timeout;
@@ -220,7 +228,7 @@ async function* pieces(stream: Readable, separator: string): AsyncIterable<strin
   }
 }
 
-interface Message {
+interface RipgrepMessage {
   type: string;
   data: {
     path: Bytes;
@@ -237,14 +245,14 @@ type Bytes = { text: string } | { bytes: string };
 async function* matchesOf(stream: Readable): AsyncIterable<GrepMatch> {
   let held: GrepMatch[] = [];
   for await (const line of createInterface({ input: stream, crlfDelay: Infinity })) {
-    const { type, data } = JSON.parse(line) as Message;
+    const { type, data } = JSON.parse(line) as RipgrepMessage;
     if (type === "begin") held = [];
     else if (type === "match") held.push(matchOf(data));
     else if (type === "end" && data.binary_offset === null) yield* held;
   }
 }
 
-function matchOf(data: Message["data"]): GrepMatch {
+function matchOf(data: RipgrepMessage["data"]): GrepMatch {
   const line = raw(data.lines)
     .toString("utf8")
     .replace(/\r?\n$/, "");
@@ -274,7 +282,7 @@ function rules(includeIgnored: boolean): string[] {
 }
 
 async function ensureDirectory(real: string, shown: string): Promise<void> {
-  if (!(await naming(shown, () => stat(real))).isDirectory())
+  if (!(await withPathErrors(shown, () => stat(real))).isDirectory())
     throw new Failure("path.not_directory", `${shown} is not a directory, or leads through a file`);
 }
 

@@ -46,13 +46,13 @@ export class TextFormat {
   }
 }
 
-export interface Text {
+export interface DecodedText {
   content: string;
   format: TextFormat;
 }
 
 /** Fails with `file.binary` for what is not text. Encoding the result again gives the same bytes. */
-export function decode(data: Buffer, shown: string): Text {
+export function decode(data: Buffer, shown: string): DecodedText {
   for (const [mark, encoding] of MARKS) {
     if (!data.subarray(0, mark.length).equals(mark)) continue;
     const content = strictly(data.subarray(mark.length), encoding);

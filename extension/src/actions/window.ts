@@ -2,29 +2,29 @@
 import { stat } from "node:fs/promises";
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
-import { fits } from "../common/patterns";
+import { matchesPattern } from "../common/patterns";
 import { abortable } from "../common/abortable";
 import { unlinked } from "../consent/visible_text";
-import { ANSWERING } from "../manifest";
-import { seen, type ArgsOf, type ExtrasOf, type Seen } from "../protocol";
-import { naming, type Places } from "./paths";
-import type { Texts } from "./virtual_documents";
+import { CONSENT_COMMANDS } from "../manifest";
+import { observe, type ArgsOf, type ExtrasOf, type ObservationBody } from "../protocol";
+import { withPathErrors, type PathResolver } from "./paths";
+import type { VirtualDocuments } from "./virtual_documents";
 
 export class WindowActions {
   constructor(
-    private readonly places: Places,
-    private readonly texts: Texts,
+    private readonly resolver: PathResolver,
+    private readonly virtualDocuments: VirtualDocuments,
     private readonly allowedCommands: () => string[],
     /** Done once the editor shows what was written. */
     private readonly settled: () => Promise<void>,
   ) {}
 
-  async openFile(args: ArgsOf<"open_file">, cwd: string): Promise<Seen<"open_file">> {
-    const { shown, real } = await this.places.find(args.path, cwd);
+  async openFile(args: ArgsOf<"open_file">, cwd: string): Promise<ObservationBody<"open_file">> {
+    const { shown, real } = await this.resolver.find(args.path, cwd);
     const line = Math.max(0, (args.line ?? 1) - 1);
     const position = new vscode.Position(line, Math.max(0, (args.column ?? 1) - 1));
     await this.settled();
-    await naming(shown, async () => {
+    await withPathErrors(shown, async () => {
       // VS Code's own failure has no code by which one could tell why.
       if ((await stat(real)).isDirectory()) throw Object.assign(new Error(), { code: "EISDIR" });
       const document = await vscode.workspace.openTextDocument(vscode.Uri.file(real));
@@ -39,27 +39,30 @@ export class WindowActions {
         vscode.TextEditorRevealType.InCenterIfOutsideViewport,
       );
     });
-    return seen("open_file", "", { path: shown });
+    return observe("open_file", "", { path: shown });
   }
 
-  async showDiff(args: ArgsOf<"show_diff">, cwd: string): Promise<Seen<"show_diff">> {
-    const { shown, real } = await this.places.find(args.path, cwd);
-    const proposed = this.texts.add(real, args.content);
+  async showDiff(args: ArgsOf<"show_diff">, cwd: string): Promise<ObservationBody<"show_diff">> {
+    const { shown, real } = await this.resolver.find(args.path, cwd);
+    const proposed = this.virtualDocuments.add(real, args.content);
     const title = args.title || `${vscode.workspace.asRelativePath(real)} (proposed)`;
     await vscode.commands.executeCommand("vscode.diff", vscode.Uri.file(real), proposed, title, {
       preserveFocus: true,
       preview: true,
     });
-    return seen("show_diff", "", { path: shown, outcome: "shown" });
+    return observe("show_diff", "", { path: shown, outcome: "shown" });
   }
 
-  async askUser(args: ArgsOf<"ask_user">, signal: AbortSignal): Promise<Seen<"ask_user">> {
+  async askUser(
+    args: ArgsOf<"ask_user">,
+    signal: AbortSignal,
+  ): Promise<ObservationBody<"ask_user">> {
     const source = new vscode.CancellationTokenSource();
     const cancel = (): void => source.cancel();
     signal.addEventListener("abort", cancel, { once: true });
     try {
       const answer = await ask(args, source.token);
-      return seen("ask_user", answer ?? "", {
+      return observe("ask_user", answer ?? "", {
         question: args.question,
         answered: answer !== undefined,
       });
@@ -73,10 +76,10 @@ export class WindowActions {
   async command(
     args: ArgsOf<"vscode_command">,
     signal: AbortSignal,
-  ): Promise<Seen<"vscode_command">> {
-    if (ANSWERING.has(args.command))
+  ): Promise<ObservationBody<"vscode_command">> {
+    if (CONSENT_COMMANDS.has(args.command))
       throw new Failure("consent.denied", "Only the user answers what an agent asks");
-    if (!this.allowedCommands().some((pattern) => fits(args.command, pattern)))
+    if (!this.allowedCommands().some((pattern) => matchesPattern(args.command, pattern)))
       throw new Failure(
         "consent.denied",
         `The user has not allowed agents to run the command '${args.command}' (bascule.allowedCommands)`,
@@ -91,7 +94,7 @@ export class WindowActions {
       if (error instanceof Failure) throw error;
       throw new Failure("execution", `The command '${args.command}' failed: ${messageOf(error)}`);
     }
-    return seen("vscode_command", "", {
+    return observe("vscode_command", "", {
       command: args.command,
       result: asJson(result) as NonNullable<ExtrasOf<"vscode_command">["result"]>,
     });

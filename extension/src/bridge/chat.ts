@@ -2,13 +2,13 @@
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
 import { Failure, codeOf, messageOf } from "../common/failure";
-import type { Asking, Handlers } from "./dispatcher";
+import type { BridgeRequest, RequestHandlers } from "./dispatcher";
 import { count, flag, isGiven, text } from "./params";
 
 const MOST_CONVERSATIONS = 50;
 const MOST_MESSAGES = 200;
 
-interface Said {
+interface ChatMessage {
   role: "system" | "user" | "assistant";
   content: string;
   timestamp: string;
@@ -16,37 +16,37 @@ interface Said {
 
 interface Conversation {
   run: string;
-  said: Said[];
+  said: ChatMessage[];
 }
 
 export class Chat {
   private readonly conversations = new Map<string, Conversation>();
 
-  get handlers(): Handlers {
+  get handlers(): RequestHandlers {
     return {
-      "vscode/chat": (asking) => this.chat(asking),
+      "vscode/chat": (request) => this.chat(request),
       "vscode/chatModels": () => this.models(),
-      "vscode/getChatHistory": (asking) => Promise.resolve(this.history(asking)),
+      "vscode/getChatHistory": (request) => Promise.resolve(this.history(request)),
     };
   }
 
-  private async chat(asking: Asking): Promise<unknown> {
-    const { params, signal } = asking;
+  private async chat(request: BridgeRequest): Promise<unknown> {
+    const { params, signal } = request;
     const message = text(params, "message");
     const isStreamed = flag(params, "stream");
     const id = isGiven(params, "conversationId") ? text(params, "conversationId") : randomUUID();
-    const before = isGiven(params, "conversationId") ? this.find(asking.run, id).said : [];
+    const before = isGiven(params, "conversationId") ? this.find(request.run, id).said : [];
     const system = text(params, "system", "");
-    const told: Said[] = [
+    const told: ChatMessage[] = [
       ...before,
-      ...(system ? [said("system", system)] : []),
-      said("user", message),
+      ...(system ? [chatMessage("system", system)] : []),
+      chatMessage("user", message),
     ];
     const model = await choose(text(params, "model", ""));
     const response = await ask(model, told, signal, (piece) => {
-      if (isStreamed) asking.progress(piece);
+      if (isStreamed) request.progress(piece);
     });
-    this.keep(id, asking.run, [...told, said("assistant", response)]);
+    this.keep(id, request.run, [...told, chatMessage("assistant", response)]);
     return { response, conversationId: id, model: model.id };
   }
 
@@ -63,7 +63,7 @@ export class Chat {
     };
   }
 
-  private history({ params, run }: Asking): unknown {
+  private history({ params, run }: BridgeRequest): unknown {
     const { said: all } = this.find(run, text(params, "conversationId"));
     return { messages: all.slice(-count(params, "limit", 10)) };
   }
@@ -75,7 +75,7 @@ export class Chat {
     return found;
   }
 
-  private keep(id: string, run: string, all: Said[]): void {
+  private keep(id: string, run: string, all: ChatMessage[]): void {
     this.conversations.delete(id);
     this.conversations.set(id, { run, said: all.slice(-MOST_MESSAGES) });
     const oldest = this.conversations.keys().next().value;
@@ -102,7 +102,7 @@ async function choose(wanted: string): Promise<vscode.LanguageModelChat> {
 
 async function ask(
   model: vscode.LanguageModelChat,
-  told: readonly Said[],
+  told: readonly ChatMessage[],
   signal: AbortSignal,
   onPiece: (piece: string) => void,
 ): Promise<string> {
@@ -126,7 +126,7 @@ async function ask(
   }
 }
 
-function asMessage({ role, content }: Said): vscode.LanguageModelChatMessage {
+function asMessage({ role, content }: ChatMessage): vscode.LanguageModelChatMessage {
   return role === "assistant"
     ? vscode.LanguageModelChatMessage.Assistant(content)
     : vscode.LanguageModelChatMessage.User(content);
@@ -145,6 +145,6 @@ function asFailure(error: unknown, model: string): Failure {
   }
 }
 
-function said(role: Said["role"], content: string): Said {
+function chatMessage(role: ChatMessage["role"], content: string): ChatMessage {
   return { role, content, timestamp: new Date().toISOString() };
 }

@@ -2,20 +2,25 @@
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
 import { partsOf } from "../consent/request";
-import { ANSWERING } from "../manifest";
-import { request, type RunConsent } from "./consent";
-import type { Asking, Handlers } from "./dispatcher";
+import { CONSENT_COMMANDS } from "../manifest";
+import { scriptRequest, type RunConsent } from "./consent";
+import type { BridgeRequest, RequestHandlers } from "./dispatcher";
 import { list, text } from "./params";
 
-export function commands(consent: RunConsent): Handlers {
+export function commands(consent: RunConsent): RequestHandlers {
   return {
-    "vscode/executeCommand": async ({ params, run, name, signal }: Asking) => {
+    "vscode/executeCommand": async ({ params, run, name, signal }: BridgeRequest) => {
       const command = text(params, "command");
       const args = list(params, "args", []);
-      if (ANSWERING.has(command))
+      if (CONSENT_COMMANDS.has(command))
         throw new Failure("bridge.not_allowed", "Only the user answers what a script asks");
       const parts = partsOf({ command, args });
-      await consent.admit(run, command, request("vscode/executeCommand", name, parts), signal);
+      await consent.admit(
+        run,
+        command,
+        scriptRequest("vscode/executeCommand", name, parts),
+        signal,
+      );
       if (signal.aborted) return { result: null };
       return { result: asJson(await execute(command, args), command) };
     },

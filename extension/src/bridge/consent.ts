@@ -4,7 +4,7 @@ import { KeyedLocks } from "../common/locks";
 import {
   protectedPaths,
   summaryOf,
-  type Request,
+  type ConsentRequest,
   type RequestPart,
   type RequestPath,
 } from "../consent/request";
@@ -16,7 +16,7 @@ export interface RunConsentSettings {
   /** Whether the settings allow it without a question. */
   isAllowed: (what: string) => boolean;
   /** Asks the user; nothing when it was refused or dismissed. */
-  ask: (request: Request, signal: AbortSignal) => Promise<Grant>;
+  ask: (request: ConsentRequest, signal: AbortSignal) => Promise<Grant>;
   /** Writes it down in the settings. */
   allowAlways: (what: string) => Promise<void>;
 }
@@ -33,7 +33,12 @@ export class RunConsent {
   constructor(private readonly settings: RunConsentSettings) {}
 
   /** Fails with `bridge.not_allowed`. `what` is what is granted, `request` what the user reads. */
-  async admit(run: string, what: string, request: Request, signal: AbortSignal): Promise<void> {
+  async admit(
+    run: string,
+    what: string,
+    request: ConsentRequest,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { isTrusted, isAllowed } = this.settings;
     if (!isTrusted())
       throw new Failure("bridge.not_allowed", "The user has not trusted this workspace");
@@ -77,11 +82,11 @@ export class RunConsent {
 }
 
 /** What a script of this window asks for. */
-export function request(
+export function scriptRequest(
   kind: string,
   name: string,
   parts: RequestPart[],
   paths: RequestPath[] = [],
-): Request {
+): ConsentRequest {
   return { kind, requester: { name, hub: "" }, cwd: "", paths, parts };
 }

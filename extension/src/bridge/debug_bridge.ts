@@ -7,15 +7,15 @@ import type { Disposable } from "../common/disposables";
 import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 import { DEBUG_TYPE } from "../manifest";
-import { Desk, type Client, type Handlers } from "./dispatcher";
-import { isObject, understand } from "./messages";
+import { RequestDispatcher, type BridgeClient, type RequestHandlers } from "./dispatcher";
+import { isObject, parseMessage } from "./messages";
 
 export class DebugBridge implements Disposable {
   private readonly watching: vscode.Disposable[];
-  private readonly desks = new Map<string, Desk>();
+  private readonly dispatchers = new Map<string, RequestDispatcher>();
 
   constructor(
-    private readonly handlers: Handlers,
+    private readonly handlers: RequestHandlers,
     private readonly log: Log,
     private readonly onEnded: (run: string) => void,
   ) {
@@ -24,35 +24,39 @@ export class DebugBridge implements Disposable {
         if (session.type === DEBUG_TYPE && event === "customRequest") this.receive(session, body);
       }),
       vscode.debug.onDidTerminateDebugSession(({ id }) => {
-        this.desks.get(id)?.dispose();
-        if (this.desks.delete(id)) this.onEnded(id);
+        this.dispatchers.get(id)?.dispose();
+        if (this.dispatchers.delete(id)) this.onEnded(id);
       }),
     ];
   }
 
   dispose(): void {
     for (const each of this.watching) each.dispose();
-    for (const desk of this.desks.values()) desk.dispose();
+    for (const dispatcher of this.dispatchers.values()) dispatcher.dispose();
   }
 
   private receive(session: vscode.DebugSession, body: unknown): void {
     try {
       const { requestId: id, ...rest } = isObject(body) ? body : {};
-      this.desk(session).receive(this.client(session), understand({ ...rest, id }));
+      this.dispatcher(session).receive(this.client(session), parseMessage({ ...rest, id }));
     } catch (error) {
       this.log.warn(`debug session ${session.name}: ${messageOf(error)}`);
     }
   }
 
-  private desk(session: vscode.DebugSession): Desk {
-    const known = this.desks.get(session.id);
+  private dispatcher(session: vscode.DebugSession): RequestDispatcher {
+    const known = this.dispatchers.get(session.id);
     if (known) return known;
-    const made = new Desk({ id: session.id, name: session.name }, this.handlers, this.log);
-    this.desks.set(session.id, made);
+    const made = new RequestDispatcher(
+      { id: session.id, name: session.name },
+      this.handlers,
+      this.log,
+    );
+    this.dispatchers.set(session.id, made);
     return made;
   }
 
-  private client(session: vscode.DebugSession): Client {
+  private client(session: vscode.DebugSession): BridgeClient {
     return {
       key: session.id,
       send: (text) => {

@@ -2,20 +2,20 @@
 import * as vscode from "vscode";
 import { Failure } from "../common/failure";
 import { unlinked } from "../consent/visible_text";
-import type { Asking, Handlers } from "./dispatcher";
+import type { BridgeRequest, RequestHandlers } from "./dispatcher";
 import { isObject } from "./messages";
 import { flag, invalid, objects, text, texts } from "./params";
 
 const LEVELS = ["info", "warning", "error"] as const;
 
-export const dialogs: Handlers = {
+export const dialogs: RequestHandlers = {
   "vscode/showMessage": showMessage,
   "vscode/inputBox": inputBox,
   "vscode/quickPick": quickPick,
   "vscode/progress": progress,
 };
 
-async function showMessage({ params }: Asking): Promise<unknown> {
+async function showMessage({ params }: BridgeRequest): Promise<unknown> {
   const level = LEVELS.find((each) => each === text(params, "level", "info"));
   if (!level) throw invalid("level", `one of ${LEVELS.join(", ")}`);
   const buttons = texts(params, "buttons");
@@ -26,7 +26,7 @@ async function showMessage({ params }: Asking): Promise<unknown> {
   return { choice: (await shown) ?? null };
 }
 
-async function inputBox({ params, signal }: Asking): Promise<unknown> {
+async function inputBox({ params, signal }: BridgeRequest): Promise<unknown> {
   const fits = pattern(text(params, "pattern", ""));
   const options: vscode.InputBoxOptions = {
     prompt: unlinked(text(params, "prompt")),
@@ -41,7 +41,7 @@ async function inputBox({ params, signal }: Asking): Promise<unknown> {
   }));
 }
 
-async function quickPick({ params, signal }: Asking): Promise<unknown> {
+async function quickPick({ params, signal }: BridgeRequest): Promise<unknown> {
   const items = objects(params, "items").map((item) => ({
     label: text(item, "label"),
     description: text(item, "description", ""),
@@ -66,8 +66,8 @@ async function quickPick({ params, signal }: Asking): Promise<unknown> {
 }
 
 /** Open until the script says that it is done, or the user cancels. */
-async function progress(asking: Asking): Promise<unknown> {
-  const { params, signal } = asking;
+async function progress(request: BridgeRequest): Promise<unknown> {
+  const { params, signal } = request;
   const options = {
     location: vscode.ProgressLocation.Notification,
     title: unlinked(text(params, "title")),
@@ -81,7 +81,7 @@ async function progress(asking: Asking): Promise<unknown> {
         token.onCancellationRequested(() =>
           reject(new Failure("bridge.cancelled", `The user cancelled '${options.title}'`)),
         );
-        asking.onAdded((value) => {
+        request.onAdded((value) => {
           if (!isObject(value)) return;
           if (value["done"] === true) resolve({});
           else bar.report(step(value));

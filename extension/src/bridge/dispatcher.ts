@@ -6,7 +6,7 @@ import type { Disposable } from "../common/disposables";
 import { Failure, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 import {
-  failed,
+  failureMessage,
   format,
   type Incoming,
   type Outgoing,
@@ -21,7 +21,7 @@ const MOST_KEPT = 256;
 const KEPT_LENGTH = 16 << 20;
 
 /** A request, as whoever answers it sees it. */
-export interface Asking {
+export interface BridgeRequest {
   readonly run: string;
   /** For people: what runs. */
   readonly name: string;
@@ -33,17 +33,17 @@ export interface Asking {
   readonly onAdded: (listener: (value: unknown) => void) => void;
 }
 
-export type Handler = (asking: Asking) => Promise<unknown>;
-export type Handlers = Readonly<Record<string, Handler>>;
+export type RequestHandler = (asking: BridgeRequest) => Promise<unknown>;
+export type RequestHandlers = Readonly<Record<string, RequestHandler>>;
 /** Where the answers to one client go; a new one takes the place of the old when it comes back. */
-export interface Client {
+export interface BridgeClient {
   /** The same across its connections. */
   readonly key: string;
   send(text: string): void;
 }
 
 /** A request on its way to its answer, which it gets once. */
-class Underway implements Asking {
+class PendingRequest implements BridgeRequest {
   private readonly listeners: ((value: unknown) => void)[] = [];
   private readonly early: unknown[] = [];
   private controller: AbortController | undefined;
@@ -51,7 +51,7 @@ class Underway implements Asking {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    public client: Client,
+    public client: BridgeClient,
     readonly id: RequestId,
     readonly params: Params,
     readonly run: string,
@@ -77,7 +77,7 @@ class Underway implements Asking {
     if (this.reason) return;
     this.reason = reason;
     this.controller?.abort(reason);
-    this.end(failed(this.id, reason));
+    this.end(failureMessage(this.id, reason));
   }
 
   end(answer: Outgoing): void {
@@ -101,19 +101,19 @@ class Underway implements Asking {
   }
 }
 
-export class Desk implements Disposable {
-  private readonly running = new Map<string, Underway>();
+export class RequestDispatcher implements Disposable {
+  private readonly running = new Map<string, PendingRequest>();
   private readonly answers = new Map<string, string>();
   private keptLength = 0;
   private isOver = false;
 
   constructor(
     private readonly run: { id: string; name: string },
-    private readonly handlers: Handlers,
+    private readonly handlers: RequestHandlers,
     private readonly log: Log,
   ) {}
 
-  receive(client: Client, message: Incoming): void {
+  receive(client: BridgeClient, message: Incoming): void {
     switch (message.is) {
       case "request":
         this.ask(client, message);
@@ -135,7 +135,7 @@ export class Desk implements Disposable {
   }
 
   /** The client came back on another connection: what it waits for goes there. */
-  moved(client: Client): void {
+  moved(client: BridgeClient): void {
     for (const entry of this.running.values())
       if (entry.client.key === client.key) entry.client = client;
   }
@@ -154,7 +154,7 @@ export class Desk implements Disposable {
     this.answers.clear();
   }
 
-  private ask(client: Client, message: Incoming & { is: "request" }): void {
+  private ask(client: BridgeClient, message: Incoming & { is: "request" }): void {
     const key = keyOf(client, message.id);
     const entry = this.running.get(key);
     const known = this.answers.get(key);
@@ -163,7 +163,7 @@ export class Desk implements Disposable {
     else this.answer(client, key, message);
   }
 
-  private answer(client: Client, key: string, message: Incoming & { is: "request" }): void {
+  private answer(client: BridgeClient, key: string, message: Incoming & { is: "request" }): void {
     const { id, type, params } = message;
     let isAnswered = false;
     const settle = (answer: Outgoing): void => {
@@ -172,9 +172,9 @@ export class Desk implements Disposable {
       this.running.delete(key);
       this.send(underway.client, key, format(answer));
     };
-    const underway = new Underway(client, id, params, this.run.id, this.run.name, settle);
+    const underway = new PendingRequest(client, id, params, this.run.id, this.run.name, settle);
     const fail = (error: unknown): void =>
-      underway.end(failed(id, asFailure(error, type, this.log)));
+      underway.end(failureMessage(id, asFailure(error, type, this.log)));
     try {
       const handler = this.admit(type);
       this.running.set(key, underway);
@@ -184,13 +184,13 @@ export class Desk implements Disposable {
     }
   }
 
-  private send(client: Client, key: string, text: string): void {
+  private send(client: BridgeClient, key: string, text: string): void {
     if (this.isOver) return;
     this.keep(key, text);
     client.send(text);
   }
 
-  private admit(type: string): Handler {
+  private admit(type: string): RequestHandler {
     const handler = Object.hasOwn(this.handlers, type) ? this.handlers[type] : undefined;
     if (!handler)
       throw new Failure("bridge.unknown_type", `This window does not know the request '${type}'`);
@@ -211,7 +211,7 @@ export class Desk implements Disposable {
   }
 }
 
-function keyOf(client: Client, id: string | number): string {
+function keyOf(client: BridgeClient, id: string | number): string {
   return `${client.key} ${typeof id} ${id}`;
 }
 

@@ -3,12 +3,12 @@ import * as path from "node:path";
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
 import { partsOf } from "../consent/request";
-import { request, type RunConsent } from "./consent";
-import type { Asking, Handlers } from "./dispatcher";
+import { scriptRequest, type RunConsent } from "./consent";
+import type { BridgeRequest, RequestHandlers } from "./dispatcher";
 import type { Params } from "./messages";
 import { count, flag, invalid, isGiven, object, objects, text } from "./params";
 
-export interface EditorParts {
+export interface EditorRequestParts {
   consent: RunConsent;
   /** Where an absolute path leads, links resolved. */
   real: (file: string) => Promise<string>;
@@ -16,14 +16,14 @@ export interface EditorParts {
   addText: (name: string, content: string) => vscode.Uri;
 }
 
-export class Editors {
-  constructor(private readonly parts: EditorParts) {}
+export class EditorRequests {
+  constructor(private readonly parts: EditorRequestParts) {}
 
-  get handlers(): Handlers {
+  get handlers(): RequestHandlers {
     return {
       "vscode/openFile": ({ params }) => openFile(params),
       "vscode/diff": ({ params }) => this.diff(params),
-      "vscode/applyEdit": (asking) => this.applyEdit(asking),
+      "vscode/applyEdit": (request) => this.applyEdit(request),
       "vscode/activeEditor": ({ params }) => Promise.resolve(activeEditor(params)),
     };
   }
@@ -39,14 +39,14 @@ export class Editors {
   }
 
   /** One WorkspaceEdit, so one undo step. */
-  private async applyEdit({ params, run, name, signal }: Asking): Promise<unknown> {
+  private async applyEdit({ params, run, name, signal }: BridgeRequest): Promise<unknown> {
     const edits = objects(params, "edits");
     const label = text(params, "label", "");
     const files = [...new Set(edits.map((edit) => text(edit, "path")))];
     const paths = await Promise.all(
       files.map(async (given) => ({ given, real: await this.parts.real(given), isWritten: true })),
     );
-    const wanted = request("vscode/applyEdit", name, partsOf({ label, edits }), paths);
+    const wanted = scriptRequest("vscode/applyEdit", name, partsOf({ label, edits }), paths);
     await this.parts.consent.admit(run, EDITS, wanted, signal);
     const all = new vscode.WorkspaceEdit();
     for (const each of files) await addEdits(all, each, edits, label);
@@ -90,8 +90,8 @@ function activeEditor(params: Params): unknown {
       isDirty: document.isDirty,
       selection: {
         text: document.getText(selection),
-        start: asPlace(selection.start),
-        end: asPlace(selection.end),
+        start: lineAndColumn(selection.start),
+        end: lineAndColumn(selection.end),
       },
     },
   };
@@ -147,6 +147,6 @@ function file(params: Params): vscode.Uri {
   return vscode.Uri.file(given);
 }
 
-function asPlace({ line, character }: vscode.Position): { line: number; column: number } {
+function lineAndColumn({ line, character }: vscode.Position): { line: number; column: number } {
   return { line: line + 1, column: character + 1 };
 }

@@ -1,15 +1,15 @@
 /** Shows a form in a tab and waits for what the user enters. */
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
-import type { Asking, Handlers } from "./dispatcher";
+import type { BridgeRequest, RequestHandlers } from "./dispatcher";
 import { formPage } from "./form_page";
 import { isObject } from "./messages";
 import { object, text } from "./params";
 
-export const forms: Handlers = { "vscode/form": form };
+export const forms: RequestHandlers = { "vscode/form": form };
 
 /** Closing the tab, or Cancel, answers null. */
-async function form({ params, name, signal }: Asking): Promise<unknown> {
+async function form({ params, name, signal }: BridgeRequest): Promise<unknown> {
   const schema = object(params, "schema");
   const { title: own } = schema;
   const title = text(params, "title", "") || (typeof own === "string" ? own : name);

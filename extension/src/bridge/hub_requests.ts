@@ -1,14 +1,14 @@
 /** What programs elsewhere ask through a hub, as actions of kind `bridge`. */
 import type { Log } from "../common/log";
-import { Desk, type Client, type Handlers } from "./dispatcher";
+import { RequestDispatcher, type BridgeClient, type RequestHandlers } from "./dispatcher";
 import { isObject, type ErrorShape, type Params } from "./messages";
 
-export interface Answered {
+export interface BridgeAnswer {
   result: unknown;
   error: ErrorShape | null;
 }
 
-export interface FromElsewhere {
+export interface HubRequest {
   /** The name of the hub's token, which stands for a run. */
   agent: string;
   /** Of the action. */
@@ -19,19 +19,19 @@ export interface FromElsewhere {
   onPiece: (value: unknown) => void;
 }
 
-export class Elsewhere {
-  private readonly desks = new Map<string, Desk>();
+export class HubRequests {
+  private readonly dispatchers = new Map<string, RequestDispatcher>();
 
   constructor(
-    private readonly handlers: Handlers,
+    private readonly handlers: RequestHandlers,
     private readonly log: Log,
   ) {}
 
-  ask(asked: FromElsewhere): Promise<Answered> {
+  ask(asked: HubRequest): Promise<BridgeAnswer> {
     const { agent, id, request, params, signal, onPiece } = asked;
-    const desk = this.desk(agent);
+    const dispatcher = this.dispatcher(agent);
     return new Promise((resolve) => {
-      const client: Client = {
+      const client: BridgeClient = {
         key: agent,
         send: (text) => {
           const told = JSON.parse(text) as Record<string, unknown>;
@@ -40,26 +40,34 @@ export class Elsewhere {
         },
       };
       if (request === "$/progress") {
-        desk.receive(client, { is: "progress", id: String(params["id"]), value: params["value"] });
+        dispatcher.receive(client, {
+          is: "progress",
+          id: String(params["id"]),
+          value: params["value"],
+        });
         resolve({ result: null, error: null });
         return;
       }
-      signal.addEventListener("abort", () => desk.receive(client, { is: "cancel", id }), {
+      signal.addEventListener("abort", () => dispatcher.receive(client, { is: "cancel", id }), {
         once: true,
       });
-      desk.receive(client, { is: "request", id, type: request, params });
+      dispatcher.receive(client, { is: "request", id, type: request, params });
     });
   }
 
-  private desk(agent: string): Desk {
-    const known = this.desks.get(agent);
+  private dispatcher(agent: string): RequestDispatcher {
+    const known = this.dispatchers.get(agent);
     if (known) return known;
-    const made = new Desk({ id: `hub ${agent}`, name: agent }, this.handlers, this.log);
-    this.desks.set(agent, made);
+    const made = new RequestDispatcher(
+      { id: `hub ${agent}`, name: agent },
+      this.handlers,
+      this.log,
+    );
+    this.dispatchers.set(agent, made);
     return made;
   }
 }
 
-function answered({ result = null, error = null }: Record<string, unknown>): Answered {
+function answered({ result = null, error = null }: Record<string, unknown>): BridgeAnswer {
   return { result, error: error as ErrorShape | null };
 }

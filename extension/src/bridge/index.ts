@@ -4,22 +4,22 @@ import { userCommand } from "../user_command";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
 import type { Choice, Questions } from "../consent/questions";
-import type { Request } from "../consent/request";
-import { fits } from "../common/patterns";
-import { Command } from "../manifest";
+import type { ConsentRequest } from "../consent/request";
+import { matchesPattern } from "../common/patterns";
+import { CommandId } from "../manifest";
 import { evolveSetting, basculePython } from "../settings";
 import { Chat } from "./chat";
 import { commands } from "./commands";
 import { RunConsent, type Grant } from "./consent";
 import { DebugBridge } from "./debug_bridge";
-import type { Handlers } from "./dispatcher";
+import type { RequestHandlers } from "./dispatcher";
 import { dialogs } from "./dialogs";
-import { EDITS, Editors } from "./editors";
-import { Elsewhere } from "./hub_requests";
+import { EDITS, EditorRequests } from "./editors";
+import { HubRequests } from "./hub_requests";
 import { forms } from "./form";
 import { Launcher, type LaunchSettings } from "./launcher";
-import { Outputs } from "./outputs";
-import { Problems } from "./problems";
+import { OutputChannels } from "./outputs";
+import { ScriptProblems } from "./problems";
 import { RunBridge } from "./server";
 
 export interface BridgeParts {
@@ -36,7 +36,7 @@ export interface BridgeParts {
 
 /** The window's answers, for whatever brings questions; with the commands that start runs. */
 export function buildBridge(parts: BridgeParts): Disposable & {
-  elsewhere: Elsewhere;
+  hubRequests: HubRequests;
   /** What the user allowed for the time of a run is asked again. */
   forgetGrants: () => void;
 } {
@@ -47,18 +47,20 @@ export function buildBridge(parts: BridgeParts): Disposable & {
     isAllowed: (what) =>
       what === EDITS
         ? evolveSetting("runBridge.allowEdits")
-        : evolveSetting("runBridge.allowedCommands").some((pattern) => fits(what, pattern)),
+        : evolveSetting("runBridge.allowedCommands").some((pattern) =>
+            matchesPattern(what, pattern),
+          ),
     ask: (request, signal) => askUser(questions, request, signal),
     allowAlways,
   });
-  const problems = owned.add(new Problems());
-  const outputs = owned.add(new Outputs());
-  const handlers: Handlers = {
+  const problems = owned.add(new ScriptProblems());
+  const outputs = owned.add(new OutputChannels());
+  const handlers: RequestHandlers = {
     "bridge/ping": () => Promise.resolve({}),
     ...new Chat().handlers,
     ...dialogs,
     ...forms,
-    ...new Editors({ consent, addText, real }).handlers,
+    ...new EditorRequests({ consent, addText, real }).handlers,
     ...problems.handlers,
     ...outputs.handlers,
     ...commands(consent),
@@ -82,10 +84,10 @@ export function buildBridge(parts: BridgeParts): Disposable & {
     ),
   );
   owned.add(new DebugBridge(handlers, log, forget));
-  owned.add(userCommand(Command.runNet, log, (given) => launcher.runNet(given)));
-  owned.add(userCommand(Command.openBridgedTerminal, log, () => launcher.openTerminal()));
+  owned.add(userCommand(CommandId.runNet, log, (given) => launcher.runNet(given)));
+  owned.add(userCommand(CommandId.openBridgedTerminal, log, () => launcher.openTerminal()));
   return {
-    elsewhere: new Elsewhere(handlers, log),
+    hubRequests: new HubRequests(handlers, log),
     forgetGrants: () => consent.forgetAll(),
     dispose: () => owned.dispose(),
   };
@@ -100,7 +102,7 @@ const GRANTS: readonly Choice[] = [
 
 async function askUser(
   questions: Questions,
-  request: Request,
+  request: ConsentRequest,
   signal: AbortSignal,
 ): Promise<Grant> {
   try {

@@ -5,27 +5,27 @@ import type { Disposable } from "../common/disposables";
 import { Failure } from "../common/failure";
 import { bascule } from "../common/nets";
 import { chosenNet, ensureTrusted, savedNet } from "../nets/selected_net";
-import type { Followed } from "../nets/live_markings";
-import type { Connection, RunBridge } from "./server";
+import type { FollowedRun } from "../nets/live_markings";
+import type { RunConnection, RunBridge } from "./server";
 
 export interface LaunchSettings {
   isEnabled: () => boolean;
   /** A Python that has bascule; empty for the `bascule` command. */
   python: () => string;
   /** Has the marking of a net shown while it runs. */
-  follow: (net: vscode.Uri) => Promise<Followed | undefined>;
+  follow: (net: vscode.Uri) => Promise<FollowedRun | undefined>;
 }
 
 /** What a run has while it lasts; the connection unless the user has switched the bridge off. */
-interface Held {
-  connection: Connection | undefined;
-  followed?: Followed | undefined;
+interface RunResources {
+  connection: RunConnection | undefined;
+  followed?: FollowedRun | undefined;
 }
 
 export class Launcher implements Disposable {
   private readonly watching: vscode.Disposable[];
-  private readonly tasks = new Map<vscode.TaskExecution, Held>();
-  private readonly terminals = new Map<vscode.Terminal, Held>();
+  private readonly tasks = new Map<vscode.TaskExecution, RunResources>();
+  private readonly terminals = new Map<vscode.Terminal, RunResources>();
 
   constructor(
     private readonly bridge: RunBridge,
@@ -91,11 +91,15 @@ export class Launcher implements Disposable {
   }
 
   /** Nothing when the user has switched the run bridge off: a net that needs none runs all the same. */
-  private open(name: string): Promise<Connection | undefined> {
+  private open(name: string): Promise<RunConnection | undefined> {
     return this.settings.isEnabled() ? this.bridge.open(name) : Promise.resolve(undefined);
   }
 
-  private async track<K>(all: Map<K, Held>, held: Held, start: () => Thenable<K>): Promise<K> {
+  private async track<K>(
+    all: Map<K, RunResources>,
+    held: RunResources,
+    start: () => Thenable<K>,
+  ): Promise<K> {
     try {
       const started = await start();
       all.set(started, held);
@@ -106,7 +110,7 @@ export class Launcher implements Disposable {
     }
   }
 
-  private ended<K>(all: Map<K, Held>, which: K): void {
+  private ended<K>(all: Map<K, RunResources>, which: K): void {
     const held = all.get(which);
     if (!held) return;
     all.delete(which);
@@ -115,7 +119,7 @@ export class Launcher implements Disposable {
   }
 }
 
-function release({ connection, followed }: Held): void {
+function release({ connection, followed }: RunResources): void {
   connection?.dispose();
   void followed?.end();
 }

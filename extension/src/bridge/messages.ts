@@ -1,7 +1,7 @@
 /** What a script and its window say to each other; docs/bridge.md has the table. */
 import { Failure } from "../common/failure";
 
-export const PROTOCOL = 1;
+export const BRIDGE_PROTOCOL = 1;
 export const SUBPROTOCOL = "bascule.bridge.v1";
 /** Bytes of one message, either way. */
 export const MAX_MESSAGE = 4 << 20;
@@ -37,11 +37,11 @@ export function parse(text: string): Incoming {
   } catch {
     throw new Failure("bridge.protocol", "This is not JSON");
   }
-  return understand(shape);
+  return parseMessage(shape);
 }
 
 /** The same for a message that came as a value. */
-export function understand(shape: unknown): Incoming {
+export function parseMessage(shape: unknown): Incoming {
   if (!isObject(shape)) throw new Failure("bridge.protocol", "A message is an object");
   const { type, id, params = {} } = shape;
   if (type === "event" || type === "dapEvent") {
@@ -66,10 +66,10 @@ export function format(message: Outgoing): string {
       ? text
       : new Failure("bridge.too_large", `The answer has more than ${MAX_MESSAGE} bytes`);
   if (!("id" in message)) throw failure;
-  return JSON.stringify(failed(message.id, failure));
+  return JSON.stringify(failureMessage(message.id, failure));
 }
 
-export function failed(id: RequestId, { code, message, detail }: Failure): Outgoing {
+export function failureMessage(id: RequestId, { code, message, detail }: Failure): Outgoing {
   return { id, success: false, error: { code, message, detail } };
 }
 

@@ -2,23 +2,23 @@
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import { Failure } from "../common/failure";
-import type { Asking, Handlers } from "./dispatcher";
+import type { BridgeRequest, RequestHandlers } from "./dispatcher";
 import { flag, text } from "./params";
 
 const MOST = 32;
 
-export class Outputs implements Disposable {
+export class OutputChannels implements Disposable {
   private readonly channels = new Map<string, vscode.OutputChannel>();
 
-  readonly handlers: Handlers = {
-    "vscode/output": (asking) => Promise.resolve(this.write(asking)),
+  readonly handlers: RequestHandlers = {
+    "vscode/output": (request) => Promise.resolve(this.write(request)),
   };
 
   dispose(): void {
     for (const channel of this.channels.values()) channel.dispose();
   }
 
-  private write({ params }: Asking): unknown {
+  private write({ params }: BridgeRequest): unknown {
     const channel = this.channel(text(params, "channel"));
     if (flag(params, "clear")) channel.clear();
     const written = text(params, "text", "");

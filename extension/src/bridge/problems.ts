@@ -1,7 +1,7 @@
 /** The Problems view: what it shows, and what scripts add to it. */
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
-import type { Asking, Handlers } from "./dispatcher";
+import type { BridgeRequest, RequestHandlers } from "./dispatcher";
 import type { Params } from "./messages";
 import { count, invalid, isGiven, objects, text } from "./params";
 
@@ -15,14 +15,14 @@ const LEVELS = [
 const MOST = 2000;
 
 /** What a script showed stays when it has ended, as that of a compiler does. */
-export class Problems implements Disposable {
+export class ScriptProblems implements Disposable {
   private readonly shown = vscode.languages.createDiagnosticCollection("Bascule");
   private readonly byRun = new Map<string, Map<string, vscode.Uri>>();
 
-  get handlers(): Handlers {
+  get handlers(): RequestHandlers {
     return {
       "vscode/diagnostics": ({ params }) => Promise.resolve(read(params)),
-      "vscode/setDiagnostics": (asking) => Promise.resolve(this.set(asking)),
+      "vscode/setDiagnostics": (request) => Promise.resolve(this.set(request)),
     };
   }
 
@@ -35,7 +35,7 @@ export class Problems implements Disposable {
     this.byRun.delete(run);
   }
 
-  private set({ params, run }: Asking): unknown {
+  private set({ params, run }: BridgeRequest): unknown {
     const mine = this.byRun.get(run) ?? new Map<string, vscode.Uri>();
     this.byRun.set(run, mine);
     if (!isGiven(params, "path")) {

@@ -1,7 +1,7 @@
 /** The runs that may ask this window, each by a token of its own. The token itself is not kept. */
 import { createHash, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
 import type { Log } from "../common/log";
-import { Desk, type Client, type Handlers } from "./dispatcher";
+import { RequestDispatcher, type BridgeClient, type RequestHandlers } from "./dispatcher";
 
 /** Connections a run may have at a time. */
 const MOST_CLIENTS = 32;
@@ -10,14 +10,14 @@ const RETURN_MS = 30_000;
 
 export class Run {
   readonly id = randomUUID();
-  readonly desk: Desk;
+  readonly dispatcher: RequestDispatcher;
   private readonly hash: Buffer;
   private readonly connections = new Map<string, Set<object>>();
   private readonly leaving = new Map<string, NodeJS.Timeout>();
 
-  constructor(name: string, token: string, handlers: Handlers, log: Log) {
+  constructor(name: string, token: string, handlers: RequestHandlers, log: Log) {
     this.hash = digest(token);
-    this.desk = new Desk({ id: this.id, name }, handlers, log);
+    this.dispatcher = new RequestDispatcher({ id: this.id, name }, handlers, log);
   }
 
   get isFull(): boolean {
@@ -30,22 +30,22 @@ export class Run {
     return timingSafeEqual(this.hash, hash);
   }
 
-  joined(client: Client): void {
+  joined(client: BridgeClient): void {
     clearTimeout(this.leaving.get(client.key));
     this.leaving.delete(client.key);
     const all = this.connections.get(client.key) ?? new Set<object>();
     this.connections.set(client.key, all.add(client));
-    this.desk.moved(client);
+    this.dispatcher.moved(client);
   }
 
-  left(client: Client): void {
+  left(client: BridgeClient): void {
     const all = this.connections.get(client.key);
     all?.delete(client);
     if (!all || all.size) return;
     this.connections.delete(client.key);
     const drop = (): void => {
       this.leaving.delete(client.key);
-      this.desk.left(client.key);
+      this.dispatcher.left(client.key);
     };
     this.leaving.set(client.key, setTimeout(drop, RETURN_MS));
   }
@@ -53,7 +53,7 @@ export class Run {
   end(): void {
     for (const timer of this.leaving.values()) clearTimeout(timer);
     this.leaving.clear();
-    this.desk.dispose();
+    this.dispatcher.dispose();
   }
 }
 
@@ -61,7 +61,7 @@ export class Runs {
   private readonly all = new Map<string, Run>();
 
   constructor(
-    private readonly handlers: Handlers,
+    private readonly handlers: RequestHandlers,
     private readonly log: Log,
   ) {}
 

@@ -10,8 +10,8 @@ import { WebSocketServer, type WebSocket } from "ws";
 import type { Disposable } from "../common/disposables";
 import { Failure, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
-import type { Client, Handlers } from "./dispatcher";
-import { format, MAX_MESSAGE, parse, PROTOCOL, SUBPROTOCOL } from "./messages";
+import type { BridgeClient, RequestHandlers } from "./dispatcher";
+import { format, MAX_MESSAGE, parse, BRIDGE_PROTOCOL, SUBPROTOCOL } from "./messages";
 import { Runs, type Run } from "./runs";
 
 const HOST = "127.0.0.1";
@@ -26,12 +26,12 @@ const GOING_AWAY = 1001;
 const POLICY = 1008;
 
 /** What a process needs in order to reach the window. */
-export interface Connection extends Disposable {
+export interface RunConnection extends Disposable {
   readonly session: string;
   readonly environment: Readonly<Record<string, string>>;
 }
 
-export interface ServerSettings {
+export interface RunBridgeSettings {
   /** 0 for any. */
   port: () => number;
   version: string;
@@ -54,15 +54,15 @@ export class RunBridge implements Disposable {
   });
 
   constructor(
-    private readonly handlers: Handlers,
-    private readonly settings: ServerSettings,
+    private readonly handlers: RequestHandlers,
+    private readonly settings: RunBridgeSettings,
     private readonly log: Log,
   ) {
     this.runs = new Runs(handlers, log);
   }
 
   /** A new run, which ends when the connection is disposed. Fails when the port is taken. */
-  async open(name: string): Promise<Connection> {
+  async open(name: string): Promise<RunConnection> {
     const { run, token } = this.runs.begin(name);
     try {
       const { port } = (await this.listen()).address() as AddressInfo;
@@ -174,7 +174,7 @@ export class RunBridge implements Disposable {
       try {
         if (isBinary) throw new Failure("bridge.protocol", "Messages are texts");
         const message = parse((data as Buffer).toString());
-        if (message.is !== "hello") return run.desk.receive(client, message);
+        if (message.is !== "hello") return run.dispatcher.receive(client, message);
         const { id, pid } = message.params;
         this.log.debug(`run ${run.id}: a script says hello (pid ${String(pid)})`);
         if (typeof id === "string" && id) {
@@ -191,7 +191,7 @@ export class RunBridge implements Disposable {
     });
   }
 
-  private clientOf(socket: WebSocket, key: string): Client {
+  private clientOf(socket: WebSocket, key: string): BridgeClient {
     return {
       key,
       send: (text) => {
@@ -204,7 +204,7 @@ export class RunBridge implements Disposable {
 
   private hello(run: Run): Record<string, unknown> {
     return {
-      protocol: PROTOCOL,
+      protocol: BRIDGE_PROTOCOL,
       server: `bascule-vscode/${this.settings.version}`,
       instance: this.instance,
       session: run.id,

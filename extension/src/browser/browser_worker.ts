@@ -6,27 +6,27 @@ import { Failure, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 
 /** What the worker is told when it starts. */
-export interface Place {
+export interface BrowserScope {
   working_dir: string;
   roots: string[];
   refused: [string, number][];
 }
 
-export interface Sight {
+export interface PageObservation {
   kind: "browse" | "download";
   content: string;
   extras: Record<string, unknown>;
 }
 
-interface Message {
+interface BrowserMessage {
   op: "ready" | "failed" | "done";
   id?: string;
-  observation?: Sight;
+  observation?: PageObservation;
   error?: { code: string; message: string; detail: Record<string, unknown> };
 }
 
 interface Waiting {
-  resolve(sight: Sight): void;
+  resolve(sight: PageObservation): void;
   reject(error: Error): void;
 }
 
@@ -55,7 +55,7 @@ export class BrowserWorker implements Disposable {
     private readonly python: string,
     private readonly chromium: string,
     private readonly env: NodeJS.ProcessEnv,
-    private readonly place: () => Place,
+    private readonly scope: () => BrowserScope,
     private readonly log: Log,
   ) {}
 
@@ -63,9 +63,9 @@ export class BrowserWorker implements Disposable {
     id: string,
     order: { kind: string; args: unknown; timeout: number | undefined },
     signal: AbortSignal,
-  ): Promise<Sight> {
+  ): Promise<PageObservation> {
     const child = this.running();
-    const answered = new Promise<Sight>((resolve, reject) =>
+    const answered = new Promise<PageObservation>((resolve, reject) =>
       this.waiting.set(id, { resolve, reject }),
     );
     const cancel = (): void => {
@@ -90,7 +90,7 @@ export class BrowserWorker implements Disposable {
 
   private running(): ChildProcessWithoutNullStreams {
     if (this.child) return this.child;
-    const { working_dir, roots, refused } = this.place();
+    const { working_dir, roots, refused } = this.scope();
     const child = spawn(this.python, ["-P", "-m", "bascule.sandbox.browser.worker"], {
       cwd: working_dir,
       env: this.env,
@@ -104,7 +104,9 @@ export class BrowserWorker implements Disposable {
       "data",
       (data: Buffer) => (this.words = (this.words + data.toString()).slice(-2000)),
     );
-    createInterface(child.stdout).on("line", (line) => this.heard(JSON.parse(line) as Message));
+    createInterface(child.stdout).on("line", (line) =>
+      this.heard(JSON.parse(line) as BrowserMessage),
+    );
     this.send(child, {
       op: "start",
       place: { chromium: this.chromium, working_dir, roots, saves_screenshots: false },
@@ -117,7 +119,7 @@ export class BrowserWorker implements Disposable {
     if (child.stdin.writable) child.stdin.write(`${JSON.stringify(message)}\n`);
   }
 
-  private heard(message: Message): void {
+  private heard(message: BrowserMessage): void {
     const { id = "", error, observation } = message;
     if (message.op === "failed" && error) {
       const failure = new Failure(error.code, error.message, error.detail);

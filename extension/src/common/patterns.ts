@@ -1,4 +1,4 @@
 /** Whether a name is meant by a pattern: the name itself, or its beginning and a `*`. */
-export function fits(name: string, pattern: string): boolean {
+export function matchesPattern(name: string, pattern: string): boolean {
   return pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
 }

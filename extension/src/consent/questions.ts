@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { Emitter } from "../common/emitter";
 import { Failure } from "../common/failure";
-import { fullText, summaryOf, type Request } from "./request";
+import { fullText, summaryOf, type ConsentRequest } from "./request";
 
 /** Milliseconds without an answer after which it is a no. */
 const PATIENCE = 120_000;
@@ -13,7 +13,7 @@ export type Choice = readonly [label: string, answer: string];
 export interface Question {
   id: string;
   number: number;
-  request: Request;
+  request: ConsentRequest;
   summary: string;
   /** The whole request, for people to read. */
   text: string;
@@ -21,21 +21,21 @@ export interface Question {
   expires: Date;
 }
 
-export interface Answered {
+export interface QuestionAnswer {
   answer: string;
   /** `window`, `time`, or the name of whoever answered on the hub's page. */
   by: string;
 }
 
-interface Open {
+interface OpenQuestion {
   question: Question;
-  settle: (answered: Answered) => void;
+  settle: (answered: QuestionAnswer) => void;
 }
 
 export class Questions {
   /** A question came or went. */
   readonly onChanged: Emitter<undefined>;
-  private readonly open = new Map<string, Open>();
+  private readonly open = new Map<string, OpenQuestion>();
   private count = 0;
 
   constructor(
@@ -59,17 +59,17 @@ export class Questions {
    * `began` gets it before anybody can have answered.
    */
   async ask(
-    request: Request,
+    request: ConsentRequest,
     choices: readonly Choice[],
     signal: AbortSignal,
     began?: (question: Question) => void,
-  ): Promise<Answered> {
+  ): Promise<QuestionAnswer> {
     if (signal.aborted) throw cancelled();
     const question = this.make(request, choices);
     let timer: NodeJS.Timeout | undefined;
     const withdraw = (): void => reject(cancelled());
     let reject!: (error: Error) => void;
-    const answered = new Promise<Answered>((resolve, fail) => {
+    const answered = new Promise<QuestionAnswer>((resolve, fail) => {
       reject = fail;
       this.open.set(question.id, { question, settle: resolve });
       timer = setTimeout(() => resolve({ answer: "deny", by: "time" }), this.patienceMs);
@@ -96,7 +96,7 @@ export class Questions {
     return true;
   }
 
-  private make(request: Request, choices: readonly Choice[]): Question {
+  private make(request: ConsentRequest, choices: readonly Choice[]): Question {
     this.count += 1;
     return {
       id: randomUUID(),

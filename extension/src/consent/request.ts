@@ -26,7 +26,7 @@ export interface RequestPart {
   text: string;
 }
 
-export interface Request {
+export interface ConsentRequest {
   /** The kind of action, or the type of a bridge request. */
   kind: string;
   requester: Requester;
@@ -85,19 +85,19 @@ export function partsOf(args: Readonly<Record<string, unknown>>): RequestPart[] 
 }
 
 /** Paths that VS Code, git or a shell run things from, and that this would change. */
-export function protectedPaths(request: Request): string[] {
+export function protectedPaths(request: ConsentRequest): string[] {
   return request.paths
     .filter(({ given, real, isWritten }) => isWritten && (isProtected(real) || isProtected(given)))
     .map(({ real }) => real);
 }
 
 /** One line for lists; the whole is in `fullText`. */
-export function summaryOf({ kind, parts }: Request): string {
+export function summaryOf({ kind, parts }: ConsentRequest): string {
   return `${kind} ${shortened(parts[0]?.text ?? "")}`.trim();
 }
 
 /** All of it as plain text. No line of the agent's can be taken for one of ours: each has a bar before it. */
-export function fullText(request: Request): string {
+export function fullText(request: ConsentRequest): string {
   const { requester, kind, cwd, paths, parts } = request;
   const lines = [
     ...field("Asks", requester.name),
@@ -111,7 +111,7 @@ export function fullText(request: Request): string {
   return `${lines.join("\n")}\n`;
 }
 
-export function warnings(request: Request): string[] {
+export function warnings(request: ConsentRequest): string[] {
   const found: string[] = [];
   if (protectedPaths(request).length)
     found.push("VS Code, git or a shell runs things from this file by itself.");

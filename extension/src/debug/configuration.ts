@@ -5,7 +5,7 @@ import { Failure, messageOf } from "../common/failure";
 import { isNet } from "../common/nets";
 import { DEBUG_TYPE } from "../manifest";
 import { ensureTrusted, savedNet } from "../nets/selected_net";
-import type { Followed, LiveMarkings } from "../nets/live_markings";
+import type { FollowedRun, LiveMarkings } from "../nets/live_markings";
 
 /** The whole of what is not said: a net, and where it runs. */
 export function sessionOf(uri: vscode.Uri): vscode.DebugConfiguration {
@@ -20,8 +20,8 @@ export function sessionOf(uri: vscode.Uri): vscode.DebugConfiguration {
 }
 
 /** Completes configurations, and has the runs of those followed that keep no trace of their own. */
-export class Configurations implements vscode.DebugConfigurationProvider, vscode.Disposable {
-  private readonly followed = new Map<string, Followed>();
+export class DebugConfigurations implements vscode.DebugConfigurationProvider, vscode.Disposable {
+  private readonly followed = new Map<string, FollowedRun>();
   private readonly watching = vscode.debug.onDidTerminateDebugSession(({ configuration }) => {
     const file = configuration["trace"] as unknown;
     if (typeof file === "string") this.end(file);

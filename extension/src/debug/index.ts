@@ -7,15 +7,15 @@ import { userCommand } from "../user_command";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
 import { bascule } from "../common/nets";
-import { Command, DEBUG_TYPE } from "../manifest";
+import { CommandId, DEBUG_TYPE } from "../manifest";
 import { chosenNet, ensureTrusted } from "../nets/selected_net";
 import type { LiveMarkings } from "../nets/live_markings";
 import { basculePython } from "../settings";
-import { Configurations, sessionOf } from "./configuration";
+import { DebugConfigurations, sessionOf } from "./configuration";
 
 export function buildDebugger(live: LiveMarkings, log: Log): Disposable {
   const owned = new Disposables();
-  const configurations = owned.add(new Configurations(live));
+  const configurations = owned.add(new DebugConfigurations(live));
   owned.add(vscode.debug.registerDebugConfigurationProvider(DEBUG_TYPE, configurations));
   owned.add(
     vscode.debug.registerDebugAdapterDescriptorFactory(DEBUG_TYPE, {
@@ -25,7 +25,7 @@ export function buildDebugger(live: LiveMarkings, log: Log): Disposable {
       },
     }),
   );
-  owned.add(userCommand(Command.debugNet, log, debugNet));
+  owned.add(userCommand(CommandId.debugNet, log, debugNet));
   return owned;
 }
 

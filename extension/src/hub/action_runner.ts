@@ -4,18 +4,27 @@ import { Failure, messageOf } from "../common/failure";
 import { KeyedLocks } from "../common/locks";
 import { abortable } from "../common/abortable";
 import type { Log } from "../common/log";
-import { answer, failed, type Answer, type Seen } from "../protocol";
-import { asked, type ApprovalAnswered, type Asked } from "./messages";
-import type { Connection, Receiver } from "./connection";
+import {
+  observationFor,
+  errorObservation,
+  type SentObservation,
+  type ObservationBody,
+} from "../protocol";
+import { parseAction, type ApprovalAnswered, type AgentAction } from "./messages";
+import type { HubConnection, HubReceiver } from "./connection";
 import type { Journal } from "./journal";
 import { ProgressBatch } from "./progress";
 
 /** What does actions. */
-export interface Worker {
+export interface ActionExecutor {
   /** May it be done? Rejects with a `Failure` when not. Asked in the order actions came. */
-  admit(action: Asked, signal: AbortSignal): Promise<void>;
+  admit(action: AgentAction, signal: AbortSignal): Promise<void>;
   /** Begins at once; what comes of it is an observation or a `Failure`. */
-  perform(action: Asked, onProgress: OnProgress, signal: AbortSignal): Promise<Seen>;
+  perform(
+    action: AgentAction,
+    onProgress: OnProgress,
+    signal: AbortSignal,
+  ): Promise<ObservationBody>;
   approval(answered: ApprovalAnswered): void;
   /** The hub listens, perhaps another one than before: what it has to know is told again. */
   ready(): void;
@@ -25,14 +34,14 @@ export interface Worker {
 
 export type OnProgress = (shell: string, offset: number, data: Buffer) => void;
 
-export interface Watcher {
-  began(action: Asked): void;
-  ended(action: Asked, observation: Answer): void;
+export interface ActionListener {
+  began(action: AgentAction): void;
+  ended(action: AgentAction, observation: SentObservation): void;
 }
 
 const MOST_UNWANTED = 1000;
 
-interface Running {
+interface RunningAction {
   controller: AbortController;
   /** The user was not asked, or has agreed. */
   isAdmitted: boolean;
@@ -52,27 +61,27 @@ const READS = new Set([
   "interrupt",
 ]);
 
-export class Courier implements Receiver, Disposable {
-  private readonly running = new Map<string, Running>();
+export class ActionRunner implements HubReceiver, Disposable {
+  private readonly running = new Map<string, RunningAction>();
   /** Cancelled before they came; they are not begun any more. */
   private readonly unwanted = new Set<string>();
   private readonly turns = new KeyedLocks();
-  private connection: Connection | undefined;
+  private connection: HubConnection | undefined;
   private disposed = false;
 
   constructor(
     private readonly journal: Journal,
-    private readonly worker: Worker,
-    private readonly watcher: Watcher,
+    private readonly worker: ActionExecutor,
+    private readonly watcher: ActionListener,
     private readonly log: Log,
   ) {}
 
-  attach(connection: Connection | undefined): void {
+  attach(connection: HubConnection | undefined): void {
     this.connection = connection;
   }
 
   action(message: unknown): void {
-    const action = asked(message);
+    const action = parseAction(message);
     if (typeof action === "string") {
       this.log.warn(`the hub sent what is no action: ${action}`);
       return;
@@ -81,7 +90,7 @@ export class Courier implements Receiver, Disposable {
     if (known.state === "running") return;
     if (known.state === "new" && this.unwanted.delete(action.id)) this.skip(action);
     else if (known.state === "ended") this.send(known.observation);
-    else if (known.state !== "new") this.send(answer(action.id, unknown(known.state)));
+    else if (known.state !== "new") this.send(observationFor(action.id, unknown(known.state)));
     else this.begin(action);
   }
 
@@ -137,7 +146,7 @@ export class Courier implements Receiver, Disposable {
     this.journal.close();
   }
 
-  private begin(action: Asked): void {
+  private begin(action: AgentAction): void {
     const controller = new AbortController();
     this.journal.begin(action.id);
     this.watcher.began(action);
@@ -150,21 +159,24 @@ export class Courier implements Receiver, Disposable {
     });
   }
 
-  private skip(action: Asked): void {
+  private skip(action: AgentAction): void {
     this.journal.begin(action.id);
     this.end(
-      answer(action.id, failed("action.cancelled", "The action was cancelled before it came")),
+      observationFor(
+        action.id,
+        errorObservation("action.cancelled", "The action was cancelled before it came"),
+      ),
     );
   }
 
   /** After the window was closed there is neither journal nor hub; the next host knows it as lost. */
-  private end(observation: Answer): void {
+  private end(observation: SentObservation): void {
     if (this.disposed) return;
     this.journal.end(observation);
     this.send(observation);
   }
 
-  private async perform(action: Asked, running: Running): Promise<Answer> {
+  private async perform(action: AgentAction, running: RunningAction): Promise<SentObservation> {
     const { signal } = running.controller;
     const progress = new ProgressBatch(action.id, (message) => this.connection?.progress(message));
     try {
@@ -172,9 +184,9 @@ export class Courier implements Receiver, Disposable {
       running.isAdmitted = true;
       const onProgress: OnProgress = (...piece) => action.progress && progress.add(...piece);
       const what = await this.worker.perform(action, onProgress, signal);
-      return this.fitting(answer(action.id, what));
+      return this.fitting(observationFor(action.id, what));
     } catch (error) {
-      return answer(action.id, this.failure(action, error));
+      return observationFor(action.id, this.failure(action, error));
     } finally {
       progress.flush();
     }
@@ -184,7 +196,7 @@ export class Courier implements Receiver, Disposable {
    * Those of an agent that change something wait until its one before was admitted, so that order is
    * kept. Another agent's wait for nothing of it.
    */
-  private admitted(action: Asked, signal: AbortSignal): Promise<void> {
+  private admitted(action: AgentAction, signal: AbortSignal): Promise<void> {
     const ask = async (): Promise<void> => {
       ensureWanted(signal);
       await this.worker.admit(action, signal);
@@ -194,13 +206,16 @@ export class Courier implements Receiver, Disposable {
     return abortable(this.turns.hold(action.agent_id ?? action.agent, ask), signal);
   }
 
-  private failure(action: Asked, error: unknown): Seen {
-    if (error instanceof Failure) return failed(error.code, error.message);
+  private failure(action: AgentAction, error: unknown): ObservationBody {
+    if (error instanceof Failure) return errorObservation(error.code, error.message);
     this.log.error(`the ${action.action} action ${action.id} failed unexpectedly`, error);
-    return failed("internal", `The ${action.action} action failed here: ${messageOf(error)}`);
+    return errorObservation(
+      "internal",
+      `The ${action.action} action failed here: ${messageOf(error)}`,
+    );
   }
 
-  private fitting(observation: Answer): Answer {
+  private fitting(observation: SentObservation): SentObservation {
     const limit = this.connection?.messageBytes;
     if (limit === undefined) return observation;
     const size = Buffer.byteLength(JSON.stringify(observation));
@@ -208,11 +223,11 @@ export class Courier implements Receiver, Disposable {
     const text =
       `The answer has ${size.toLocaleString("en")} bytes and the hub takes ` +
       `${limit.toLocaleString("en")}. Ask for less: fewer lines, or a smaller output_limit`;
-    return answer(observation.cause, failed("message.too_large", text));
+    return observationFor(observation.cause, errorObservation("message.too_large", text));
   }
 
   /** Not connected is fine: `ready` sends it from the journal. */
-  private send(observation: Answer): void {
+  private send(observation: SentObservation): void {
     this.connection?.send(observation, () => this.journal.acknowledge(observation.cause));
   }
 }
@@ -228,6 +243,6 @@ const UNKNOWN = {
     "This action was first sent so long ago that the window may have forgotten it. Whether it was done is not known, and it is not done now",
 };
 
-function unknown(state: keyof typeof UNKNOWN): Seen {
-  return failed("outcome.unknown", UNKNOWN[state]);
+function unknown(state: keyof typeof UNKNOWN): ObservationBody {
+  return errorObservation("outcome.unknown", UNKNOWN[state]);
 }

@@ -1,19 +1,19 @@
 /** A token for agents beside this window. The window's own may not do what an agent does. */
 import { within } from "../common/deadline";
 import { Failure } from "../common/failure";
-import type { Kept } from "./identity";
+import type { KeyValueStore } from "./identity";
 
 const PATIENCE_MS = 10_000;
 
 /** What a person answers; nothing when they would rather not. `complaint` is about the last answer. */
-export type Ask = (hub: string, complaint: string) => Promise<string | undefined>;
+export type AskForToken = (hub: string, complaint: string) => Promise<string | undefined>;
 
 /** The token kept for `hub`, or one that is asked for until it is good, and kept then. */
 export async function agentToken(
   hub: string,
-  secrets: Kept,
+  secrets: KeyValueStore,
   name: string,
-  ask: Ask,
+  ask: AskForToken,
 ): Promise<string | undefined> {
   const key = `${name}.${hub}`;
   const known = await secrets.get(key);

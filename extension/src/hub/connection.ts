@@ -6,10 +6,10 @@ import { within } from "../common/deadline";
 import { Emitter } from "../common/emitter";
 import { Failure, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
-import type { Answer } from "../protocol";
+import type { SentObservation } from "../protocol";
 import {
-  NAMESPACE,
-  PROTOCOL,
+  HUB_NAMESPACE,
+  HUB_PROTOCOL,
   type ApprovalAnswered,
   type ApprovalRequested,
   type FromHub,
@@ -31,7 +31,7 @@ export type ConnectionState =
   | { is: "refused"; hub: string; problem: string }
   | { is: "closed" };
 
-export interface ConnectionSettings {
+export interface HubConnectionSettings {
   hub: string;
   token: string;
   identity: WindowIdentity;
@@ -42,7 +42,7 @@ export interface ConnectionSettings {
 }
 
 /** What the connection hands on. */
-export interface Receiver {
+export interface HubReceiver {
   action(message: unknown): void;
   cancel(id: string): Promise<boolean>;
   /** Whoever asked for these actions has their observations. */
@@ -61,7 +61,7 @@ export interface Receiver {
  * again with growing pauses. One that says no (another protocol, a bad token, a window id that
  * belongs to another) is not: only a person can mend that.
  */
-export class Connection implements Disposable {
+export class HubConnection implements Disposable {
   readonly onState: Emitter<ConnectionState>;
   private current: ConnectionState;
   private readonly socket: Socket<FromHub, ToHub>;
@@ -69,17 +69,17 @@ export class Connection implements Disposable {
   private registered = false;
 
   constructor(
-    private readonly settings: ConnectionSettings,
-    private readonly receiver: Receiver,
+    private readonly settings: HubConnectionSettings,
+    private readonly receiver: HubReceiver,
     private readonly log: Log,
   ) {
     this.onState = new Emitter((error) => log.error("a listener failed", error));
     this.current = { is: "connecting", hub: settings.hub };
-    this.socket = io(new URL(NAMESPACE, settings.hub).href, {
+    this.socket = io(new URL(HUB_NAMESPACE, settings.hub).href, {
       transports: ["websocket"],
       extraHeaders: { Authorization: `Bearer ${settings.token}` },
       auth: {
-        protocol: PROTOCOL,
+        protocol: HUB_PROTOCOL,
         client: `bascule-vscode/${settings.describe().extension_version}`,
       },
       reconnectionDelay: settings.retry?.firstMs ?? 500,
@@ -112,7 +112,7 @@ export class Connection implements Disposable {
   }
 
   /** Sends when registered, and calls back when the hub has taken it. False: it is not connected. */
-  send(observation: Answer, taken: () => void): boolean {
+  send(observation: SentObservation, taken: () => void): boolean {
     if (!this.isReady) return false;
     this.socket.emit("oh_event", observation, taken);
     return true;

@@ -3,15 +3,15 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { WindowIdentity } from "./messages";
 
-export interface Kept {
+export interface KeyValueStore {
   get(name: string): Promise<string | undefined>;
   set(name: string, value: string): Promise<void>;
 }
 
 /** The id is kept with the workspace, the key (which proves the id) among the secrets. */
 export async function identify(
-  workspace: Kept,
-  secrets: Kept,
+  workspace: KeyValueStore,
+  secrets: KeyValueStore,
   names: { id: string; key: string },
 ): Promise<WindowIdentity> {
   const window_id = await keep(workspace, names.id, randomUUID);
@@ -31,7 +31,7 @@ export async function readIdentity(file: string): Promise<WindowIdentity> {
   return { window_id, window_key, host_id: randomUUID() };
 }
 
-async function keep(kept: Kept, name: string, make: () => string): Promise<string> {
+async function keep(kept: KeyValueStore, name: string, make: () => string): Promise<string> {
   const known = await kept.get(name);
   if (known) return known;
   const made = make();

@@ -13,7 +13,7 @@
  */
 import * as fs from "node:fs";
 import * as path from "node:path";
-import type { Answer } from "../protocol";
+import type { SentObservation } from "../protocol";
 
 /** Milliseconds that an id is known after its action ended; docs/extension-protocol.md. */
 export const LIFE_MS = 3_600_000;
@@ -27,13 +27,13 @@ const FILE_BYTES = 32 << 20;
 const CLOCK_TICK = 100;
 
 /** `at` is in milliseconds since 1970. An `ended` line without observation: it was dropped. */
-type Line =
+type JournalLine =
   | { begun: string; at?: number }
-  | { ended: string; at?: number; observation?: Answer }
+  | { ended: string; at?: number; observation?: SentObservation }
   | { acknowledged: string }
   | { received: string };
 
-interface Entry {
+interface JournalEntry {
   /** When it began, or ended. */
   at: number;
   mine: boolean;
@@ -42,22 +42,22 @@ interface Entry {
   acknowledged: boolean;
   /** The sender of the action has the observation. */
   received: boolean;
-  observation?: Answer | undefined;
+  observation?: SentObservation | undefined;
   size: number;
 }
 
-export type Known =
+export type JournalState =
   | { state: "new" }
   | { state: "running" }
   | { state: "lost" }
-  | { state: "ended"; observation: Answer }
+  | { state: "ended"; observation: SentObservation }
   /** It was done, and what was seen is not kept any more. */
   | { state: "done" }
   /** Nobody knows: an action so old may have been forgotten. */
   | { state: "expired" };
 
 export class Journal {
-  private readonly entries = new Map<string, Entry>();
+  private readonly entries = new Map<string, JournalEntry>();
   private readonly others = new Map<string, { inode: number; read: number }>();
   private listed = { names: [] as string[], changed: -1 };
   private readonly file: string;
@@ -80,7 +80,7 @@ export class Journal {
   }
 
   /** `ageMs` is how long ago the id was first sent, as far as its sender says. */
-  find(id: string, ageMs = 0): Known {
+  find(id: string, ageMs = 0): JournalState {
     let entry = this.entries.get(id);
     if (!entry?.ended && !entry?.mine) {
       this.readOthers();
@@ -97,7 +97,7 @@ export class Journal {
     this.forget();
   }
 
-  end(observation: Answer): void {
+  end(observation: SentObservation): void {
     this.write(this.applied({ ended: observation.cause, at: this.now(), observation }));
     if (this.written > this.rewriteAt) this.rewrite();
   }
@@ -116,7 +116,7 @@ export class Journal {
   }
 
   /** Observations of this host that nobody has confirmed, oldest first. */
-  unacknowledged(): Answer[] {
+  unacknowledged(): SentObservation[] {
     return [...this.entries.values()]
       .filter((entry) => entry.mine && !entry.acknowledged)
       .flatMap((entry) => entry.observation ?? []);
@@ -126,16 +126,16 @@ export class Journal {
     fs.closeSync(this.descriptor);
   }
 
-  private write(line: Line): void {
+  private write(line: JournalLine): void {
     this.written += fs.writeSync(this.descriptor, `${JSON.stringify(line)}\n`);
   }
 
-  private applied(line: Line): Line {
+  private applied(line: JournalLine): JournalLine {
     this.apply(line, true);
     return line;
   }
 
-  private apply(line: Line, mine: boolean): void {
+  private apply(line: JournalLine, mine: boolean): void {
     if ("begun" in line) {
       if (!this.entries.has(line.begun)) this.entries.set(line.begun, this.entry(line.at, mine));
     } else if ("ended" in line) {
@@ -157,11 +157,11 @@ export class Journal {
     }
   }
 
-  private entry(at = this.now(), mine: boolean): Entry {
+  private entry(at = this.now(), mine: boolean): JournalEntry {
     return { at, mine, ended: false, acknowledged: false, received: false, size: 0 };
   }
 
-  private hold(entry: Entry, observation: Answer | undefined): void {
+  private hold(entry: JournalEntry, observation: SentObservation | undefined): void {
     const size = observation ? Buffer.byteLength(JSON.stringify(observation)) : 0;
     this.held += size - entry.size;
     entry.size = size;
@@ -249,7 +249,7 @@ export class Journal {
   }
 
   private rewrite(): void {
-    const lines: Line[] = [];
+    const lines: JournalLine[] = [];
     for (const [id, entry] of this.entries) {
       const { at, observation } = entry;
       if (!entry.ended) lines.push({ begun: id, at });
@@ -267,9 +267,9 @@ export class Journal {
   }
 }
 
-function parse(text: string): Line[] {
+function parse(text: string): JournalLine[] {
   try {
-    return text ? [JSON.parse(text) as Line] : [];
+    return text ? [JSON.parse(text) as JournalLine] : [];
   } catch {
     return []; // torn by a host that died while it wrote; the line before it stands
   }

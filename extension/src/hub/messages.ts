@@ -1,8 +1,8 @@
 /** What travels between a window and the hub besides events. docs/extension-protocol.md has the meaning. */
-import type { Action, Answer } from "../protocol";
+import type { Action, SentObservation } from "../protocol";
 
-export const PROTOCOL = 1;
-export const NAMESPACE = "/window";
+export const HUB_PROTOCOL = 1;
+export const HUB_NAMESPACE = "/window";
 
 export interface Hello {
   nonce: string;
@@ -12,7 +12,7 @@ export interface Hello {
   heartbeat: number;
 }
 
-export interface Refused {
+export interface RefusedMessage {
   code: string;
   message: string;
 }
@@ -44,7 +44,7 @@ export interface WindowIdentity {
  * An action with the name of the asker's token and an id that is the token's own, which the hub puts
  * there. A name can be given to another token later; the id cannot.
  */
-export type Asked = Action & {
+export type AgentAction = Action & {
   agent: string;
   agent_id?: string;
   progress?: boolean;
@@ -90,7 +90,7 @@ export interface Received {
 
 export interface FromHub {
   hello: (hello: Hello) => void;
-  refused: (refused: Refused) => void;
+  refused: (refused: RefusedMessage) => void;
   health: (nothing: unknown, ack: (health: { ok: boolean; milliseconds: number }) => void) => void;
   oh_event: (action: unknown) => void;
   oh_cancel: (what: { id: string }, ack?: (known: { known: boolean }) => void) => void;
@@ -104,7 +104,7 @@ export interface FromHub {
 }
 
 export interface ToHub {
-  oh_event: (observation: Answer, ack: (received: Received) => void) => void;
+  oh_event: (observation: SentObservation, ack: (received: Received) => void) => void;
   oh_progress: (progress: ProgressMessage) => void;
   "approval.requested": (requested: ApprovalRequested) => void;
   "approval.answered": (answered: ApprovalAnswered) => void;
@@ -112,7 +112,7 @@ export interface ToHub {
 }
 
 /** An action that is whole enough to be answered, or what is wrong with it. The hub checked its fields. */
-export function asked(message: unknown): Asked | string {
+export function parseAction(message: unknown): AgentAction | string {
   const event = message as Record<string, unknown> | null;
   if (typeof event !== "object" || event === null) return "an action is an object";
   if (typeof event.id !== "string" || !event.id) return "an action has an id";
@@ -127,5 +127,5 @@ export function asked(message: unknown): Asked | string {
     args,
     agent,
     ...(typeof id === "string" && id ? { agent_id: id } : {}),
-  } as Asked;
+  } as AgentAction;
 }

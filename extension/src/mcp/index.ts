@@ -2,7 +2,7 @@
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { agentToken } from "../hub/agent_token";
-import { MCP_PROVIDER, Stored } from "../manifest";
+import { MCP_PROVIDER, StorageKey } from "../manifest";
 
 /** What VS Code has had since 1.101; our types are those of the oldest version we run in. */
 interface Definition {
@@ -14,7 +14,7 @@ interface Provider {
   provideMcpServerDefinitions(): Definition[];
   resolveMcpServerDefinition(definition: Definition): Promise<Definition | undefined>;
 }
-interface Newer {
+interface NewerVsCode {
   lm?: {
     registerMcpServerDefinitionProvider?: (id: string, provider: Provider) => vscode.Disposable;
   };
@@ -27,18 +27,18 @@ interface Newer {
 }
 
 /** Where the server is that is offered now; nothing while there is no hub. */
-export type Hub = () => { hub: string; windowId: string } | undefined;
+export type McpTarget = () => { hub: string; windowId: string } | undefined;
 
-export class McpOffer implements Disposable {
+export class McpServerProvider implements Disposable {
   private readonly owned = new Disposables();
   private readonly changed = new vscode.EventEmitter<void>();
 
   constructor(
     private readonly context: vscode.ExtensionContext,
-    private readonly hub: Hub,
+    private readonly hub: McpTarget,
   ) {
     this.owned.add(this.changed);
-    const newer = vscode as unknown as Newer;
+    const newer = vscode as unknown as NewerVsCode;
     const register = newer.lm?.registerMcpServerDefinitionProvider;
     const Http = newer.McpHttpServerDefinition;
     if (!register || !Http) return; // a VS Code before 1.101
@@ -79,7 +79,7 @@ export class McpOffer implements Disposable {
       get: async (name: string) => secrets.get(name),
       set: async (name: string, value: string) => secrets.store(name, value),
     };
-    const token = await agentToken(now.hub, kept, Stored.agentToken, askForToken);
+    const token = await agentToken(now.hub, kept, StorageKey.agentToken, askForToken);
     if (!token) return undefined;
     definition.headers = { Authorization: `Bearer ${token}` };
     return definition;

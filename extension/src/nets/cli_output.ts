@@ -11,7 +11,7 @@ export interface Finding {
 }
 
 /** The drawing of a net, and the line of each of its nodes, from 0. */
-export interface View {
+export interface NetDrawing {
   svg: string;
   places: ReadonlyMap<string, number>;
   transitions: ReadonlyMap<string, number>;
@@ -44,7 +44,7 @@ export function readFindings(output: string, text: string): Finding[] {
   }));
 }
 
-export function readView(output: string): View {
+export function readDrawing(output: string): NetDrawing {
   const told = parsed(output) as Partial<Record<"svg" | "places" | "transitions", unknown>> | null;
   if (typeof told?.svg !== "string") throw odd(output);
   return { svg: told.svg, places: lines(told.places), transitions: lines(told.transitions) };

@@ -1,16 +1,16 @@
 /** Run, debug and draw, above a net. */
 import * as vscode from "vscode";
-import { Command } from "../manifest";
+import { CommandId } from "../manifest";
 
 const ROOT = /^\s*(?:"?pnml"?\s*:|<pnml\b)/;
 
 const LENSES = [
-  ["$(play) Run", Command.runNet],
-  ["$(debug-alt) Debug", Command.debugNet],
-  ["$(type-hierarchy) Draw", Command.showNet],
+  ["$(play) Run", CommandId.runNet],
+  ["$(debug-alt) Debug", CommandId.debugNet],
+  ["$(type-hierarchy) Draw", CommandId.showNet],
 ] as const;
 
-export const lenses: vscode.CodeLensProvider = {
+export const netCodeLenses: vscode.CodeLensProvider = {
   provideCodeLenses(document) {
     const line = rootLine(document);
     if (line === undefined) return [];

@@ -1,7 +1,7 @@
 /** Completes keys and words of a net as one types, where no other extension does so by the schema. */
 import { readFile } from "node:fs/promises";
 import * as vscode from "vscode";
-import { offersAt, type Schema } from "./schema_keys";
+import { suggestionsAt, type Schema } from "./schema_keys";
 
 /** The extension that completes YAML by the schemas others contribute, ours among them. */
 const YAML_EXTENSION = "redhat.vscode-yaml";
@@ -18,7 +18,7 @@ export class NetCompletion implements vscode.CompletionItemProvider {
     if (vscode.extensions.getExtension(YAML_EXTENSION)) return [];
     this.schema ??= readFile(this.file, "utf8").then((text) => JSON.parse(text) as Schema);
     const before = document.getText(new vscode.Range(new vscode.Position(0, 0), position));
-    return offersAt(before, await this.schema).map(({ text, description, isKey }) => {
+    return suggestionsAt(before, await this.schema).map(({ text, description, isKey }) => {
       const { Property, EnumMember } = vscode.CompletionItemKind;
       const item = new vscode.CompletionItem(text, isKey ? Property : EnumMember);
       item.documentation = description;

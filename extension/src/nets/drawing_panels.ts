@@ -3,19 +3,19 @@ import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { drawingPage, type FromPage, type ToPage } from "./drawing_page";
-import type { View } from "./cli_output";
+import type { NetDrawing } from "./cli_output";
 import type { LiveMarkings } from "./live_markings";
 import { shownTokens } from "./marking";
-import type { NetViews } from "./net_drawings";
+import type { NetDrawings } from "./net_drawings";
 
 /** Characters of tokens that fit at a place. */
 const LONGEST = 16;
 
-export class Drawings implements Disposable {
-  private readonly open = new Map<string, Drawing>();
+export class DrawingPanels implements Disposable {
+  private readonly open = new Map<string, DrawingPanel>();
 
   constructor(
-    private readonly views: NetViews,
+    private readonly views: NetDrawings,
     private readonly live: LiveMarkings,
   ) {}
 
@@ -24,7 +24,7 @@ export class Drawings implements Disposable {
     const known = this.open.get(key);
     if (known) return known.reveal();
     const document = await vscode.workspace.openTextDocument(uri);
-    const drawing = new Drawing(document, this.views, this.live, () => this.open.delete(key));
+    const drawing = new DrawingPanel(document, this.views, this.live, () => this.open.delete(key));
     this.open.set(key, drawing);
   }
 
@@ -33,15 +33,15 @@ export class Drawings implements Disposable {
   }
 }
 
-class Drawing implements Disposable {
+class DrawingPanel implements Disposable {
   private readonly owned = new Disposables();
   private readonly panel: vscode.WebviewPanel;
-  private view: View | undefined;
+  private view: NetDrawing | undefined;
   private isStale = false;
 
   constructor(
     private readonly document: vscode.TextDocument,
-    views: NetViews,
+    views: NetDrawings,
     private readonly live: LiveMarkings,
     onClosed: () => void,
   ) {
@@ -74,7 +74,7 @@ class Drawing implements Disposable {
     this.panel.dispose();
   }
 
-  private drawn(view: View | undefined): void {
+  private drawn(view: NetDrawing | undefined): void {
     this.view = view ?? this.view;
     this.isStale = !view;
     this.send(view ? { svg: view.svg, isStale: false } : { isStale: true });

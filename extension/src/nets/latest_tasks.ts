@@ -1,7 +1,7 @@
 /** Work that only counts when it is the newest: what is begun later takes the place of it. */
 import type { Disposable } from "../common/disposables";
 
-export class Latest implements Disposable {
+export class LatestTasks implements Disposable {
   private readonly current = new Map<string, { abort: AbortController; timer: NodeJS.Timeout }>();
 
   /** Does `work` in a while, unless there is newer work for the key; its signal trips then. */

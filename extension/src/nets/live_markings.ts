@@ -4,25 +4,25 @@ import { Disposables, type Disposable } from "../common/disposables";
 import { Emitter } from "../common/emitter";
 import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
-import type { View } from "./cli_output";
+import type { NetDrawing } from "./cli_output";
 import { Marking, shownTokens } from "./marking";
 import { Trace } from "./trace";
-import type { NetViews } from "./net_drawings";
+import type { NetDrawings } from "./net_drawings";
 
 /** Milliseconds between two pictures of a net that runs. */
 const FRAME_MS = 50;
 const LONGEST = 60;
 
 /** A run whose trace is followed; `end` when it has ended. */
-export interface Followed {
+export interface FollowedRun {
   readonly file: string;
   end(): Promise<void>;
 }
 
 /** What is shown of one net: a run of it, also when that has ended, until the text is changed. */
-class Live {
+class LiveMarking {
   readonly marking = new Marking();
-  view: View | undefined;
+  view: NetDrawing | undefined;
   isOver = false;
   watching: Disposable | undefined;
   timer: NodeJS.Timeout | undefined;
@@ -30,7 +30,7 @@ class Live {
 
 export class LiveMarkings implements Disposable {
   private readonly owned = new Disposables();
-  private readonly lives = new Map<string, Live>();
+  private readonly lives = new Map<string, LiveMarking>();
   private readonly traces = new Set<Trace>();
   private readonly changed: Emitter<string>;
   private readonly style = this.owned.add(
@@ -41,7 +41,7 @@ export class LiveMarkings implements Disposable {
   );
 
   constructor(
-    private readonly views: NetViews,
+    private readonly views: NetDrawings,
     private readonly log: Log,
   ) {
     this.changed = new Emitter((error) => log.error(messageOf(error)));
@@ -66,7 +66,7 @@ export class LiveMarkings implements Disposable {
   }
 
   /** Follows a new run of the net, which has to write its trace to `file`. Nothing if that fails. */
-  async follow(uri: vscode.Uri): Promise<Followed | undefined> {
+  async follow(uri: vscode.Uri): Promise<FollowedRun | undefined> {
     try {
       return await this.begin(await vscode.workspace.openTextDocument(uri));
     } catch (error) {
@@ -81,9 +81,9 @@ export class LiveMarkings implements Disposable {
     this.owned.dispose();
   }
 
-  private async begin(document: vscode.TextDocument): Promise<Followed> {
+  private async begin(document: vscode.TextDocument): Promise<FollowedRun> {
     const key = document.uri.toString();
-    const live = new Live();
+    const live = new LiveMarking();
     const onError = (error: unknown): void =>
       this.log.warn(`the trace of ${document.uri.fsPath}: ${messageOf(error)}`);
     const trace = await Trace.begin((lines) => {
@@ -114,7 +114,7 @@ export class LiveMarkings implements Disposable {
     this.show(key);
   }
 
-  private showSoon(key: string, live: Live): void {
+  private showSoon(key: string, live: LiveMarking): void {
     live.timer ??= setTimeout(() => {
       live.timer = undefined;
       this.show(key);
@@ -135,7 +135,7 @@ export class LiveMarkings implements Disposable {
 }
 
 function decorations(
-  { view, marking }: Live,
+  { view, marking }: LiveMarking,
   document: vscode.TextDocument,
 ): vscode.DecorationOptions[] {
   return [...(view?.places ?? [])].flatMap(([place, line]) => {

@@ -10,13 +10,13 @@ const TIMEOUT_MS = 30_000;
 /** It took longer than that, and was ended. */
 export const TOO_LONG = "net.too_long";
 
-export interface Said {
+export interface NetCliResult {
   status: number | null;
   output: string;
   errors: string;
 }
 
-export class Program {
+export class NetCli {
   constructor(
     private readonly python: () => string,
     private readonly environment: NodeJS.ProcessEnv = process.env,
@@ -27,7 +27,7 @@ export class Program {
    * What it says about `input`. Rejects when the signal trips, and with `NO_PROGRAM` where there is
    * no such program, or a Python without it. One that takes too long is killed: `TOO_LONG`.
    */
-  ask(args: string[], input: string, signal: AbortSignal): Promise<Said> {
+  ask(args: string[], input: string, signal: AbortSignal): Promise<NetCliResult> {
     return new Promise((resolve, reject) => {
       const [command, ...rest] = bascule(this.python(), ...args);
       const fail = (error: Error): void =>

@@ -3,22 +3,22 @@ import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
-import { askAbout, PAUSE_MS } from "./watch_nets";
-import { readView, type View } from "./cli_output";
-import { Latest } from "./latest_tasks";
-import type { Program } from "./net_cli";
+import { runNetCli, PAUSE_MS } from "./watch_nets";
+import { readDrawing, type NetDrawing } from "./cli_output";
+import { LatestTasks } from "./latest_tasks";
+import type { NetCli } from "./net_cli";
 
 /** Nothing, while the text is no net. */
-type Listener = (view: View | undefined) => void;
+type Listener = (view: NetDrawing | undefined) => void;
 
-export class NetViews implements Disposable {
-  private readonly latest = new Latest();
+export class NetDrawings implements Disposable {
+  private readonly latest = new LatestTasks();
   private readonly listeners = new Map<string, Set<Listener>>();
-  private readonly known = new Map<string, View | undefined>();
+  private readonly known = new Map<string, NetDrawing | undefined>();
   private readonly watching: vscode.Disposable;
 
   constructor(
-    private readonly program: Program,
+    private readonly program: NetCli,
     private readonly log: Log,
   ) {
     this.watching = vscode.workspace.onDidChangeTextDocument(({ document }) => {
@@ -53,11 +53,11 @@ export class NetViews implements Disposable {
     if (!vscode.workspace.isTrusted) return;
     const key = document.uri.toString();
     this.latest.begin(key, delayMs, async (signal) => {
-      let view: View | undefined;
+      let view: NetDrawing | undefined;
       try {
         const what = ["show", "--format", "json"];
-        const { status, output } = await askAbout(this.program, what, document, signal);
-        view = status === 0 ? readView(output) : undefined;
+        const { status, output } = await runNetCli(this.program, what, document, signal);
+        view = status === 0 ? readDrawing(output) : undefined;
       } catch (error) {
         if (!signal.aborted)
           this.log.warn(`${document.uri.fsPath} was not drawn: ${messageOf(error)}`);

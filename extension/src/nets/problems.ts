@@ -3,11 +3,11 @@ import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { codeOf, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
-import { askAbout, watchNets } from "./watch_nets";
+import { runNetCli, watchNets } from "./watch_nets";
 import { readFindings, type Finding } from "./cli_output";
-import { Latest } from "./latest_tasks";
+import { LatestTasks } from "./latest_tasks";
 import { NO_PROGRAM } from "../common/nets";
-import { TOO_LONG, type Program } from "./net_cli";
+import { TOO_LONG, type NetCli } from "./net_cli";
 
 const INSTALL =
   "Bascule: nets are neither checked nor drawn, since there is no bascule here. Install it " +
@@ -18,11 +18,11 @@ export class NetProblems implements Disposable {
   private readonly shown = this.owned.add(
     vscode.languages.createDiagnosticCollection("bascule-nets"),
   );
-  private readonly latest = this.owned.add(new Latest());
+  private readonly latest = this.owned.add(new LatestTasks());
   private isTold = false;
 
   constructor(
-    private readonly program: Program,
+    private readonly program: NetCli,
     private readonly log: Log,
   ) {
     this.owned.add(
@@ -44,7 +44,7 @@ export class NetProblems implements Disposable {
     if (!vscode.workspace.isTrusted) return;
     this.latest.begin(document.uri.toString(), delayMs, async (signal) => {
       try {
-        const { output } = await askAbout(this.program, ["check", "--json"], document, signal);
+        const { output } = await runNetCli(this.program, ["check", "--json"], document, signal);
         if (signal.aborted) return;
         const findings = readFindings(output, document.getText());
         this.shown.set(document.uri, findings.map(asDiagnostic));

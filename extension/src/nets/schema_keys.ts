@@ -12,7 +12,7 @@ export interface Schema {
   type?: string | readonly string[];
 }
 
-export interface Offer {
+export interface Suggestion {
   text: string;
   description: string;
   isKey: boolean;
@@ -22,7 +22,7 @@ const LINE = /^(?<indent>\s*)(?<dashes>(?:-\s+)*)(?:"?(?<key>[\w@-]+)"?\s*:(?<va
 const BLOCK = /^\s*[|>][-+\d]*\s*(?:#.*)?$/;
 
 /** `before` is the text up to the caret. */
-export function offersAt(before: string, root: Schema): Offer[] {
+export function suggestionsAt(before: string, root: Schema): Suggestion[] {
   const lines = before.split(/\r?\n/);
   const last = lines.pop() ?? "";
   const typed = /^(\s*(?:-\s+)*)(?:([\w@-]+):\s+)?[\w@.-]*$/.exec(last);
@@ -78,8 +78,8 @@ function alternatives(schema: Schema, root: Schema): Schema[] {
   return kinds ? kinds.flatMap((kind) => alternatives(kind, root)) : [schema];
 }
 
-function keys(here: readonly Schema[], root: Schema): Offer[] {
-  const all = new Map<string, Offer>();
+function keys(here: readonly Schema[], root: Schema): Suggestion[] {
+  const all = new Map<string, Suggestion>();
   for (const { properties = {} } of here)
     for (const [text, schema] of Object.entries(properties)) {
       const description = schema.description ?? alternatives(schema, root)[0]?.description ?? "";
@@ -88,7 +88,7 @@ function keys(here: readonly Schema[], root: Schema): Offer[] {
   return [...all.values()];
 }
 
-function values(here: readonly Schema[], key: string, root: Schema): Offer[] {
+function values(here: readonly Schema[], key: string, root: Schema): Suggestion[] {
   const kinds = here.flatMap(({ properties }) => {
     const found = properties?.[key];
     return found ? alternatives(found, root) : [];

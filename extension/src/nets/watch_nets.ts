@@ -2,7 +2,7 @@
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { isNet } from "../common/nets";
-import type { Said, Program } from "./net_cli";
+import type { NetCliResult, NetCli } from "./net_cli";
 
 /** Milliseconds without a change after which a net is looked at. */
 export const PAUSE_MS = 250;
@@ -35,12 +35,12 @@ export function watchNets(
 }
 
 /** Asks about the text of a document as it is now, saved or not. */
-export function askAbout(
-  program: Program,
+export function runNetCli(
+  program: NetCli,
   what: string[],
   document: vscode.TextDocument,
   signal: AbortSignal,
-): Promise<Said> {
+): Promise<NetCliResult> {
   const args = ["net", ...what, "-", "--name", document.uri.fsPath];
   return program.ask(args, document.getText(), signal);
 }

@@ -1,15 +1,15 @@
 /** One agent's IPython kernel: cells in, observations out. As the sandbox's, in `ipython/kernel.py`. */
 import { Failure } from "../common/failure";
-import { seen, type ArgsOf, type CellMetadata, type Seen } from "../protocol";
+import { observe, type ArgsOf, type CellMetadata, type ObservationBody } from "../protocol";
 import { DiskLog } from "../terminal/disk_log";
 import { leftOut } from "../terminal/notes";
-import { Output } from "../terminal/output";
+import { CommandOutput } from "../terminal/output";
 import * as notes from "./notes";
 import {
   KernelWorker,
   type CellError,
-  type Done,
-  type Message,
+  type CellResult,
+  type KernelMessage,
   type RichOutput,
 } from "./kernel_worker";
 
@@ -42,11 +42,11 @@ export interface KernelSettings {
 type OnPiece = (offset: number, data: Buffer) => void;
 
 interface Pending {
-  output: Output;
+  output: CommandOutput;
   onPiece: OnPiece | undefined;
   logStart: number | undefined;
   began: number;
-  done: (done: Done) => void;
+  done: (done: CellResult) => void;
 }
 
 export class Kernel {
@@ -80,7 +80,7 @@ export class Kernel {
     view: CellView | undefined,
     onPiece?: OnPiece,
     signal?: AbortSignal,
-  ): Promise<Seen<"run_ipython">> {
+  ): Promise<ObservationBody<"run_ipython">> {
     const limit = order.output_limit ?? this.settings.outputLimit;
     if (limit < 0)
       throw new Failure(
@@ -93,8 +93,8 @@ export class Kernel {
     const id = String((this.number += 1));
     const abort = (): void => worker.send({ op: "cancel", id });
     if (view && !order.is_input) this.views.set(id, view);
-    const done = await new Promise<Done>((resolve) => {
-      const output = new Output(limit);
+    const done = await new Promise<CellResult>((resolve) => {
+      const output = new CommandOutput(limit);
       const began = performance.now();
       this.orders.set(id, { output, onPiece, logStart: undefined, began, done: resolve });
       signal?.addEventListener("abort", abort, { once: true });
@@ -166,7 +166,7 @@ export class Kernel {
     return worker;
   }
 
-  private take(message: Message): void {
+  private take(message: KernelMessage): void {
     switch (message.op) {
       case "text":
         return this.show(message.id, Buffer.from(message.text));
@@ -208,7 +208,11 @@ export class Kernel {
     for (const cell of [...this.views.keys()]) this.endView(cell, gone);
   }
 
-  private compose(order: CellOrder, pending: Pending, done: Done): Seen<"run_ipython"> {
+  private compose(
+    order: CellOrder,
+    pending: Pending,
+    done: CellResult,
+  ): ObservationBody<"run_ipython"> {
     if (done.state === "lost")
       throw new Failure("sandbox.start_failed", `IPython did not start: ${done.notes.join(" ")}`);
     this.cwd = done.cwd || this.cwd || order.cwd;
@@ -221,7 +225,7 @@ export class Kernel {
     if (done.state === "done" && parts.every((part) => !part)) parts = [notes.NO_OUTPUT];
     if (order.include_extra ?? true) parts.push(notes.whereabouts(this.cwd, this.python));
     const metadata: CellMetadata = {
-      state: done.state as Exclude<Done["state"], "cancelled" | "lost">,
+      state: done.state as Exclude<CellResult["state"], "cancelled" | "lost">,
       error_name: done.error?.name ?? "",
       error_value: done.error?.value ?? "",
       timed_out: done.timed_out,
@@ -239,11 +243,11 @@ export class Kernel {
     const images = done.images.length ? done.images : null;
     const extras = { code: order.code, image_urls: images, metadata };
     const content = parts.filter(Boolean).join("\n");
-    return seen("run_ipython", content, extras, done.state === "done");
+    return observe("run_ipython", content, extras, done.state === "done");
   }
 }
 
-const GONE: Omit<Done, "id"> = {
+const GONE: Omit<CellResult, "id"> = {
   op: "done",
   state: "died",
   error: null,

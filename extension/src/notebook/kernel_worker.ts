@@ -25,7 +25,7 @@ export interface RichOutput {
   wait?: boolean;
 }
 
-export interface Done {
+export interface CellResult {
   op: "done";
   id: string;
   state:
@@ -39,7 +39,7 @@ export interface Done {
   count: number | null;
 }
 
-export type Message =
+export type KernelMessage =
   | { op: "ready"; python: string }
   | { op: "failed"; message: string; missing: string[] }
   | { op: "text"; id: string; text: string }
@@ -47,9 +47,9 @@ export type Message =
   | { op: "output"; cell: string; output: RichOutput }
   | { op: "over"; cell: string; error: CellError | null }
   | { op: "interrupted"; id: string; was_running: boolean }
-  | Done;
+  | CellResult;
 
-export interface WorkerSettings {
+export interface KernelWorkerSettings {
   python: string;
   script: string;
   /** For the kernel's sockets; the worker makes and removes it. */
@@ -66,11 +66,11 @@ export class KernelWorker {
   isAlive = true;
   private rest = "";
   private words = "";
-  private first: ((message: Message | undefined) => void) | undefined;
+  private first: ((message: KernelMessage | undefined) => void) | undefined;
 
   private constructor(
     private readonly child: ChildProcessWithoutNullStreams,
-    private readonly onMessage: (message: Message) => void,
+    private readonly onMessage: (message: KernelMessage) => void,
     private readonly onEnd: () => void,
   ) {
     const decoder = new StringDecoder("utf8");
@@ -88,15 +88,17 @@ export class KernelWorker {
 
   /** Fails with `machine.missing_tool` when the interpreter or ipykernel is not there. */
   static async start(
-    settings: WorkerSettings,
-    onMessage: (message: Message) => void,
+    settings: KernelWorkerSettings,
+    onMessage: (message: KernelMessage) => void,
     onEnd: () => void,
   ): Promise<KernelWorker> {
     const { python, script, directory, cwd, env } = settings;
     const flags = settings.isFirst ? ["--rich"] : ["--rich", "--again"];
     const child = spawn(python, [script, directory, ...flags], { cwd, env });
     const worker = new KernelWorker(child, onMessage, onEnd);
-    const said = await new Promise<Message | undefined>((resolve) => (worker.first = resolve));
+    const said = await new Promise<KernelMessage | undefined>(
+      (resolve) => (worker.first = resolve),
+    );
     if (said?.op === "failed") {
       worker.close();
       throw new Failure("machine.missing_tool", said.message, { missing: said.missing });
@@ -124,13 +126,13 @@ export class KernelWorker {
     const lines = (this.rest + text).split("\n");
     this.rest = lines.pop() ?? "";
     for (const line of lines) {
-      const message = JSON.parse(line) as Message;
+      const message = JSON.parse(line) as KernelMessage;
       if (this.first) this.begin(message);
       else this.onMessage(message);
     }
   }
 
-  private begin(message: Message | undefined): void {
+  private begin(message: KernelMessage | undefined): void {
     this.first?.(message);
     this.first = undefined;
   }

@@ -1,7 +1,7 @@
 /** The kernels of a window: one per agent, started with its first cell, ended together. */
 import type { Disposable } from "../common/disposables";
 import { Failure } from "../common/failure";
-import { seen, type ArgsOf, type CellMetadata, type Seen } from "../protocol";
+import { observe, type ArgsOf, type CellMetadata, type ObservationBody } from "../protocol";
 import { IPYTHON, Kernel, type CellOrder, type CellView, type KernelSettings } from "./kernel";
 
 export interface KernelsSettings {
@@ -26,7 +26,7 @@ export class Kernels implements Disposable {
     order: CellOrder,
     onProgress: (shell: string, offset: number, data: Buffer) => void,
     signal: AbortSignal,
-  ): Promise<Seen> {
+  ): Promise<ObservationBody> {
     const view = order.is_input ? undefined : this.settings.show(agent, order.code);
     const onPiece = (offset: number, data: Buffer): void => onProgress(IPYTHON, offset, data);
     return this.open(agent).run(order, view, onPiece, signal);
@@ -48,11 +48,11 @@ export class Kernels implements Disposable {
     }
   }
 
-  async interrupt(agent: string, args: ArgsOf<"interrupt">): Promise<Seen<"interrupt">> {
+  async interrupt(agent: string, args: ArgsOf<"interrupt">): Promise<ObservationBody<"interrupt">> {
     const running = (await this.kernels.get(agent)?.interrupt(args.kill ?? false)) ?? false;
     const how = args.kill ? "killed" : "interrupted";
     const content = running ? `the cell was ${how}` : "no cell runs";
-    return seen("interrupt", content, { shell: IPYTHON, was_running: running });
+    return observe("interrupt", content, { shell: IPYTHON, was_running: running });
   }
 
   /** Ends every kernel with all it started: a cell may catch an interrupt, or have left a thread. */

@@ -1,13 +1,13 @@
 /** A cell on its way into a notebook: outputs as VS Code keeps them, one after the other. */
 import * as vscode from "vscode";
-import { Display } from "../terminal/output_throttle";
+import { OutputThrottle } from "../terminal/output_throttle";
 import type { CellView } from "./kernel";
 import type { CellError, RichOutput } from "./kernel_worker";
 
 /** What comes before `opened` is settled waits for it; a cell that cannot be shown is not. */
 export class ShownCell implements CellView {
   private turn: Promise<void>;
-  private readonly stream: Display;
+  private readonly stream: OutputThrottle;
   private readonly shown = new Map<string, vscode.NotebookCellOutput>();
   private printed: { name: string; output: vscode.NotebookCellOutput } | undefined;
   private streamName = "stdout";
@@ -19,7 +19,7 @@ export class ShownCell implements CellView {
     private readonly onError: (error: unknown) => void,
     private readonly onOver: () => void = () => undefined,
   ) {
-    this.stream = new Display((data) => this.print(data.toString()));
+    this.stream = new OutputThrottle((data) => this.print(data.toString()));
     this.turn = opened.then((execution) => {
       this.execution = execution;
     }, onError);

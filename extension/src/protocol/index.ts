@@ -12,19 +12,19 @@ export type ObservationOf<K extends ObservationKind> = Extract<Observation, { ob
 export type ExtrasOf<K extends ObservationKind> = ObservationOf<K>["extras"];
 
 /** What was seen, before it has an id and a cause. */
-export interface Seen<K extends ObservationKind = ObservationKind> {
+export interface ObservationBody<K extends ObservationKind = ObservationKind> {
   observation: K;
   content: string;
   extras: Record<string, unknown>;
   success?: boolean;
 }
 
-export function seen<K extends ObservationKind>(
+export function observe<K extends ObservationKind>(
   observation: K,
   content: string,
   extras: ExtrasOf<K>,
   success?: boolean,
-): Seen<K> {
+): ObservationBody<K> {
   return {
     observation,
     content,
@@ -33,19 +33,19 @@ export function seen<K extends ObservationKind>(
   };
 }
 
-export function failed(code: string, message: string): Seen<"error"> {
-  return seen("error", message, { error_id: code });
+export function errorObservation(code: string, message: string): ObservationBody<"error"> {
+  return observe("error", message, { error_id: code });
 }
 
 /** An observation as it travels. */
-export interface Answer extends Seen {
+export interface SentObservation extends ObservationBody {
   id: string;
   timestamp: string;
   source: "environment";
   cause: string;
 }
 
-export function answer(cause: string, what: Seen): Answer {
+export function observationFor(cause: string, what: ObservationBody): SentObservation {
   return {
     id: randomUUID(),
     timestamp: new Date().toISOString(),

@@ -55,7 +55,7 @@ export interface BashEvents {
   ended(status: number): void;
 }
 
-export interface BashPlace {
+export interface BashStart {
   /** A directory of ours alone, for the channels. */
   directory: string;
   cwd: string;
@@ -66,7 +66,7 @@ export interface BashPlace {
 
 let channels = 0;
 
-export class Bash {
+export class BashProcess {
   isAlive = true;
   /** It ended before it had read all that it was told. */
   leftLinesUnread = false;
@@ -89,7 +89,11 @@ export class Bash {
     });
   }
 
-  static async start(module: PtyModule, place: BashPlace, events: BashEvents): Promise<Bash> {
+  static async start(
+    module: PtyModule,
+    place: BashStart,
+    events: BashEvents,
+  ): Promise<BashProcess> {
     channels += 1;
     const name = path.join(place.directory, `channel-${process.pid}-${channels}`);
     const made: Fifo[] = [];
@@ -108,7 +112,7 @@ export class Bash {
         env: place.env,
         encoding: null,
       });
-      return new Bash(pty, commands, telling, events);
+      return new BashProcess(pty, commands, telling, events);
     } catch (error) {
       for (const fifo of made) fifo.close();
       throw new Failure("sandbox.start_failed", `bash could not be started: ${String(error)}`);

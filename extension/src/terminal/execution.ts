@@ -1,9 +1,9 @@
 /** One command of a shell, from the line that starts it to its end. */
-import type { End } from "./marks";
-import type { Output } from "./output";
+import type { CommandEnd } from "./marks";
+import type { CommandOutput } from "./output";
 
 /** Why a wait is over: the command ended, was silent for a while, is out of time, or bash died before it ran it. */
-export type Reason = "end" | "soft" | "hard" | "lost";
+export type WaitResult = "end" | "soft" | "hard" | "lost";
 
 export class Execution {
   /** Bash was given it. */
@@ -15,7 +15,7 @@ export class Execution {
   /** All it printed has been read, its end mark too. */
   isPrinted = false;
   /** What bash told of its end; its last output may still be on the way. */
-  end: End | undefined;
+  end: CommandEnd | undefined;
   /** Bash is known to run it; looked up only when it matters. */
   isBegun = false;
   answers = 0;
@@ -49,13 +49,13 @@ export class Execution {
   private readonly began = performance.now();
   private lastOutput = this.began;
   private readonly timers = new Set<NodeJS.Timeout>();
-  private settle: ((reason: Reason) => void) | undefined;
+  private settle: ((reason: WaitResult) => void) | undefined;
   private reject: ((error: Error) => void) | undefined;
 
   constructor(
     readonly command: string,
     readonly nonce: string,
-    readonly output: Output,
+    readonly output: CommandOutput,
     readonly isRetry: boolean,
     readonly who: "agent" | "user",
   ) {
@@ -100,12 +100,12 @@ export class Execution {
   }
 
   /** Until the command ends, prints nothing for `softMs`, or `hardMs` have passed. */
-  async wait(softMs: number | undefined, hardMs: number | undefined): Promise<Reason> {
+  async wait(softMs: number | undefined, hardMs: number | undefined): Promise<WaitResult> {
     if (this.isOver) return "end";
     const timers: NodeJS.Timeout[] = [];
     const begin = performance.now();
     try {
-      return await new Promise<Reason>((resolve, reject) => {
+      return await new Promise<WaitResult>((resolve, reject) => {
         this.settle = resolve;
         this.reject = reject;
         // The timer is not moved for every piece of output: it looks when the last one was.

@@ -1,5 +1,5 @@
 /** Bash at its prompt although no end of its command came: asks for it, and mends what is broken. */
-import type { Bash } from "./bash";
+import type { BashProcess } from "./bash";
 import type { Execution } from "./execution";
 import { askLine, repairLine } from "./marks";
 
@@ -9,7 +9,7 @@ const CLEARED_MS = 50;
 const MENDED_MS = 1000;
 
 export class IdleBash {
-  constructor(private readonly bash: () => Bash | undefined) {}
+  constructor(private readonly bash: () => BashProcess | undefined) {}
 
   /** If bash has the terminal to itself it may be waiting for a line. */
   look(execution: Execution): void {

@@ -12,26 +12,26 @@ import type { Disposable } from "../common/disposables";
 import { Emitter } from "../common/emitter";
 import { Failure } from "../common/failure";
 import type { Log } from "../common/log";
-import type { Seen } from "../protocol";
-import { Answers, type Command } from "./observations";
+import type { ObservationBody } from "../protocol";
+import { ShellObservations, type RunCommand } from "./observations";
 import { Execution } from "./execution";
 import { DiskLog } from "./disk_log";
 import { KEY_NAME, newNonce, quoted } from "./marks";
 import * as notes from "./notes";
-import { Output } from "./output";
-import { PlainText } from "./integration_output";
+import { CommandOutput } from "./output";
+import { IntegrationOutput } from "./integration_output";
 import { KEY } from "./processes";
-import { cancelled, type Piece } from "./shell";
-import type { AgentShell, ShellOrder } from "./shells";
+import { cancelled, type OutputPiece } from "./shell";
+import type { AgentShell, ShellRequest } from "./shells";
 
 /** Milliseconds for a shell to get ready, start-up files included, and to heed an interrupt. */
 const START_MS = 20_000;
 const PATIENCE = 1000;
 
 export class IntegratedShell implements AgentShell {
-  readonly onOutput: Emitter<Piece>;
+  readonly onOutput: Emitter<OutputPiece>;
   private readonly log: DiskLog;
-  private readonly answers: Answers;
+  private readonly observations: ShellObservations;
   private readonly listening: Disposable;
   private terminal: vscode.Terminal | undefined;
   private execution: Execution | undefined;
@@ -41,12 +41,12 @@ export class IntegratedShell implements AgentShell {
   private closed = false;
 
   constructor(
-    private readonly order: ShellOrder,
+    private readonly order: ShellRequest,
     logger: Log,
   ) {
     this.onOutput = new Emitter((error) => logger.error("a listener failed", error));
     this.log = new DiskLog(order.logFile, order.settings.logLimit);
-    this.answers = new Answers(order.name, this.log, order.settings.softSeconds);
+    this.observations = new ShellObservations(order.name, this.log, order.settings.softSeconds);
     this.directory = order.settings.workingDir;
     this.hadLife = order.settings.isReplacement ?? false;
     this.listening = vscode.window.onDidCloseTerminal((terminal) => {
@@ -62,12 +62,12 @@ export class IntegratedShell implements AgentShell {
     return this.terminal?.shellIntegration?.cwd?.fsPath ?? this.directory;
   }
 
-  async run(command: Command, signal?: AbortSignal): Promise<Seen<"run">> {
+  async run(command: RunCommand, signal?: AbortSignal): Promise<ObservationBody<"run">> {
     this.ensureOpen();
     if (command.is_input || !command.command.trim()) return this.goOn(command, signal);
     while (this.execution) {
       if (!command.queue && !this.execution.abandoned)
-        return this.answers.refused(command, this.execution, this.cwd);
+        return this.observations.refused(command, this.execution, this.cwd);
       await this.execution.ended;
       if (signal?.aborted) throw cancelled();
     }
@@ -91,9 +91,15 @@ export class IntegratedShell implements AgentShell {
     this.log.close();
   }
 
-  private async runNew(command: Command, signal?: AbortSignal): Promise<Seen<"run">> {
+  private async runNew(command: RunCommand, signal?: AbortSignal): Promise<ObservationBody<"run">> {
     const limit = command.output_limit ?? this.order.settings.outputLimit;
-    const execution = new Execution(command.command, newNonce(), new Output(limit), false, "agent");
+    const execution = new Execution(
+      command.command,
+      newNonce(),
+      new CommandOutput(limit),
+      false,
+      "agent",
+    );
     this.execution = execution;
     try {
       const integration = await this.ready(execution);
@@ -147,7 +153,7 @@ export class IntegratedShell implements AgentShell {
       if (event.execution === told) tell(event.exitCode);
     });
     const told = integration.executeCommand(asOneCommand(text));
-    const plain = new PlainText();
+    const plain = new IntegrationOutput();
     for await (const piece of told.read()) this.emit(execution, plain.add(piece));
     this.emit(execution, plain.end());
     if (execution.isOver) tell(undefined); // the terminal was closed
@@ -160,30 +166,30 @@ export class IntegratedShell implements AgentShell {
     this.finish(execution, status ?? -1);
   }
 
-  private async goOn(command: Command, signal?: AbortSignal): Promise<Seen<"run">> {
+  private async goOn(command: RunCommand, signal?: AbortSignal): Promise<ObservationBody<"run">> {
     const { execution, unread } = this;
     if (!execution && unread) {
       this.unread = undefined;
-      return this.answers.done(command, unread, this.cwd);
+      return this.observations.done(command, unread, this.cwd);
     }
     const typed = command.command.trim() !== "";
     if (!execution) {
       const text = typed ? notes.NOTHING_TO_TYPE_INTO : notes.NOTHING_TO_READ;
-      return this.answers.idle(command, text, this.cwd);
+      return this.observations.idle(command, text, this.cwd);
     }
     const key = typed && KEY_NAME.test(command.command) ? command.command : "";
     if (key) this.press(key);
     else if (typed) this.terminal?.sendText(command.command.replace(/\n$/, ""), true);
-    if (execution.isWaitedFor) return this.answers.forAnother(command, this.cwd);
+    if (execution.isWaitedFor) return this.observations.forAnother(command, this.cwd);
     return this.answer(command, execution, signal, key);
   }
 
   private async answer(
-    command: Command,
+    command: RunCommand,
     execution: Execution,
     signal: AbortSignal | undefined,
     key = "",
-  ): Promise<Seen<"run">> {
+  ): Promise<ObservationBody<"run">> {
     const soft = command.blocking ? undefined : this.order.settings.softSeconds * 1000;
     const hard = command.timeout === undefined ? undefined : command.timeout * 1000;
     execution.answers += 1;
@@ -197,8 +203,8 @@ export class IntegratedShell implements AgentShell {
       throw cancelled();
     }
     if (reason !== "soft" && reason !== "hard")
-      return this.answers.done(command, execution, this.cwd, key);
-    return this.answers.running(command, execution, reason, this.cwd);
+      return this.observations.done(command, execution, this.cwd, key);
+    return this.observations.running(command, execution, reason, this.cwd);
   }
 
   private abandon(execution: Execution): void {

@@ -11,7 +11,7 @@ const UNFINISHED = new RegExp(`(?:${ESC}(?:\\][136]?[^${BEL}]*|\\[(?:\\?[0-9]*)?
 const LONGEST = 4096;
 
 /** Text in pieces, in; the same without marks and with plain newlines, out. */
-export class PlainText {
+export class IntegrationOutput {
   private rest = "";
 
   add(piece: string): string {

@@ -1,5 +1,5 @@
 /** Ways to end a command before its time: keys that are felt, and ever firmer signals. */
-import type { Bash } from "./bash";
+import type { BashProcess } from "./bash";
 import type { Execution } from "./execution";
 import type { IdleBash } from "./idle";
 
@@ -13,7 +13,7 @@ const GLANCE = 2;
 
 export class Interrupts {
   constructor(
-    private readonly bash: () => Bash | undefined,
+    private readonly bash: () => BashProcess | undefined,
     private readonly idle: IdleBash,
   ) {}
 

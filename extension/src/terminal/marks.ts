@@ -38,7 +38,7 @@ export const HIDDEN_PROMPT = "\\[\\]";
 const HIDE_PROMPT = "\\builtin printf -v PS1 '\\\\[\\\\]'";
 
 /** What bash tells at the end of a command. */
-export interface End {
+export interface CommandEnd {
   status: number;
   backgroundPid: number;
   /** Bash's `$-`. */
@@ -54,7 +54,7 @@ export interface End {
 }
 
 /** A mark on the terminal, in a piece of output: what came before it and where it stops. */
-export interface Found {
+export interface FoundMark {
   before: number;
   after: number;
   isStart: boolean;
@@ -153,7 +153,7 @@ export function isRefusal(output: string): boolean {
 }
 
 /** The first mark of `nonce` on the terminal. */
-export function findMark(data: Buffer, nonce: string): Found | undefined {
+export function findMark(data: Buffer, nonce: string): FoundMark | undefined {
   const opening = `\x1b]7771;${nonce};`;
   const before = data.indexOf(opening);
   const after = before + opening.length + 2;
@@ -163,7 +163,7 @@ export function findMark(data: Buffer, nonce: string): Found | undefined {
 }
 
 /** The end of the command of `nonce`, if it has come whole. */
-export function findEnd(said: Buffer, nonce: string): End | undefined {
+export function findEnd(said: Buffer, nonce: string): CommandEnd | undefined {
   const opening = `\x1b${nonce}`; // a trace of the line itself has no escape there
   const at = said.indexOf(opening);
   if (at < 0) return undefined;
@@ -259,7 +259,7 @@ export function quoted(text: string): string {
   return `$'${escaped}'`;
 }
 
-function parse(body: string): End {
+function parse(body: string): CommandEnd {
   const [state = "", path = "", ...cwd] = body.split("\x1f");
   const [letter, status, background, options = "", hook] = state.split(";");
   const isNoisy = Boolean(background ?? "") || Boolean(hook ?? "");

@@ -2,7 +2,7 @@
 import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
-import { seen, type ArgsOf, type CmdMetadata, type Seen } from "../protocol";
+import { observe, type ArgsOf, type CmdMetadata, type ObservationBody } from "../protocol";
 import type { Execution } from "./execution";
 import type { DiskLog } from "./disk_log";
 import { PROMPT } from "./marks";
@@ -12,11 +12,11 @@ import * as notes from "./notes";
 const FRESH = 1000;
 
 /** A `run` action as a shell needs it. */
-export type Command = ArgsOf<"run"> & { timeout?: number | undefined };
+export type RunCommand = ArgsOf<"run"> & { timeout?: number | undefined };
 
 type State = "done" | "running" | "refused" | "idle";
 
-interface Parts {
+interface ObservationParts {
   cwd: string;
   state: State;
   exitCode?: number;
@@ -26,7 +26,7 @@ interface Parts {
 }
 
 /** Composes the observations of one shell. Taking an execution's output empties it. */
-export class Answers {
+export class ShellObservations {
   private python = { path: "", since: -Infinity, found: null as string | null };
   private readonly username = os.userInfo().username;
   private readonly hostname = os.hostname();
@@ -37,7 +37,7 @@ export class Answers {
     private readonly softSeconds: number,
   ) {}
 
-  done(command: Command, execution: Execution, cwd: string, key = ""): Seen<"run"> {
+  done(command: RunCommand, execution: Execution, cwd: string, key = ""): ObservationBody<"run"> {
     return this.compose(command, execution, {
       cwd,
       state: "done",
@@ -48,11 +48,11 @@ export class Answers {
   }
 
   running(
-    command: Command,
+    command: RunCommand,
     execution: Execution,
     reason: "soft" | "hard",
     cwd: string,
-  ): Seen<"run"> {
+  ): ObservationBody<"run"> {
     const soft = reason === "soft" || command.timeout === undefined;
     return this.compose(command, execution, {
       cwd,
@@ -63,7 +63,7 @@ export class Answers {
     });
   }
 
-  refused(command: Command, execution: Execution, cwd: string): Seen<"run"> {
+  refused(command: RunCommand, execution: Execution, cwd: string): ObservationBody<"run"> {
     return this.compose(command, execution.isWaitedFor ? undefined : execution, {
       cwd,
       state: "refused",
@@ -72,15 +72,19 @@ export class Answers {
     });
   }
 
-  forAnother(command: Command, cwd: string): Seen<"run"> {
+  forAnother(command: RunCommand, cwd: string): ObservationBody<"run"> {
     return this.compose(command, undefined, { cwd, state: "running", suffix: notes.OTHER_READER });
   }
 
-  idle(command: Command, text: string, cwd: string): Seen<"run"> {
+  idle(command: RunCommand, text: string, cwd: string): ObservationBody<"run"> {
     return { ...this.compose(command, undefined, { cwd, state: "idle" }), content: text };
   }
 
-  private compose(command: Command, execution: Execution | undefined, parts: Parts): Seen<"run"> {
+  private compose(
+    command: RunCommand,
+    execution: Execution | undefined,
+    parts: ObservationParts,
+  ): ObservationBody<"run"> {
     let content = "";
     let [size, leftOut, start, end] = [0, 0, this.log.end, this.log.end];
     let background = "";
@@ -118,7 +122,7 @@ export class Answers {
       duration: execution?.age() ?? 0,
     };
     const extras = { command: command.command, metadata, hidden: command.hidden ?? false };
-    return seen("run", content, extras, metadata.exit_code === 0);
+    return observe("run", content, extras, metadata.exit_code === 0);
   }
 
   /** What `python` is on the shell's PATH; on the last one known while a command runs. */

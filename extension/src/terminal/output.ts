@@ -7,7 +7,7 @@ const LONGEST_CHARACTER = 4;
 /** Characters of the limit kept for the note that says what was left out. */
 const NOTE = 200;
 
-export interface Taken {
+export interface TakenOutput {
   head: string;
   /** Empty unless something was left out between the two. */
   tail: string;
@@ -20,7 +20,7 @@ export interface Taken {
  * Bytes in, text out. Memory is bounded by the limit, not by what is printed. `limit` counts
  * characters (code points); 0 means all. A character split between two answers goes whole into the later one.
  */
-export class Output {
+export class CommandOutput {
   private readonly room: number;
   private head: Buffer[] = [];
   private tail: Buffer[] = [];
@@ -56,7 +56,7 @@ export class Output {
   }
 
   /** All since the last time. Unless `final`, an unfinished last character is kept back. */
-  take(final: boolean): Taken {
+  take(final: boolean): TakenOutput {
     let head = Buffer.concat(this.head);
     let tail = Buffer.concat(this.tail);
     let size = this.bytes;
@@ -75,7 +75,7 @@ export class Output {
     return dropped ? this.parted(head, fromBoundary(tail), size) : this.whole(head, tail, size);
   }
 
-  private whole(head: Buffer, tail: Buffer, size: number): Taken {
+  private whole(head: Buffer, tail: Buffer, size: number): TakenOutput {
     const all = tail.length ? Buffer.concat([head, tail]) : head;
     const text = () => all.toString("utf8");
     if (!this.limit || all.length <= this.limit)
@@ -84,7 +84,7 @@ export class Output {
     return this.parted(all, all, size);
   }
 
-  private parted(first: Buffer, last: Buffer, size: number): Taken {
+  private parted(first: Buffer, last: Buffer, size: number): TakenOutput {
     const room = this.limit > 4 * NOTE ? this.limit - NOTE : this.limit;
     const half = Math.floor((room || 2 * first.length) / 2);
     const head = first.subarray(0, afterCharacters(first, half));

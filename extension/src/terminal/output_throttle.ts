@@ -7,7 +7,7 @@ const BURST = 512 << 10;
 const TAIL = 4 << 10;
 
 /** What is passed over is in the log and in the observation; only the screen goes without. */
-export class Display {
+export class OutputThrottle {
   private room = BURST;
   private isSkipping = false;
   private skipped = 0;

@@ -11,9 +11,9 @@ import { within } from "../common/deadline";
 import { Emitter } from "../common/emitter";
 import { Failure } from "../common/failure";
 import type { Log } from "../common/log";
-import type { Seen } from "../protocol";
-import { Answers, type Command } from "./observations";
-import { Bash, type PtyModule } from "./bash";
+import type { ObservationBody } from "../protocol";
+import { ShellObservations, type RunCommand } from "./observations";
+import { BashProcess, type PtyModule } from "./bash";
 import { Execution } from "./execution";
 import { IdleBash } from "./idle";
 import { Interrupts } from "./interrupts";
@@ -35,11 +35,11 @@ import {
   withoutMarks,
   withoutPrompt,
   withoutPrompts,
-  type End,
+  type CommandEnd,
 } from "./marks";
 import * as notes from "./notes";
-import { Output } from "./output";
-import { Sync } from "./sync";
+import { CommandOutput } from "./output";
+import { PromptSync } from "./sync";
 
 const BACKGROUND_LIMIT = 64 << 10;
 const MOST_SAID = 1 << 20;
@@ -64,13 +64,13 @@ export interface ShellSettings {
   isReplacement?: boolean;
 }
 
-export interface Piece {
+export interface OutputPiece {
   offset: number;
   data: Buffer;
 }
 
 /** What a terminal that shows the shell wants to know. */
-export type Shown =
+export type TerminalEvent =
   | { is: "command"; text: string; who: "agent" | "user" }
   | { is: "output"; data: Buffer }
   | { is: "end"; status: number }
@@ -82,16 +82,16 @@ export type Shown =
  * next command gets a new one that says it is new. Closing kills what runs in it.
  */
 export class BashShell {
-  readonly onOutput: Emitter<Piece>;
-  readonly onShown: Emitter<Shown>;
+  readonly onOutput: Emitter<OutputPiece>;
+  readonly onShown: Emitter<TerminalEvent>;
   private readonly log: DiskLog;
-  private readonly answers: Answers;
-  private readonly sync = new Sync(() => this.bash);
+  private readonly observations: ShellObservations;
+  private readonly sync = new PromptSync(() => this.bash);
   private readonly idle = new IdleBash(() => this.bash);
   private readonly interrupts = new Interrupts(() => this.bash, this.idle);
   private env: Record<string, string>;
   private directory: string;
-  private bash: Bash | undefined;
+  private bash: BashProcess | undefined;
   private execution: Execution | undefined;
   private unread: Execution | undefined;
   private turn: Promise<void> = Promise.resolve();
@@ -118,7 +118,7 @@ export class BashShell {
     this.onOutput = new Emitter((error) => logger.error("a listener failed", error));
     this.onShown = new Emitter((error) => logger.error("a listener failed", error));
     this.log = new DiskLog(logFile, settings.logLimit);
-    this.answers = new Answers(name, this.log, settings.softSeconds);
+    this.observations = new ShellObservations(name, this.log, settings.softSeconds);
     this.env = settings.env;
     this.directory = settings.workingDir;
     this.hadLife = settings.isReplacement ?? false;
@@ -133,10 +133,10 @@ export class BashShell {
   }
 
   async run(
-    command: Command,
+    command: RunCommand,
     signal?: AbortSignal,
     who: "agent" | "user" = "agent",
-  ): Promise<Seen<"run">> {
+  ): Promise<ObservationBody<"run">> {
     this.ensureOpen();
     const text = command.command;
     if (command.is_input || !text.trim()) return this.goOn(command, signal);
@@ -146,7 +146,7 @@ export class BashShell {
       // What the user runs is waited for: the agent cannot know of it, let alone end it.
       const willEnd = running.abandoned || running.who === "user";
       if (!willEnd || !(await endsInTime(running, command.timeout)))
-        return this.answers.refused(command, running, this.directory);
+        return this.observations.refused(command, running, this.directory);
     }
     return this.runNew(command, signal, who);
   }
@@ -208,16 +208,16 @@ export class BashShell {
   }
 
   private async runNew(
-    command: Command,
+    command: RunCommand,
     signal: AbortSignal | undefined,
     who: "agent" | "user",
     isRetry = false,
-  ): Promise<Seen<"run">> {
+  ): Promise<ObservationBody<"run">> {
     const nonce = newNonce();
     const limit = command.output_limit ?? this.settings.outputLimit;
-    const execution = new Execution(command.command, nonce, new Output(limit), isRetry, who);
+    const execution = new Execution(command.command, nonce, new CommandOutput(limit), isRetry, who);
     this.execution = execution; // from here on others are refused, also while bash starts
-    let bash: Bash;
+    let bash: BashProcess;
     let line: string;
     try {
       bash = this.bash && !this.sync.settled ? this.bash : await this.readyBash(execution);
@@ -254,7 +254,7 @@ export class BashShell {
   }
 
   /** A bash that reads lines; started if there is none. */
-  private async readyBash(execution: Execution): Promise<Bash> {
+  private async readyBash(execution: Execution): Promise<BashProcess> {
     while (!this.bash || this.sync.settled) {
       if (this.sync.settled) await this.sync.settled;
       else await this.start(execution);
@@ -270,7 +270,7 @@ export class BashShell {
     [this.status, this.options] = [0, ""];
     this.isSettled = this.isCalm = this.wasDisturbed = false;
     const ended: { status?: number } = {};
-    const bash: Bash = await Bash.start(
+    const bash: BashProcess = await BashProcess.start(
       this.pty,
       {
         directory: this.settings.directory,
@@ -311,7 +311,7 @@ export class BashShell {
     this.isSettled = true;
   }
 
-  private async goOn(command: Command, signal?: AbortSignal): Promise<Seen<"run">> {
+  private async goOn(command: RunCommand, signal?: AbortSignal): Promise<ObservationBody<"run">> {
     const { execution } = this;
     if (!execution) return this.nothingRuns(command);
     let key = "";
@@ -326,28 +326,28 @@ export class BashShell {
         if (!execution.isOver) this.bash?.type(Buffer.from(command.command + enter));
       }
     }
-    if (execution.isWaitedFor) return this.answers.forAnother(command, this.directory);
+    if (execution.isWaitedFor) return this.observations.forAnother(command, this.directory);
     return this.answer(command, execution, signal, key, "agent");
   }
 
-  private nothingRuns(command: Command): Seen<"run"> {
+  private nothingRuns(command: RunCommand): ObservationBody<"run"> {
     const { unread } = this;
     if (unread) {
       this.unread = undefined;
-      return this.answers.done(command, unread, this.directory);
+      return this.observations.done(command, unread, this.directory);
     }
     const typed = command.command.trim() !== "";
     const text = typed ? notes.NOTHING_TO_TYPE_INTO : notes.NOTHING_TO_READ;
-    return this.answers.idle(command, text, this.directory);
+    return this.observations.idle(command, text, this.directory);
   }
 
   private async answer(
-    command: Command,
+    command: RunCommand,
     execution: Execution,
     signal: AbortSignal | undefined,
     key: string,
     who: "agent" | "user",
-  ): Promise<Seen<"run">> {
+  ): Promise<ObservationBody<"run">> {
     const soft = command.blocking || who === "user" ? undefined : this.settings.softSeconds * 1000;
     const hard = command.timeout === undefined ? undefined : command.timeout * 1000;
     execution.answers += 1;
@@ -366,10 +366,10 @@ export class BashShell {
     if (reason === "lost") return this.runNew(command, signal, who, true);
     if (reason === "end" || execution.isOver) {
       if (this.unread === execution) this.unread = undefined;
-      return this.answers.done(command, execution, this.directory, key);
+      return this.observations.done(command, execution, this.directory, key);
     }
     if (reason === "soft") this.idle.look(execution);
-    return this.answers.running(command, execution, reason, this.directory);
+    return this.observations.running(command, execution, reason, this.directory);
   }
 
   // What bash says ----------------------------------------------------------------------------
@@ -386,7 +386,7 @@ export class BashShell {
     else if (execution || this.sync.settled) this.said = said.subarray(-MOST_SAID);
   }
 
-  private takeEnd(execution: Execution, end: End): void {
+  private takeEnd(execution: Execution, end: CommandEnd): void {
     execution.end = end;
     if (!execution.isPrinted) {
       this.bash?.drain(); // what it printed is in the terminal by now
@@ -477,7 +477,7 @@ export class BashShell {
     this.record(ready);
   }
 
-  private finish(execution: Execution, end: End): void {
+  private finish(execution: Execution, end: CommandEnd): void {
     const { bash } = this;
     if (this.rest.length && !execution.isPrinted) {
       const { rest } = this;
@@ -566,7 +566,7 @@ export class BashShell {
 }
 
 /** Bash died before it had read the line, so running it again does nothing twice. */
-function neverBegan(execution: Execution, bash: Bash): boolean {
+function neverBegan(execution: Execution, bash: BashProcess): boolean {
   return bash.leftLinesUnread && !(execution.wasAsked || execution.isBegun || execution.isRetry);
 }
 

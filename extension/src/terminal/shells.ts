@@ -5,10 +5,10 @@ import type { Disposable } from "../common/disposables";
 import type { Emitter } from "../common/emitter";
 import { Failure } from "../common/failure";
 import { makeTemporary } from "../common/temporary_directories";
-import { seen, type ArgsOf, type Seen } from "../protocol";
-import type { Command } from "./observations";
+import { observe, type ArgsOf, type ObservationBody } from "../protocol";
+import type { RunCommand } from "./observations";
 import { endProcesses, KEY } from "./processes";
-import type { Piece, ShellSettings } from "./shell";
+import type { OutputPiece, ShellSettings } from "./shell";
 
 /** The shell used when an action names none. */
 export const DEFAULT = "main";
@@ -37,15 +37,15 @@ export interface ShellsSettings {
 export interface AgentShell {
   readonly name: string;
   readonly cwd: string;
-  readonly onOutput: Emitter<Piece>;
-  run(command: Command, signal?: AbortSignal): Promise<Seen<"run">>;
+  readonly onOutput: Emitter<OutputPiece>;
+  run(command: RunCommand, signal?: AbortSignal): Promise<ObservationBody<"run">>;
   /** False: nothing runs. */
   interrupt(kill: boolean): Promise<boolean>;
   close(): void;
 }
 
 /** A shell that is wanted. */
-export interface ShellOrder {
+export interface ShellRequest {
   agent: string;
   name: string;
   settings: ShellSettings;
@@ -56,7 +56,7 @@ export interface ShellOrder {
   onClosed: () => void;
 }
 
-export type MakeShell = (order: ShellOrder) => AgentShell;
+export type MakeShell = (order: ShellRequest) => AgentShell;
 
 export class Shells implements Disposable {
   private readonly shells = new Map<string, AgentShell>();
@@ -76,7 +76,7 @@ export class Shells implements Disposable {
   }
 
   /** Where everything of this window's shells is kept while it is open. */
-  get place(): string {
+  get temporaryDirectory(): string {
     return this.directory;
   }
 
@@ -92,10 +92,10 @@ export class Shells implements Disposable {
 
   async run(
     agent: string,
-    command: Command,
-    onPiece: (shell: string, piece: Piece) => void,
+    command: RunCommand,
+    onPiece: (shell: string, piece: OutputPiece) => void,
     signal: AbortSignal,
-  ): Promise<Seen> {
+  ): Promise<ObservationBody> {
     if ((command.output_limit ?? 0) < 0)
       throw new Failure(
         "shell.command_invalid",
@@ -111,7 +111,7 @@ export class Shells implements Disposable {
     }
   }
 
-  async interrupt(agent: string, args: ArgsOf<"interrupt">): Promise<Seen<"interrupt">> {
+  async interrupt(agent: string, args: ArgsOf<"interrupt">): Promise<ObservationBody<"interrupt">> {
     const name = args.shell || DEFAULT;
     const shell = this.shells.get(key(agent, name));
     if (!shell)
@@ -123,7 +123,7 @@ export class Shells implements Disposable {
     const running = await shell.interrupt(args.kill ?? false);
     const how = args.kill ? "killed" : "interrupted";
     const content = running ? `${how} in shell '${name}'` : `nothing runs in shell '${name}'`;
-    return seen("interrupt", content, { shell: name, was_running: running });
+    return observe("interrupt", content, { shell: name, was_running: running });
   }
 
   /**
@@ -199,7 +199,11 @@ export class Shells implements Disposable {
   }
 
   /** In a shell that lasts for this command: one that outlives its time-out is ended. */
-  private async runStatic(agent: string, command: Command, signal: AbortSignal): Promise<Seen> {
+  private async runStatic(
+    agent: string,
+    command: RunCommand,
+    signal: AbortSignal,
+  ): Promise<ObservationBody> {
     const cwd = path.resolve(this.cwd(agent), command.cwd ?? "");
     const there = fs.statSync(cwd, { throwIfNoEntry: false });
     if (!there) throw new Failure("path.not_found", `the command's cwd does not exist: ${cwd}`);

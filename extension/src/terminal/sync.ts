@@ -1,5 +1,5 @@
 /** Makes sure that bash reads lines again before it is given the next one. */
-import type { Bash } from "./bash";
+import type { BashProcess } from "./bash";
 import { askLine, findEnd, newNonce } from "./marks";
 
 /** Milliseconds bash has to answer a question, and after an interrupt that clears a torn one. */
@@ -12,12 +12,12 @@ const TRIES = 20;
  * waits until bash has answered a question. `settled` is the promise to wait for, while there is
  * something to wait for.
  */
-export class Sync {
+export class PromptSync {
   settled: Promise<void> | undefined;
   private nonce = "";
   private settle: (() => void) | undefined;
 
-  constructor(private readonly bash: () => Bash | undefined) {}
+  constructor(private readonly bash: () => BashProcess | undefined) {}
 
   /** Waits for the answer to a line that holds `nonce` and was or will be written by the caller. */
   expect(nonce: string): void {

@@ -1,15 +1,15 @@
 /** A shell as the user sees it: a terminal they can read, type into and close. */
 import * as vscode from "vscode";
-import { Display } from "./output_throttle";
-import type { BashShell, Shown } from "./shell";
-import type { ShellOrder } from "./shells";
+import { OutputThrottle } from "./output_throttle";
+import type { BashShell, TerminalEvent } from "./shell";
+import type { ShellRequest } from "./shells";
 
 /** Milliseconds for which what is written is gathered: every piece is a message and a drawing. */
 const GATHER = 50;
 const PROMPT = "\x1b[32m$\x1b[0m ";
 
 /** Gives a shell its terminal in the window. */
-export function showShell(shell: BashShell, { agent, name: given, onClosed }: ShellOrder): void {
+export function showShell(shell: BashShell, { agent, name: given, onClosed }: ShellRequest): void {
   const name = given === "main" ? agent : `${agent} · ${given}`;
   const pty = new ShellTerminal(agent, shell, onClosed);
   vscode.window.createTerminal({ name, pty, isTransient: true }).show(true);
@@ -23,7 +23,7 @@ class ShellTerminal implements vscode.Pseudoterminal {
   private readonly writing = new vscode.EventEmitter<string>();
   private readonly closing = new vscode.EventEmitter<number | undefined>();
   private readonly decoder = new TextDecoder();
-  private readonly display = new Display((data) =>
+  private readonly throttle = new OutputThrottle((data) =>
     this.write(this.withReturns(this.decoder.decode(data, { stream: true }))),
   );
   private readonly listening;
@@ -96,15 +96,15 @@ class ShellTerminal implements vscode.Pseudoterminal {
     }
   }
 
-  private show(what: Shown): void {
+  private show(what: TerminalEvent): void {
     if (what.is === "command") {
       if (what.who === "agent") this.write(`${what.text.replaceAll("\n", "\r\n")}\r\n`);
     } else if (what.is === "output") {
-      this.display.add(what.data);
+      this.throttle.add(what.data);
     } else if (what.is === "closed") {
       this.closing.fire(undefined); // nothing can be done in it any more
     } else {
-      this.display.flush();
+      this.throttle.flush();
       const status = what.status ? `\x1b[2m[${what.status}]\x1b[0m ` : "";
       this.write(`${this.atLineStart ? "" : "\r\n"}${status}${PROMPT}${this.line}`);
     }

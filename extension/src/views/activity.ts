@@ -2,16 +2,16 @@
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import { summary } from "../actions/consent";
-import type { Change } from "../actions/documents";
-import type { Texts } from "../actions/virtual_documents";
-import type { Asked } from "../hub/messages";
-import type { Answer } from "../protocol";
-import { Command, View } from "../manifest";
+import type { FileChange } from "../actions/documents";
+import type { VirtualDocuments } from "../actions/virtual_documents";
+import type { AgentAction } from "../hub/messages";
+import type { SentObservation } from "../protocol";
+import { CommandId, ViewId } from "../manifest";
 
 const MOST = 500;
 
-interface Entry {
-  action: Asked;
+interface ActivityEntry {
+  action: AgentAction;
   began: number;
   ended?: number;
   outcome?: string;
@@ -19,29 +19,29 @@ interface Entry {
   file?: { uri: vscode.Uri; before: vscode.Uri };
 }
 
-export class Activity implements vscode.TreeDataProvider<Entry>, Disposable {
+export class ActivityView implements vscode.TreeDataProvider<ActivityEntry>, Disposable {
   private readonly changing = new vscode.EventEmitter<undefined>();
-  private readonly view: vscode.TreeView<Entry>;
-  private entries: Entry[] = [];
+  private readonly view: vscode.TreeView<ActivityEntry>;
+  private entries: ActivityEntry[] = [];
   private redraw: NodeJS.Timeout | undefined;
 
   readonly onDidChangeTreeData = this.changing.event;
 
-  constructor(private readonly texts: Texts) {
-    this.view = vscode.window.createTreeView(View.activity, { treeDataProvider: this });
+  constructor(private readonly virtualDocuments: VirtualDocuments) {
+    this.view = vscode.window.createTreeView(ViewId.activity, { treeDataProvider: this });
   }
 
   get running(): number {
     return this.entries.filter((entry) => entry.ended === undefined).length;
   }
 
-  began(action: Asked): void {
+  began(action: AgentAction): void {
     this.entries.unshift({ action, began: Date.now(), failed: false });
     this.entries.length = Math.min(this.entries.length, MOST);
     this.changed();
   }
 
-  ended(action: Asked, observation: Answer): void {
+  ended(action: AgentAction, observation: SentObservation): void {
     const entry = this.entries.find((each) => each.action.id === action.id);
     if (!entry) return;
     entry.ended = Date.now();
@@ -51,12 +51,15 @@ export class Activity implements vscode.TreeDataProvider<Entry>, Disposable {
   }
 
   /** A file changed while the newest action on it was done. */
-  fileChanged(change: Change): void {
+  fileChanged(change: FileChange): void {
     const entry = this.entries.find(
       ({ action, ended }) => ended === undefined && ["write", "edit"].includes(action.action),
     );
     if (entry)
-      entry.file = { uri: change.uri, before: this.texts.add(change.uri.path, change.before) };
+      entry.file = {
+        uri: change.uri,
+        before: this.virtualDocuments.add(change.uri.path, change.before),
+      };
   }
 
   clear(): void {
@@ -64,17 +67,17 @@ export class Activity implements vscode.TreeDataProvider<Entry>, Disposable {
     this.changed();
   }
 
-  async open(entry: Entry): Promise<void> {
+  async open(entry: ActivityEntry): Promise<void> {
     if (!entry.file) return;
     const title = `${vscode.workspace.asRelativePath(entry.file.uri)} (${entry.action.agent})`;
     await vscode.commands.executeCommand("vscode.diff", entry.file.before, entry.file.uri, title);
   }
 
-  getChildren(parent?: Entry): Entry[] {
+  getChildren(parent?: ActivityEntry): ActivityEntry[] {
     return parent ? [] : this.entries;
   }
 
-  getTreeItem(entry: Entry): vscode.TreeItem {
+  getTreeItem(entry: ActivityEntry): vscode.TreeItem {
     const item = new vscode.TreeItem(summary(entry.action, vscode.workspace.asRelativePath));
     item.description = `${entry.action.agent} · ${took(entry)}`;
     item.tooltip = entry.outcome ?? "";
@@ -82,7 +85,11 @@ export class Activity implements vscode.TreeDataProvider<Entry>, Disposable {
       entry.ended === undefined ? "sync~spin" : entry.failed ? "error" : "check",
     );
     if (entry.file)
-      item.command = { command: Command.openEntry, title: "Show This Change", arguments: [entry] };
+      item.command = {
+        command: CommandId.openEntry,
+        title: "Show This Change",
+        arguments: [entry],
+      };
     return item;
   }
 
@@ -101,7 +108,7 @@ export class Activity implements vscode.TreeDataProvider<Entry>, Disposable {
   }
 }
 
-function took(entry: Entry): string {
+function took(entry: ActivityEntry): string {
   const at = new Date(entry.began).toLocaleTimeString();
   if (entry.ended === undefined) return at;
   const ms = entry.ended - entry.began;

@@ -2,26 +2,26 @@
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
-import { shows, type Change } from "../actions/documents";
+import { shows, type FileChange } from "../actions/documents";
 
 const MARK_MS = 2500;
 /** Milliseconds in which the editor follows the disk, or the change is not marked. */
 const FOLLOW_MS = 5000;
 
 /** Only the newest change is shown: an agent may be faster than the editor. */
-export class Spotlight implements Disposable {
+export class ChangeHighlighter implements Disposable {
   private readonly mark = vscode.window.createTextEditorDecorationType({
     isWholeLine: true,
     backgroundColor: new vscode.ThemeColor("diffEditor.insertedLineBackground"),
     overviewRulerColor: new vscode.ThemeColor("editorOverviewRuler.addedForeground"),
   });
-  private next: Change | undefined;
+  private next: FileChange | undefined;
   private showing = false;
   private fade: NodeJS.Timeout | undefined;
 
   constructor(private readonly log: Log) {}
 
-  show(change: Change): void {
+  show(change: FileChange): void {
     this.next = change;
     if (!this.showing) void this.showAll();
   }
@@ -45,7 +45,7 @@ export class Spotlight implements Disposable {
     }
   }
 
-  private async reveal({ uri, after, lines }: Change): Promise<void> {
+  private async reveal({ uri, after, lines }: FileChange): Promise<void> {
     const document = await vscode.workspace.openTextDocument(uri);
     const editor = await vscode.window.showTextDocument(document, {
       preserveFocus: true,

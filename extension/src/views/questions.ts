@@ -7,14 +7,14 @@ import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { Question, Questions } from "../consent/questions";
 import { shortened, unlinked, visible } from "../consent/visible_text";
-import { Command, QUESTION_SCHEME } from "../manifest";
+import { CommandId, QUESTION_SCHEME } from "../manifest";
 
 /** Milliseconds a question has to be in view before a click counts: the click may have been for another. */
 const SEEN_MS = 500;
 const MOST_OF_NAME = 40;
 const GONE = "This question is not open any more.\n";
 
-interface Shown {
+interface ShownQuestion {
   /** Its address has a secret: to answer one has to be shown it. */
   uri: vscode.Uri;
   closeNotice: () => void;
@@ -26,7 +26,7 @@ export class QuestionsView
   implements vscode.TextDocumentContentProvider, vscode.CodeLensProvider, Disposable
 {
   private readonly owned = new Disposables();
-  private readonly shown = new Map<string, Shown>();
+  private readonly shown = new Map<string, ShownQuestion>();
   private readonly changing = this.owned.add(new vscode.EventEmitter<void>());
 
   readonly onDidChangeCodeLenses = this.changing.event;
@@ -41,11 +41,11 @@ export class QuestionsView
     add(languages.registerCodeLensProvider({ scheme: QUESTION_SCHEME }, this));
     add(questions.onChanged.listen(() => this.update()));
     add(window.onDidChangeVisibleTextEditors((editors) => this.seen(editors)));
-    add(commands.registerCommand(Command.showQuestions, (id?: unknown) => this.show(id)));
+    add(commands.registerCommand(CommandId.showQuestions, (id?: unknown) => this.show(id)));
     const answer = (uri: unknown, given: unknown): void => this.answer(uri, given);
-    add(commands.registerCommand(Command.answerQuestion, answer));
-    add(commands.registerCommand(Command.allowOnce, (uri: unknown) => answer(uri, "once")));
-    add(commands.registerCommand(Command.denyQuestion, (uri: unknown) => answer(uri, "deny")));
+    add(commands.registerCommand(CommandId.answerQuestion, answer));
+    add(commands.registerCommand(CommandId.allowOnce, (uri: unknown) => answer(uri, "once")));
+    add(commands.registerCommand(CommandId.denyQuestion, (uri: unknown) => answer(uri, "deny")));
     void this.closeTabs(() => true); // of questions an earlier host asked
   }
 
@@ -60,7 +60,7 @@ export class QuestionsView
       ([title, answer]) =>
         new vscode.CodeLens(top, {
           title: `$(${answer === "deny" ? "circle-slash" : "check"}) ${title}`,
-          command: Command.answerQuestion,
+          command: CommandId.answerQuestion,
           arguments: [document.uri, answer],
         }),
     );
@@ -95,7 +95,7 @@ export class QuestionsView
     const args = encodeURIComponent(JSON.stringify([id]));
     const who = unlinked(shortened(request.requester.name, MOST_OF_NAME));
     // The link comes first: a long name must not push it out of sight.
-    const link = `[Show the request](command:${Command.showQuestions}?${args})`;
+    const link = `[Show the request](command:${CommandId.showQuestions}?${args})`;
     const title = `${link} that ${who} asks your consent for`;
     const progress = { location: vscode.ProgressLocation.Notification, title };
     let closeNotice!: () => void;
@@ -121,7 +121,7 @@ export class QuestionsView
     if (id) this.questions.answer(id, answer, "window");
   }
 
-  private entry(uri: vscode.Uri): [string, Shown] | undefined {
+  private entry(uri: vscode.Uri): [string, ShownQuestion] | undefined {
     return [...this.shown].find(([, each]) => each.uri.toString() === uri.toString());
   }
 

@@ -2,15 +2,15 @@
 import * as vscode from "vscode";
 import type { Refusal } from "../actions/consent";
 import { unlinked, visible } from "../consent/visible_text";
-import type { Asked } from "../hub/messages";
+import type { AgentAction } from "../hub/messages";
 
 const TRUST = "Manage Workspace Trust";
 const SETTINGS = "Open Settings";
 
-export class Refusals {
+export class RefusalNotices {
   private readonly told = new Set<string>();
 
-  tell(action: Asked, why: Refusal): void {
+  tell(action: AgentAction, why: Refusal): void {
     const who = unlinked(visible(action.agent));
     const key = `${why} ${action.agent} ${why === "settings" ? action.action : ""}`;
     // A question that nobody answered may be missed again; the other reasons stay as they are.

@@ -2,9 +2,9 @@
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { ConnectionState } from "../hub/connection";
-import { Command } from "../manifest";
+import { CommandId } from "../manifest";
 
-export class Status implements Disposable {
+export class StatusBar implements Disposable {
   private readonly owned = new Disposables();
   private readonly item = this.owned.add(
     vscode.window.createStatusBarItem("bascule.status", vscode.StatusBarAlignment.Right, 100),
@@ -48,7 +48,7 @@ export class Status implements Disposable {
 
   private draw(): void {
     const { item, state } = this;
-    item.command = state.is === "connected" ? Command.showActivity : Command.connect;
+    item.command = state.is === "connected" ? CommandId.showActivity : CommandId.connect;
     item.backgroundColor = color(state.is === "refused" ? "error" : undefined);
     if (this.asking) return this.drawQuestions();
     switch (state.is) {
@@ -85,7 +85,7 @@ export class Status implements Disposable {
     const { item, asking } = this;
     item.text = `$(question) Bascule: ${asking} ${asking === 1 ? "question" : "questions"}`;
     item.tooltip = "An agent or script waits for your consent. Click to see what it wants to do";
-    item.command = Command.showQuestions;
+    item.command = CommandId.showQuestions;
     item.backgroundColor = color("warning");
   }
 }

@@ -6,13 +6,13 @@ import type {
   ApprovalAnswer,
   ApprovalAnswered,
   ApprovalRequested,
-  Asked,
+  AgentAction,
 } from "../../src/hub/messages";
 
 const never = new AbortController().signal;
 
-function action(kind: string, args: object = {}, agent_id = "ann"): Asked {
-  return { id: "1", action: kind, args, agent: "Ann", agent_id } as unknown as Asked;
+function action(kind: string, args: object = {}, agent_id = "ann"): AgentAction {
+  return { id: "1", action: kind, args, agent: "Ann", agent_id } as unknown as AgentAction;
 }
 
 /** Where each path leads: itself, unless `links` says otherwise. */

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { request, RunConsent, type Grant } from "../../src/bridge/consent";
-import { partsOf, summaryOf, type Request } from "../../src/consent/request";
+import { scriptRequest, RunConsent, type Grant } from "../../src/bridge/consent";
+import { partsOf, summaryOf, type ConsentRequest } from "../../src/consent/request";
 
-function wants(command: string, path?: string): Request {
+function wants(command: string, path?: string): ConsentRequest {
   const paths = path ? [{ given: path, real: path, isWritten: true }] : [];
-  return request("vscode/executeCommand", "a script", partsOf({ command }), paths);
+  return scriptRequest("vscode/executeCommand", "a script", partsOf({ command }), paths);
 }
 
 function consent(

@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { WebSocket, type ClientOptions } from "ws";
-import type { Handlers } from "../../src/bridge/dispatcher";
+import type { RequestHandlers } from "../../src/bridge/dispatcher";
 import { MAX_MESSAGE, SUBPROTOCOL } from "../../src/bridge/messages";
-import { RunBridge, type Connection } from "../../src/bridge/server";
+import { RunBridge, type RunConnection } from "../../src/bridge/server";
 import { Failure } from "../../src/common/failure";
 import type { Log } from "../../src/common/log";
 import { silent } from "../common/silent";
@@ -12,7 +12,7 @@ import { silent } from "../common/silent";
 type Told = Record<string, unknown>;
 
 const cancelled: string[] = [];
-const handlers: Handlers = {
+const handlers: RequestHandlers = {
   "bridge/ping": () => Promise.resolve({}),
   "t/echo": ({ params }) => Promise.resolve(params["value"]),
   "t/fail": () => Promise.reject(new Failure("chat.unavailable", "No model", { wanted: "m" })),
@@ -46,7 +46,7 @@ class Script {
     });
   }
 
-  static async connect(connection: Connection, id = "one"): Promise<Script> {
+  static async connect(connection: RunConnection, id = "one"): Promise<Script> {
     const script = new Script(open(connection));
     await once(script.socket, "open");
     script.send({ type: "bridge/hello", params: { protocol: 1, id, pid: 7 } });
@@ -74,7 +74,7 @@ class Script {
   }
 }
 
-function open({ environment }: Connection, options: ClientOptions = {}): WebSocket {
+function open({ environment }: RunConnection, options: ClientOptions = {}): WebSocket {
   const headers = { Authorization: `Bearer ${environment["EVOLVE_RUN_BRIDGE_TOKEN"] ?? ""}` };
   const address = environment["EVOLVE_RUN_BRIDGE_ADDR"] ?? "";
   return new WebSocket(address, [SUBPROTOCOL], { headers, ...options });
@@ -90,7 +90,7 @@ async function status(socket: WebSocket): Promise<number> {
 }
 
 let bridge: RunBridge;
-let run: Connection;
+let run: RunConnection;
 const lines: string[] = [];
 const log: Log = Object.fromEntries(
   ["debug", "info", "warn", "error"].map((level) => [

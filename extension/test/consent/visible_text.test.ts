@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { isProtected } from "../../src/consent/protected_paths";
-import { fullText, partsOf, type Request } from "../../src/consent/request";
+import { fullText, partsOf, type ConsentRequest } from "../../src/consent/request";
 import { unlinked, visible, visibleLines } from "../../src/consent/visible_text";
 
 test.each([
@@ -43,7 +43,7 @@ test("nothing that is sent is left out of what is shown", () => {
     security_risk: -1,
     confirmation_state: "confirmed",
   };
-  const request: Request = {
+  const request: ConsentRequest = {
     kind: "vscode_command",
     requester: { name: "Ann\nWants to: nothing", hub: "http://h" },
     cwd: "",

@@ -1,29 +1,29 @@
-/** Connection, courier and journal together, against a hub on real sockets. */
+/** Connection, runner and journal together, against a hub on real sockets. */
 import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Failure } from "../../src/common/failure";
-import { Connection, type ConnectionState } from "../../src/hub/connection";
-import type { Asked } from "../../src/hub/messages";
-import { Courier, type OnProgress, type Worker } from "../../src/hub/action_runner";
+import { HubConnection, type ConnectionState } from "../../src/hub/connection";
+import type { AgentAction } from "../../src/hub/messages";
+import { ActionRunner, type OnProgress, type ActionExecutor } from "../../src/hub/action_runner";
 import { Journal } from "../../src/hub/journal";
-import { seen, type Seen } from "../../src/protocol";
+import { observe, type ObservationBody } from "../../src/protocol";
 import { silent } from "../common/silent";
 import { FakeHub, TOKEN } from "./fake_hub";
 
 let directory: string;
 let hub: FakeHub;
 let worker: ScriptedWorker;
-let courier: Courier;
-let connection: Connection;
+let runner: ActionRunner;
+let connection: HubConnection;
 let capabilities: string[];
 
 /** Does `read` at once, `run` when it is let. Counts what it was given. */
-class ScriptedWorker implements Worker {
+class ScriptedWorker implements ActionExecutor {
   readonly begun: string[] = [];
   probe: () => Promise<void> = () => Promise.resolve();
-  admit: (action: Asked, signal: AbortSignal) => Promise<void> = () => Promise.resolve();
+  admit: (action: AgentAction, signal: AbortSignal) => Promise<void> = () => Promise.resolve();
   ended = 0;
   private readonly runs: (() => void)[] = [];
 
@@ -31,15 +31,21 @@ class ScriptedWorker implements Worker {
     for (const finish of this.runs.splice(0)) finish();
   }
 
-  perform(action: Asked, onProgress: OnProgress, signal: AbortSignal): Promise<Seen> {
+  perform(
+    action: AgentAction,
+    onProgress: OnProgress,
+    signal: AbortSignal,
+  ): Promise<ObservationBody> {
     this.begun.push(action.id);
     const args = action.args as { text?: string; size?: number };
     if (action.action === "rm") return Promise.reject(new Failure("path.not_found", "not there"));
     if (action.action !== "run")
-      return Promise.resolve(seen("read", args.text ?? "x".repeat(args.size ?? 0), { path: "/f" }));
+      return Promise.resolve(
+        observe("read", args.text ?? "x".repeat(args.size ?? 0), { path: "/f" }),
+      );
     onProgress("main", 0, Buffer.from("first"));
     return new Promise((resolve, reject) => {
-      this.runs.push(() => resolve(seen("run", "done", { command: "c" }, true)));
+      this.runs.push(() => resolve(observe("run", "done", { command: "c" }, true)));
       signal.addEventListener("abort", () => reject(new Failure("action.cancelled", "cancelled")));
     });
   }
@@ -75,8 +81,8 @@ afterEach(async () => {
 
 function open(token = TOKEN, host = "host"): void {
   const watcher = { began: () => undefined, ended: () => undefined };
-  courier = new Courier(new Journal(directory, host), worker, watcher, silent);
-  connection = new Connection(
+  runner = new ActionRunner(new Journal(directory, host), worker, watcher, silent);
+  connection = new HubConnection(
     {
       hub: hub.url,
       token,
@@ -94,15 +100,15 @@ function open(token = TOKEN, host = "host"): void {
       probe: () => worker.probe(),
       retry: { firstMs: 10, mostMs: 50 },
     },
-    courier,
+    runner,
     silent,
   );
-  courier.attach(connection);
+  runner.attach(connection);
 }
 
 function close(): void {
   connection.dispose();
-  courier.dispose();
+  runner.dispose();
 }
 
 async function becomes(is: ConnectionState["is"]): Promise<ConnectionState> {

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type Server as HttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Server, type Socket } from "socket.io";
-import type { Answer } from "../../src/protocol";
+import type { SentObservation } from "../../src/protocol";
 
 export const TOKEN = "a-token";
 
@@ -11,7 +11,7 @@ type Registration = Record<string, unknown> & { nonce: string };
 
 export class FakeHub {
   readonly registrations: Registration[] = [];
-  readonly observations: Answer[] = [];
+  readonly observations: SentObservation[] = [];
   readonly progress: { cause: string; offset: number; data: string }[] = [];
   readonly changes: Record<string, unknown>[] = [];
   /** Called when a registration has come and is not yet answered. */
@@ -111,7 +111,7 @@ export class FakeHub {
     }
     const limits = { message_bytes: this.messageBytes };
     socket.emit("hello", { nonce: this.nonce, protocol: 1, version: "0", limits, heartbeat: 3 });
-    socket.on("oh_event", (observation: Answer, ack: (received: object) => void) => {
+    socket.on("oh_event", (observation: SentObservation, ack: (received: object) => void) => {
       this.observations.push(observation);
       if (this.confirms) ack({ received: true });
       this.came();

@@ -3,7 +3,7 @@ import * as os from "node:os";
 import * as path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Journal, LIFE_MS } from "../../src/hub/journal";
-import { answer, failed, type Answer } from "../../src/protocol";
+import { observationFor, errorObservation, type SentObservation } from "../../src/protocol";
 
 let directory: string;
 
@@ -13,7 +13,8 @@ beforeEach(() => {
 
 afterEach(() => fs.rmSync(directory, { recursive: true, maxRetries: 10 }));
 
-const observed = (id: string, text = ""): Answer => answer(id, failed("usage", text));
+const observed = (id: string, text = ""): SentObservation =>
+  observationFor(id, errorObservation("usage", text));
 
 /** As if the host that wrote it had ended: no process has this number. */
 function abandon(journal: Journal): void {

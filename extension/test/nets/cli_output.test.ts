@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readFindings, readView } from "../../src/nets/cli_output";
+import { readFindings, readDrawing } from "../../src/nets/cli_output";
 
 const told = {
   severity: "error",
@@ -28,7 +28,9 @@ test("what is wrong is placed where VS Code counts, also after characters of two
 });
 
 test("lines of nodes count from 0", () => {
-  const view = readView(JSON.stringify({ svg: "<svg/>", places: { p: 5 }, transitions: { t: 9 } }));
+  const view = readDrawing(
+    JSON.stringify({ svg: "<svg/>", places: { p: 5 }, transitions: { t: 9 } }),
+  );
 
   expect([view.svg, view.places.get("p"), view.transitions.get("t")]).toEqual(["<svg/>", 4, 8]);
 });
@@ -36,5 +38,5 @@ test("lines of nodes count from 0", () => {
 test("what is no answer is refused, and said", () => {
   expect(() => readFindings("Traceback", "")).toThrow("no answer: Traceback");
   expect(() => readFindings("{}", "")).toThrow("no answer");
-  expect(() => readView("[]")).toThrow("no answer");
+  expect(() => readDrawing("[]")).toThrow("no answer");
 });

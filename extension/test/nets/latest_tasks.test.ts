@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Latest } from "../../src/nets/latest_tasks";
+import { LatestTasks } from "../../src/nets/latest_tasks";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 test("work that waits is replaced by newer work for the same key", () => {
-  const latest = new Latest();
+  const latest = new LatestTasks();
   const done: string[] = [];
   const work = (name: string) => (): Promise<void> => Promise.resolve(void done.push(name));
 
@@ -19,7 +19,7 @@ test("work that waits is replaced by newer work for the same key", () => {
 });
 
 test("work that runs is told when there is newer work, and when all is over", () => {
-  const latest = new Latest();
+  const latest = new LatestTasks();
   const signals: AbortSignal[] = [];
   const never = (signal: AbortSignal): Promise<void> => {
     signals.push(signal);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { codeOf } from "../../src/common/failure";
 import { findBascule, NO_PROGRAM } from "../../src/common/nets";
-import { Program, TOO_LONG } from "../../src/nets/net_cli";
+import { NetCli, TOO_LONG } from "../../src/nets/net_cli";
 
 let directory: string;
 beforeEach(() => void (directory = mkdtempSync(join(tmpdir(), "program-"))));
@@ -13,11 +13,11 @@ afterEach(() => rmSync(directory, { recursive: true }));
 const never = new AbortController().signal;
 
 /** Stands in for Python with bascule. */
-function python(script: string): Program {
+function python(script: string): NetCli {
   const file = join(directory, "python");
   writeFileSync(file, `#!/usr/bin/env node\n${script}`);
   chmodSync(file, 0o755);
-  return new Program(() => file);
+  return new NetCli(() => file);
 }
 
 test("is given the text on stdin, and says what it says with a status", async () => {
@@ -49,8 +49,8 @@ test("is ended when nobody wants its answer any more", async () => {
 });
 
 test.each([
-  ["no such Python", () => new Program(() => join(directory, "none"))],
-  ["no such command", () => new Program(() => "", { PATH: directory })],
+  ["no such Python", () => new NetCli(() => join(directory, "none"))],
+  ["no such command", () => new NetCli(() => "", { PATH: directory })],
   [
     "a Python without bascule",
     () => python(`console.error("python: No module named bascule"); process.exit(1);`),
@@ -83,7 +83,7 @@ test("one that takes too long is ended, and that is said by its code", async () 
   writeFileSync(file, "#!/usr/bin/env node\nsetInterval(() => {}, 1000)");
   chmodSync(file, 0o755);
 
-  const failure: unknown = await new Program(() => file, process.env, 500)
+  const failure: unknown = await new NetCli(() => file, process.env, 500)
     .ask([], "", never)
     .catch((error: unknown) => error);
 

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { offersAt, type Schema } from "../../src/nets/schema_keys";
+import { suggestionsAt, type Schema } from "../../src/nets/schema_keys";
 
 const file = join(import.meta.dirname, "../../../src/bascule/net/evolve.schema.json");
 const schema = JSON.parse(readFileSync(file, "utf8")) as Schema;
@@ -22,7 +22,7 @@ const HEAD = `pnml:
                     key: token
 `;
 
-const texts = (before: string): string[] => offersAt(before, schema).map(({ text }) => text);
+const texts = (before: string): string[] => suggestionsAt(before, schema).map(({ text }) => text);
 
 test("keys are those of the thing the caret is in", () => {
   expect(texts("")).toEqual(["pnml"]);
@@ -55,6 +55,6 @@ test("nothing is offered inside code, nor after text", () => {
 });
 
 test("what is offered says what it is for", () => {
-  const [place] = offersAt(`${HEAD}          `, schema).filter(({ text }) => text === "place");
+  const [place] = suggestionsAt(`${HEAD}          `, schema).filter(({ text }) => text === "place");
   expect(place?.description).toBe("Where tokens are.");
 });

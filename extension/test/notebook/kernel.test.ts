@@ -6,7 +6,7 @@ import { Kernel, type CellOrder, type CellView } from "../../src/notebook/kernel
 import { Kernels } from "../../src/notebook/kernels";
 import { findPython } from "../../src/notebook/python";
 import type { CellError, RichOutput } from "../../src/notebook/kernel_worker";
-import type { CellMetadata, Seen } from "../../src/protocol";
+import type { CellMetadata, ObservationBody } from "../../src/protocol";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
 const PYTHON = process.env.BASCULE_TEST_PYTHON ?? path.join(ROOT, ".venv/bin/python");
@@ -61,7 +61,7 @@ function run(
   more: Partial<CellOrder> = {},
   view?: CellView,
   signal?: AbortSignal,
-): Promise<Seen<"run_ipython">> {
+): Promise<ObservationBody<"run_ipython">> {
   return kernel.run(
     { code, cwd: directory, include_extra: false, ...more },
     view,
@@ -70,7 +70,7 @@ function run(
   );
 }
 
-function meta(answer: Seen): CellMetadata {
+function meta(answer: ObservationBody): CellMetadata {
   return answer.extras.metadata as CellMetadata;
 }
 
@@ -157,7 +157,7 @@ test("the kernel that was idle longest makes room for a new agent", async () => 
     most: () => 2,
     show: () => shown,
   });
-  const ask = (agent: string, code: string): Promise<Seen> =>
+  const ask = (agent: string, code: string): Promise<ObservationBody> =>
     kernels.run(agent, { code, cwd: directory }, () => undefined, new AbortController().signal);
   await ask("one", "x = 1");
   await ask("two", "x = 2");

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { PlainText } from "../../src/terminal/integration_output";
+import { IntegrationOutput } from "../../src/terminal/integration_output";
 
 function through(...pieces: string[]): string {
-  const plain = new PlainText();
+  const plain = new IntegrationOutput();
   return pieces.map((piece) => plain.add(piece)).join("") + plain.end();
 }
 

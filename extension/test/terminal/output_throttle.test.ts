@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { Display } from "../../src/terminal/output_throttle";
+import { OutputThrottle } from "../../src/terminal/output_throttle";
 
 function setUp() {
   const clock = { now: 0 };
   const shown: string[] = [];
-  const display = new Display(
+  const display = new OutputThrottle(
     (data) => shown.push(data.toString()),
     () => clock.now,
   );

@@ -3,11 +3,11 @@ import * as os from "node:os";
 import * as path from "node:path";
 import * as nodePty from "node-pty";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Command } from "../../src/terminal/observations";
+import type { RunCommand } from "../../src/terminal/observations";
 import type { PtyModule } from "../../src/terminal/bash";
 import { BashShell } from "../../src/terminal/shell";
 import { silent } from "../common/silent";
-import type { CmdMetadata, Seen } from "../../src/protocol";
+import type { CmdMetadata, ObservationBody } from "../../src/protocol";
 
 let directory: string;
 let shell: BashShell;
@@ -43,13 +43,13 @@ function make(settings: { softSeconds?: number; logLimit?: number } = {}): BashS
 
 function run(
   command: string,
-  more: Partial<Command> = {},
+  more: Partial<RunCommand> = {},
   signal?: AbortSignal,
-): Promise<Seen<"run">> {
+): Promise<ObservationBody<"run">> {
   return shell.run({ command, ...more }, signal);
 }
 
-function meta(answer: Seen): CmdMetadata {
+function meta(answer: ObservationBody): CmdMetadata {
   return answer.extras.metadata as CmdMetadata;
 }
 

@@ -2,22 +2,22 @@ import { io, type Socket } from "socket.io-client";
 import { Failure } from "./failure";
 import type {
   Approval,
-  Batch,
+  TimelineBatch,
   Demo,
-  Entry,
-  Fault,
+  TimelineEntry,
+  HubError,
   Hello,
-  Place,
+  TimelineSource,
   Session,
   Usage,
   Window,
-  Answer,
+  ApprovalAnswer,
 } from "./types";
 
-export type Standing = "connecting" | "live" | "lost" | "refused";
+export type ConnectionState = "connecting" | "live" | "lost" | "refused";
 
-export interface News {
-  standing(standing: Standing, why: string): void;
+export interface HubListener {
+  standing(standing: ConnectionState, why: string): void;
   hello(hello: Hello): void;
   session(session: Session): void;
   removed(id: string): void;
@@ -27,21 +27,21 @@ export interface News {
 }
 
 /** Follows one place; the connection comes back to it by itself, where it left off. */
-export interface Watcher {
+export interface TimelineWatcher {
   /** Where to go on from. */
   position(): { epoch: string; after: number };
-  entries(epoch: string, entries: Entry[]): void;
+  entries(epoch: string, entries: TimelineEntry[]): void;
   ended(why: string): void;
 }
 
 /** Shows one terminal. */
-export interface Screen {
+export interface TerminalScreen {
   position(): { columns: number; rows: number; start: number | null };
   output(offset: number, data: Uint8Array): void;
   ended(why: string): void;
 }
 
-type Reply<T> = { value: T } | { error: Fault } | null;
+type Reply<T> = { value: T } | { error: HubError } | null;
 
 const PATIENCE = 30_000;
 
@@ -49,14 +49,14 @@ const PATIENCE = 30_000;
  * The page's line to the hub. It is told how everything stands when it connects, and from then on
  * what changes; after a loss it comes back by itself and goes on where it was.
  */
-export class Connection {
+export class HubConnection {
   private readonly socket: Socket;
-  private readonly watchers = new Map<string, [Place, Watcher]>();
-  private readonly screens = new Map<string, [string, string, Screen]>();
+  private readonly watchers = new Map<string, [TimelineSource, TimelineWatcher]>();
+  private readonly screens = new Map<string, [string, string, TerminalScreen]>();
 
   constructor(
     key: string,
-    private readonly news: News,
+    private readonly news: HubListener,
   ) {
     this.socket = io("/page", {
       transports: ["websocket"],
@@ -89,7 +89,7 @@ export class Connection {
     return this.ask("usage", {});
   }
 
-  answer(approval: Approval, answer: Answer): Promise<null> {
+  answer(approval: Approval, answer: ApprovalAnswer): Promise<null> {
     return this.ask("approval.answer", { window_id: approval.window_id, id: approval.id, answer });
   }
 
@@ -99,7 +99,7 @@ export class Connection {
   }
 
   /** Follow a place until the returned function is called. */
-  watch(place: Place, watcher: Watcher): () => void {
+  watch(place: TimelineSource, watcher: TimelineWatcher): () => void {
     const name = `${place.kind} ${place.id}`;
     this.watchers.set(name, [place, watcher]);
     this.follow(place, watcher);
@@ -111,7 +111,7 @@ export class Connection {
   }
 
   /** Show a terminal of a session, opened when it is not, until the returned function is called. */
-  show(session: string, name: string, screen: Screen): () => void {
+  show(session: string, name: string, screen: TerminalScreen): () => void {
     const key = `${session} ${name}`;
     this.screens.set(key, [session, name, screen]);
     this.openTerminal(session, name, screen);
@@ -138,14 +138,14 @@ export class Connection {
     this.socket.emit("terminal.keys", { session_id: session, name, columns, rows });
   }
 
-  private follow(place: Place, watcher: Watcher): void {
+  private follow(place: TimelineSource, watcher: TimelineWatcher): void {
     if (!this.socket.connected) return;
     this.ask("watch", { ...place, ...watcher.position() }).catch((error: unknown) =>
       watcher.ended(error instanceof Error ? error.message : String(error)),
     );
   }
 
-  private openTerminal(session: string, name: string, screen: Screen): void {
+  private openTerminal(session: string, name: string, screen: TerminalScreen): void {
     if (!this.socket.connected) return;
     this.ask("terminal.open", { session_id: session, name, ...screen.position() }).catch(
       (error: unknown) => screen.ended(error instanceof Error ? error.message : String(error)),
@@ -165,10 +165,10 @@ export class Connection {
     on("windows", (windows: Window[]) => this.news.windows(windows));
     on("approvals", (approvals: Approval[]) => this.news.approvals(approvals));
     on("demo", (demo: Demo | null) => this.news.demo(demo));
-    on("timeline", (batch: Batch) => {
+    on("timeline", (batch: TimelineBatch) => {
       this.watchers.get(`${batch.kind} ${batch.id}`)?.[1].entries(batch.epoch, batch.entries);
     });
-    on("timeline.ended", ({ kind, id, error }: Place & { error: Partial<Fault> }) => {
+    on("timeline.ended", ({ kind, id, error }: TimelineSource & { error: Partial<HubError> }) => {
       this.watchers.get(`${kind} ${id}`)?.[1].ended(error.message ?? "");
     });
     on("terminal.output", (told: TerminalOutput) => {
@@ -183,7 +183,7 @@ export class Connection {
       if (reason === "io server disconnect") this.news.standing("refused", "You are signed out.");
       else this.news.standing("lost", "");
     });
-    on("connect_error", (error: Error & { data?: Partial<Fault> }) => {
+    on("connect_error", (error: Error & { data?: Partial<HubError> }) => {
       if (error.data?.code === "access.denied") {
         this.socket.disconnect();
         this.news.standing("refused", error.message);

@@ -1,4 +1,4 @@
-import type { Fault } from "./types";
+import type { HubError } from "./types";
 
 /** The hub said no, or nothing: a message for people and a code for programs. */
 export class Failure extends Error {
@@ -9,7 +9,7 @@ export class Failure extends Error {
     super(message);
   }
 
-  static of(fault: Partial<Fault>, otherwise: string): Failure {
+  static of(fault: Partial<HubError>, otherwise: string): Failure {
     return new Failure(fault.code ?? "unknown", fault.message ?? otherwise);
   }
 }

@@ -1,10 +1,18 @@
 import { Failure } from "./failure";
-import type { App, Check, Demo, Fault, Observation, Place, Session } from "./types";
+import type {
+  SessionApp,
+  HealthCheck,
+  Demo,
+  HubError,
+  Observation,
+  TimelineSource,
+  Session,
+} from "./types";
 
 const UNREACHABLE = "The hub does not answer. Is it running?";
 
 /** The hub's REST calls, with the key that proves that it is this page which asks. */
-export class Rest {
+export class HubApi {
   constructor(private readonly key: string) {}
 
   async sessions(): Promise<Session[]> {
@@ -23,8 +31,8 @@ export class Rest {
     await this.ask("DELETE", one(session));
   }
 
-  async apps(session: string): Promise<App[]> {
-    return this.ask<App[]>("GET", `${one(session)}/ports`);
+  async apps(session: string): Promise<SessionApp[]> {
+    return this.ask<SessionApp[]>("GET", `${one(session)}/ports`);
   }
 
   async logs(session: string): Promise<string> {
@@ -56,7 +64,7 @@ export class Rest {
   }
 
   /** What was done in a session or window, as a trajectory: an event a line. */
-  async timeline({ kind, id }: Place): Promise<Blob> {
+  async timeline({ kind, id }: TimelineSource): Promise<Blob> {
     const where = `/api/${kind}s/${encodeURIComponent(id)}/timeline.jsonl`;
     return (await this.send("GET", where)).blob();
   }
@@ -65,8 +73,8 @@ export class Rest {
     return this.ask("POST", "/api/vscode/pair");
   }
 
-  async checks(): Promise<Check[]> {
-    return this.ask<Check[]>("GET", "/api/checks");
+  async checks(): Promise<HealthCheck[]> {
+    return this.ask<HealthCheck[]>("GET", "/api/checks");
   }
 
   async playDemo(): Promise<Demo> {
@@ -89,7 +97,7 @@ export class Rest {
       throw new Failure("hub.unreachable", UNREACHABLE);
     }
     if (reply.ok) return reply;
-    const said = (await reply.json().catch(() => ({}))) as Partial<Fault>;
+    const said = (await reply.json().catch(() => ({}))) as Partial<HubError>;
     const failure = Failure.of(said, `The hub answered with HTTP ${reply.status}`);
     throw reply.status === 401 ? new Failure("signed.out", failure.message) : failure;
   }

@@ -25,7 +25,7 @@ export interface Session {
   vscode_url: string;
 }
 
-export interface App {
+export interface SessionApp {
   n: number;
   port: number;
   command: string;
@@ -71,7 +71,7 @@ export interface Approval {
   expires?: string;
 }
 
-export type Answer = "once" | "workspace" | "deny";
+export type ApprovalAnswer = "once" | "workspace" | "deny";
 
 /** A scripted agent at work in the VS Code of a session made for that. */
 export interface Demo {
@@ -96,7 +96,7 @@ export interface Hello {
 }
 
 /** One thing that happened in a place, as the hub numbers it. */
-export type Entry =
+export type TimelineEntry =
   | { n: number; kind: "action"; time: number; event: Action; who?: string }
   | { n: number; kind: "observation"; time: number; event: Observation; seconds: number }
   | {
@@ -109,17 +109,17 @@ export type Entry =
     }
   | { n: number; kind: "output"; time: number; cause: string; data: string };
 
-export interface Place {
+export interface TimelineSource {
   kind: "session" | "window";
   id: string;
 }
 
-export interface Batch extends Place {
+export interface TimelineBatch extends TimelineSource {
   epoch: string;
-  entries: Entry[];
+  entries: TimelineEntry[];
 }
 
-export interface Check {
+export interface HealthCheck {
   name: string;
   state: "ok" | "missing" | "limited";
   found: string;
@@ -127,7 +127,7 @@ export interface Check {
 }
 
 /** An error as it travels. */
-export interface Fault {
+export interface HubError {
   code: string;
   message: string;
 }

@@ -1,6 +1,6 @@
 // Terminal output as pieces of text with a colour each; whatever else a program sent is left out.
 
-export interface Piece {
+export interface StyledText {
   text: string;
   /** A class of the style sheet, or empty. */
   style: string;
@@ -11,8 +11,8 @@ const ESCAPES = /\x1b(?:\[([0-9;:?]*)([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\
 // eslint-disable-next-line no-control-regex
 const CONTROLS = /[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]/g;
 
-export function pieces(output: string): Piece[] {
-  const found: Piece[] = [];
+export function pieces(output: string): StyledText[] {
+  const found: StyledText[] = [];
   let style = { colour: -1, isBold: false };
   let from = 0;
   const push = (text: string): void => {

@@ -1,10 +1,10 @@
 // A row in a few words.
 import type { Action } from "../hub/types";
-import type { Row } from "./timeline_log";
+import type { TimelineRow } from "./timeline_log";
 
-export type Group = "commands" | "files" | "browser" | "other";
+export type ActionGroup = "commands" | "files" | "browser" | "other";
 
-const GROUPS: Record<string, Group> = {
+const GROUPS: Record<string, ActionGroup> = {
   run: "commands",
   run_ipython: "commands",
   interrupt: "commands",
@@ -33,16 +33,16 @@ const TELLING = [
 /** Where a session has its files. */
 const WORKSPACE = "/workspace/";
 
-export function kindOf(row: Row): string {
+export function kindOf(row: TimelineRow): string {
   return row.action?.action ?? row.observation?.observation ?? "action";
 }
 
-export function groupOf(row: Row): Group {
+export function groupOf(row: TimelineRow): ActionGroup {
   return GROUPS[kindOf(row)] ?? "other";
 }
 
 /** What it was about, in one line. */
-export function subjectOf(row: Row): string {
+export function subjectOf(row: TimelineRow): string {
   const action = row.action;
   if (!action) return row.observation?.message ?? "";
   const args = argsOf(action);
@@ -62,7 +62,7 @@ function within(path: string): string {
 }
 
 /** How it went, where that is worth a word. */
-export function outcomeOf(row: Row): string {
+export function outcomeOf(row: TimelineRow): string {
   if (row.lost && !row.observation) return row.lost;
   const seen = row.observation;
   if (seen?.observation === "run") {
@@ -80,10 +80,10 @@ export function argsOf(action: Action): Record<string, unknown> {
 
 export interface Filter {
   text: string;
-  group: Group | "all" | "failed";
+  group: ActionGroup | "all" | "failed";
 }
 
-export function passes(row: Row, filter: Filter): boolean {
+export function passes(row: TimelineRow, filter: Filter): boolean {
   if (filter.group === "failed" && row.state !== "failed") return false;
   if (filter.group !== "all" && filter.group !== "failed" && groupOf(row) !== filter.group)
     return false;

@@ -1,7 +1,7 @@
 import { pieces } from "./ansi";
 import { argsOf } from "./describe";
 import { diffOf } from "./diff";
-import type { Row } from "./timeline_log";
+import type { TimelineRow } from "./timeline_log";
 
 const PICTURE = /^data:image\/(?:png|jpeg|webp|gif);base64,/;
 /** What nobody looks for, and what says no more than that nothing was said. */
@@ -10,13 +10,13 @@ const USUAL: Record<string, unknown> = { start: 0, end: -1, include_extra: true 
 const IN_DIFF = new Set(["old_str", "new_str", "file_text", "content"]);
 
 /** All there is to see of an action: what was asked, what changed, what came of it. */
-export function Detail({ row }: { row: Row }) {
+export function Detail({ row }: { row: TimelineRow }) {
   const diff = diffOf(row);
   const picture = pictureOf(row);
   const content = row.observation?.content ?? row.output;
   return (
     <>
-      <Asked row={row} hasDiff={diff !== null} />
+      <RequestedArguments row={row} hasDiff={diff !== null} />
       {diff && (
         <pre class="diff" tabIndex={0} aria-label="The change">
           {diff.map((line, index) => (
@@ -46,7 +46,7 @@ export function Detail({ row }: { row: Row }) {
 }
 
 /** The screenshot that came with it; null for anything that is no picture. */
-export function pictureOf(row: Row): string | null {
+export function pictureOf(row: TimelineRow): string | null {
   const seen = row.observation;
   if (seen?.observation !== "browse") return null;
   const data = seen.extras.screenshot ?? "";
@@ -55,7 +55,7 @@ export function pictureOf(row: Row): string | null {
   return PICTURE.test(whole) ? whole : null;
 }
 
-function Asked({ row, hasDiff }: { row: Row; hasDiff: boolean }) {
+function RequestedArguments({ row, hasDiff }: { row: TimelineRow; hasDiff: boolean }) {
   if (!row.action) return null;
   const given = Object.entries(argsOf(row.action)).filter(
     ([name, value]) =>

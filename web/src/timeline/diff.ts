@@ -1,14 +1,14 @@
 // What an edit changed, line by line.
-import type { Row } from "./timeline_log";
+import type { TimelineRow } from "./timeline_log";
 import { argsOf } from "./describe";
 
-export interface Line {
+export interface DiffLine {
   sign: "+" | "-" | " ";
   text: string;
 }
 
 /** The change of an edit or write; null for whatever is neither. */
-export function diffOf(row: Row): Line[] | null {
+export function diffOf(row: TimelineRow): DiffLine[] | null {
   const action = row.action;
   if (!action) return null;
   const args = argsOf(action);
@@ -28,7 +28,7 @@ export function diffOf(row: Row): Line[] | null {
 }
 
 /** Lines that both begin or end with are context, all between was changed. */
-export function lines(before: string, after: string): Line[] {
+export function lines(before: string, after: string): DiffLine[] {
   const old = split(before);
   const now = split(after);
   let head = 0;
@@ -40,7 +40,7 @@ export function lines(before: string, after: string): Line[] {
     old[old.length - 1 - tail] === now[now.length - 1 - tail]
   )
     tail += 1;
-  const signed = (sign: Line["sign"], some: string[]): Line[] =>
+  const signed = (sign: DiffLine["sign"], some: string[]): DiffLine[] =>
     some.map((text) => ({ sign, text }));
   return [
     ...signed(" ", old.slice(0, head)),

@@ -1,25 +1,25 @@
 import { signal, useSignal, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Connection } from "../hub/connection";
-import type { Place } from "../hub/types";
+import type { HubConnection } from "../hub/connection";
+import type { TimelineSource } from "../hub/types";
 import { Icon } from "../ui/icons";
-import { Act, Empty, Trouble } from "../ui/parts";
+import { ActionButton, EmptyState, ErrorNote } from "../ui/parts";
 import { durationOf, groupOf, kindOf, outcomeOf, passes, subjectOf, type Filter } from "./describe";
 import { Detail, pictureOf } from "./detail";
-import { Log, type Row } from "./timeline_log";
-import { inSight, topOf, totalOf } from "./virtual_list";
+import { TimelineLog, type TimelineRow } from "./timeline_log";
+import { visibleRows, topOf, totalOf } from "./virtual_list";
 
 /** A log, and how often it has changed so far: once a frame at most, however much comes. */
-export interface Live {
-  log: Log;
+export interface LiveLog {
+  log: TimelineLog;
   version: Signal<number>;
   ended: Signal<string | null>;
 }
 
 /** Follow a place for as long as the view is there. */
-export function useLog(connection: Connection, place: Place): Live {
-  const live = useMemo<Live>(
-    () => ({ log: new Log(), version: signal(0), ended: signal<string | null>(null) }),
+export function useLog(connection: HubConnection, place: TimelineSource): LiveLog {
+  const live = useMemo<LiveLog>(
+    () => ({ log: new TimelineLog(), version: signal(0), ended: signal<string | null>(null) }),
     [place.kind, place.id],
   );
   useEffect(() => {
@@ -56,7 +56,13 @@ const GROUPS: { value: Filter["group"]; label: string }[] = [
 ];
 
 /** `download` hands out all of it, also what is not shown any more, where that may be asked for. */
-export function Timeline({ log: live, download }: { log: Live; download?: () => Promise<void> }) {
+export function Timeline({
+  log: live,
+  download,
+}: {
+  log: LiveLog;
+  download?: () => Promise<void>;
+}) {
   const [trouble, setTrouble] = useState("");
   const [filter, setFilter] = useState<Filter>({ text: "", group: "all" });
   const version = live.version.value;
@@ -94,7 +100,7 @@ export function Timeline({ log: live, download }: { log: Live; download?: () => 
           {isWhole ? counted(rows.length) : `${rows.length} of ${counted(live.log.rows.length)}`}
         </output>
         {download && (
-          <Act
+          <ActionButton
             icon="download"
             label="Download"
             class="quiet"
@@ -107,7 +113,7 @@ export function Timeline({ log: live, download }: { log: Live; download?: () => 
           />
         )}
       </div>
-      {trouble && <Trouble what={trouble} />}
+      {trouble && <ErrorNote what={trouble} />}
       {rows.length === 0 ? (
         <Nothing isWhole={isWhole} ended={live.ended.value} />
       ) : (
@@ -124,19 +130,27 @@ function counted(actions: number): string {
 function Nothing({ isWhole, ended }: { isWhole: boolean; ended: string | null }) {
   if (!isWhole)
     return (
-      <Empty icon="search" title="Nothing matches">
+      <EmptyState icon="search" title="Nothing matches">
         <p>Try fewer letters, or another kind.</p>
-      </Empty>
+      </EmptyState>
     );
   return (
-    <Empty icon="status" title="Nothing has happened yet">
+    <EmptyState icon="status" title="Nothing has happened yet">
       <p>{ended ? ended : "Whatever an agent does here shows up at once."}</p>
-    </Empty>
+    </EmptyState>
   );
 }
 
 /** Only what is in sight is in the document, so that any number of rows is scrolled with ease. */
-function Rows({ rows, live, version }: { rows: readonly Row[]; live: Live; version: number }) {
+function Rows({
+  rows,
+  live,
+  version,
+}: {
+  rows: readonly TimelineRow[];
+  live: LiveLog;
+  version: number;
+}) {
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const open = useSignal<ReadonlySet<string>>(new Set());
@@ -151,7 +165,7 @@ function Rows({ rows, live, version }: { rows: readonly Row[]; live: Live; versi
   }
   const shape = { count: rows.length, height: ROW, extra };
   const total = totalOf(shape);
-  const sight = inSight(shape, view.top, view.height);
+  const sight = visibleRows(shape, view.top, view.height);
 
   useEffect(() => {
     const element = box.current;
@@ -235,7 +249,7 @@ function Rows({ rows, live, version }: { rows: readonly Row[]; live: Live; versi
 }
 
 function RowView(props: {
-  row: Row;
+  row: TimelineRow;
   index: number;
   count: number;
   isOpen: boolean;
@@ -277,7 +291,7 @@ function RowView(props: {
   );
 }
 
-function Opened(props: { row: Row; measured: (id: string, height: number) => void }) {
+function Opened(props: { row: TimelineRow; measured: (id: string, height: number) => void }) {
   const element = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const node = element.current;
@@ -294,7 +308,7 @@ function Opened(props: { row: Row; measured: (id: string, height: number) => voi
 }
 
 /** The newest picture that a browser in this place took. */
-export function LastScreenshot({ log: live }: { log: Live }) {
+export function LastScreenshot({ log: live }: { log: LiveLog }) {
   const version = live.version.value;
   const last = useMemo(
     () => live.log.rows.findLast((row) => pictureOf(row) !== null),
@@ -303,11 +317,11 @@ export function LastScreenshot({ log: live }: { log: Live }) {
   const picture = last && pictureOf(last);
   if (!picture)
     return (
-      <Empty icon="windows" title="No page was looked at yet">
+      <EmptyState icon="windows" title="No page was looked at yet">
         <p>
           When an agent opens a page (<code>browse</code>), what its browser shows is here.
         </p>
-      </Empty>
+      </EmptyState>
     );
   return (
     <figure class="screenshot">

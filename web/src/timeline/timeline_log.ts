@@ -1,9 +1,9 @@
 // What happened in a place, one row for each action, as its entries come in.
-import type { Action, Entry, Observation } from "../hub/types";
+import type { Action, TimelineEntry, Observation } from "../hub/types";
 
 export type RowState = "running" | "done" | "failed";
 
-export interface Row {
+export interface TimelineRow {
   readonly id: string;
   action: Action | null;
   observation: Observation | null;
@@ -24,16 +24,16 @@ const MOST_ROWS = 50_000;
 const MOST_OUTPUT = 64 * 1024;
 
 /** Entries may come twice (after a reconnect) and in pieces; rows stay in the order they began. */
-export class Log {
-  readonly rows: Row[] = [];
+export class TimelineLog {
+  readonly rows: TimelineRow[] = [];
   epoch = "";
   last = 0;
   /** Actions are only dropped from the front, which this counts. */
   dropped = 0;
-  private readonly byId = new Map<string, Row>();
+  private readonly byId = new Map<string, TimelineRow>();
   private readonly decoders = new Map<string, TextDecoder>();
 
-  apply(epoch: string, entries: readonly Entry[]): void {
+  apply(epoch: string, entries: readonly TimelineEntry[]): void {
     if (epoch !== this.epoch) this.restart(epoch);
     for (const entry of entries) {
       if (entry.n !== 0 && entry.n <= this.last) continue;
@@ -53,7 +53,7 @@ export class Log {
     this.decoders.clear();
   }
 
-  private take(entry: Entry): void {
+  private take(entry: TimelineEntry): void {
     switch (entry.kind) {
       case "action": {
         const row = this.row(entry.event.id, entry.time);
@@ -87,13 +87,13 @@ export class Log {
     }
   }
 
-  private row(id: string, began: number): Row {
+  private row(id: string, began: number): TimelineRow {
     const known = this.byId.get(id);
     if (known) {
       known.version += 1;
       return known;
     }
-    const row: Row = {
+    const row: TimelineRow = {
       id,
       action: null,
       observation: null,

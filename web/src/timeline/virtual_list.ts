@@ -1,13 +1,13 @@
 // Which rows of a long list are in sight, when all are of one height but for a few that are open.
 
-export interface Shape {
+export interface ListShape {
   count: number;
   height: number;
   /** By row: how much taller than the others it is. */
   extra: ReadonlyMap<number, number>;
 }
 
-export interface Sight {
+export interface VisibleRows {
   first: number;
   /** Behind the last. */
   end: number;
@@ -15,24 +15,24 @@ export interface Sight {
   top: number;
 }
 
-export function topOf(shape: Shape, index: number): number {
+export function topOf(shape: ListShape, index: number): number {
   let top = index * shape.height;
   for (const [open, extra] of shape.extra) if (open < index) top += extra;
   return top;
 }
 
-export function totalOf(shape: Shape): number {
+export function totalOf(shape: ListShape): number {
   return topOf(shape, shape.count);
 }
 
 /** The rows between `top` and `top + view`, and `margin` more on either side. */
-export function inSight(shape: Shape, top: number, view: number, margin = 10): Sight {
+export function visibleRows(shape: ListShape, top: number, view: number, margin = 10): VisibleRows {
   const first = Math.max(0, rowAt(shape, top) - margin);
   const end = Math.min(shape.count, rowAt(shape, top + view) + 1 + margin);
   return { first, end, top: topOf(shape, first) };
 }
 
-function rowAt(shape: Shape, y: number): number {
+function rowAt(shape: ListShape, y: number): number {
   let low = 0;
   let high = Math.max(0, shape.count - 1);
   while (low < high) {

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { messageOf } from "../hub/failure";
 import { Icon, type IconName } from "./icons";
 
-export function Empty(props: { icon: IconName; title: string; children?: ComponentChildren }) {
+export function EmptyState(props: { icon: IconName; title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
       <Icon name={props.icon} />
@@ -14,7 +14,7 @@ export function Empty(props: { icon: IconName; title: string; children?: Compone
   );
 }
 
-export function Trouble(props: { what: string; again?: () => void }) {
+export function ErrorNote(props: { what: string; again?: () => void }) {
   return (
     <div class="trouble" role="alert">
       <p>{props.what}</p>
@@ -37,7 +37,7 @@ export function Badge({ state, label }: { state: string; label?: string }) {
 }
 
 /** A button that cannot be pressed again while it works, and says what went wrong. */
-export function Act(props: {
+export function ActionButton(props: {
   icon?: IconName;
   label: string;
   class?: string;

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
-import type { Answer, Approval } from "../hub/types";
+import type { ApprovalAnswer, Approval } from "../hub/types";
 import { approvals, connection, me, now, windows } from "../state";
-import { Act, Empty, Trouble, age } from "../ui/parts";
+import { ActionButton, EmptyState, ErrorNote, age } from "../ui/parts";
 
 export function ApprovalsView() {
   return (
@@ -10,13 +10,13 @@ export function ApprovalsView() {
         <h1>Approvals</h1>
       </header>
       {approvals.value.length === 0 && (
-        <Empty icon="approvals" title="Nobody asks for anything">
+        <EmptyState icon="approvals" title="Nobody asks for anything">
           <p>
             {me.value?.scope === "admin"
               ? "When an agent wants to act in a window for the first time, its user is asked, and so are you. The first answer wins."
               : "Questions are answered by whoever signed in as admin."}
           </p>
-        </Empty>
+        </EmptyState>
       )}
       {approvals.value.map((each) => (
         <Question key={`${each.window_id} ${each.id}`} approval={each} />
@@ -31,7 +31,7 @@ export function Question({ approval }: { approval: Approval }) {
   const window = windows.value.find((each) => each.connection_id === approval.window_id);
   const left = approval.expires ? (Date.parse(approval.expires) - now.value) / 1000 : NaN;
   const isWhole = approval.is_whole ?? true;
-  const answer = (word: Answer) => () => connection.answer(approval, word);
+  const answer = (word: ApprovalAnswer) => () => connection.answer(approval, word);
   return (
     <article class="question" aria-label={`${approval.agent} asks`}>
       <header>
@@ -43,23 +43,32 @@ export function Question({ approval }: { approval: Approval }) {
       </header>
       {!approval.detail && <p class="question-summary">{approval.summary}</p>}
       {approval.warnings?.map((text) => (
-        <Trouble key={text} what={text} />
+        <ErrorNote key={text} what={text} />
       ))}
       {approval.detail && (
         <pre class="output" tabIndex={0} aria-label="What exactly">
           {approval.detail}
         </pre>
       )}
-      {trouble && <Trouble what={trouble} />}
+      {trouble && <ErrorNote what={trouble} />}
       {!isWhole && <p>{cutText(approval)}</p>}
       <div class="controls">
         {isWhole && (
           <>
-            <Act label="Allow once" class="primary" act={answer("once")} onTrouble={setTrouble} />
-            <Act label="Allow always here" act={answer("workspace")} onTrouble={setTrouble} />
+            <ActionButton
+              label="Allow once"
+              class="primary"
+              act={answer("once")}
+              onTrouble={setTrouble}
+            />
+            <ActionButton
+              label="Allow always here"
+              act={answer("workspace")}
+              onTrouble={setTrouble}
+            />
           </>
         )}
-        <Act label="Deny" class="danger" act={answer("deny")} onTrouble={setTrouble} />
+        <ActionButton label="Deny" class="danger" act={answer("deny")} onTrouble={setTrouble} />
       </div>
     </article>
   );

@@ -2,10 +2,10 @@ import { useState } from "preact/hooks";
 import { messageOf } from "../hub/failure";
 import { go } from "../router";
 import { me, rest } from "../state";
-import { Modal, Trouble } from "../ui/parts";
-import { bodyOf, type Wanted } from "./session_form";
+import { Modal, ErrorNote } from "../ui/parts";
+import { requestBody, type NewSession } from "./session_form";
 
-const START: Wanted = {
+const START: NewSession = {
   name: "",
   workspace: "empty",
   url: "",
@@ -24,12 +24,12 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
   const [wanted, setWanted] = useState(START);
   const [trouble, setTrouble] = useState("");
   const [isBusy, setBusy] = useState(false);
-  const set = (name: keyof Wanted) => (event: { currentTarget: { value: string } }) =>
+  const set = (name: keyof NewSession) => (event: { currentTarget: { value: string } }) =>
     setWanted({ ...wanted, [name]: event.currentTarget.value });
   const create = async (): Promise<void> => {
     setBusy(true);
     try {
-      const session = await rest.create(bodyOf(wanted));
+      const session = await rest.create(requestBody(wanted));
       onClose();
       go(`/sessions/${session.id}`);
     } catch (error) {
@@ -158,7 +158,7 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
             </label>
           </div>
         </details>
-        {trouble && <Trouble what={trouble} />}
+        {trouble && <ErrorNote what={trouble} />}
         <div class="modal-end">
           <button type="button" onClick={onClose}>
             Cancel

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { messageOf } from "../hub/failure";
 import type { Demo, Session } from "../hub/types";
 import { connection, demo, me, rest } from "../state";
-import { Act, Empty, Trouble } from "../ui/parts";
+import { ActionButton, EmptyState, ErrorNote } from "../ui/parts";
 
 /** Where a page that may not start a demo itself leads to, to have one started at once. */
 export const PLAY = "/demo#play";
@@ -15,7 +15,7 @@ async function watch(): Promise<void> {
 
 export function WatchDemo(props: { isPrimary?: boolean; onTrouble: (what: string) => void }) {
   return (
-    <Act
+    <ActionButton
       icon="play"
       label="Watch a demo"
       class={props.isPrimary ? "primary" : ""}
@@ -47,8 +47,8 @@ export function DemoView() {
       <header class="head">
         <h1>A demo</h1>
       </header>
-      {trouble && <Trouble what={trouble} />}
-      <Empty icon="play" title="An agent at work in VS Code">
+      {trouble && <ErrorNote what={trouble} />}
+      <EmptyState icon="play" title="An agent at work in VS Code">
         <p>
           A scripted agent writes a small program with a mistake in it, runs it, reads what VS Code
           says of it, mends it and runs it again: in a session made for that, with a real VS Code,
@@ -62,12 +62,12 @@ export function DemoView() {
             says what the machine lacks.
           </p>
         )}
-      </Empty>
+      </EmptyState>
     </>
   );
 }
 
-type Standing = "done" | "now" | "failed" | "later";
+type StepState = "done" | "now" | "failed" | "later";
 
 /** How far the demo is, from the start of its session to what its agent says at the end. */
 export function DemoSteps(props: { demo: Demo; session: Session | undefined; isDrawn: boolean }) {
@@ -81,7 +81,7 @@ export function DemoSteps(props: { demo: Demo; session: Session | undefined; isD
   const hasFailed = shown.phase === "failed";
   const isReady = shown.phase !== "starting" && props.session?.state === "ready";
   const begun = shown.said.length > 0;
-  const stages: [string, Standing][] = [
+  const stages: [string, StepState][] = [
     ["A session starts", isReady || begun ? "done" : hasFailed ? "failed" : "now"],
     ["VS Code opens in it", begun ? "done" : !isReady ? "later" : hasFailed ? "failed" : "now"],
   ];
@@ -110,8 +110,8 @@ export function DemoSteps(props: { demo: Demo; session: Session | undefined; isD
         )}
       </ol>
       {shown.phase === "resting" && <p>The demo is not being played.</p>}
-      {hasFailed && <Trouble what={shown.cause} />}
-      {trouble && <Trouble what={trouble} />}
+      {hasFailed && <ErrorNote what={shown.cause} />}
+      {trouble && <ErrorNote what={trouble} />}
       <DemoControls shown={shown} onTrouble={setTrouble} />
     </section>
   );
@@ -119,7 +119,7 @@ export function DemoSteps(props: { demo: Demo; session: Session | undefined; isD
 
 function detailed(
   text: string,
-  standing: Standing,
+  standing: StepState,
   props: { session: Session | undefined; isDrawn: boolean },
 ): string {
   if (standing !== "now") return text;
@@ -128,7 +128,7 @@ function detailed(
   return props.isDrawn ? `${text}: waiting for its extension` : text;
 }
 
-function Step({ text, standing }: { text: string; standing: Standing }) {
+function Step({ text, standing }: { text: string; standing: StepState }) {
   return (
     <li data-standing={standing} aria-current={standing === "now" ? "step" : undefined}>
       <span class="mark" aria-hidden="true">
@@ -157,7 +157,7 @@ function DemoControls(props: { shown: Demo; onTrouble: (what: string) => void })
   return (
     <div class="controls">
       {phase === "playing" && (
-        <Act
+        <ActionButton
           icon="skip"
           label="Skip the pause"
           act={() => connection.demo("skip")}
@@ -165,7 +165,7 @@ function DemoControls(props: { shown: Demo; onTrouble: (what: string) => void })
         />
       )}
       {isOver && (
-        <Act
+        <ActionButton
           icon="play"
           label={phase === "resting" ? "Play" : "Play again"}
           class="primary"
@@ -173,7 +173,13 @@ function DemoControls(props: { shown: Demo; onTrouble: (what: string) => void })
           onTrouble={props.onTrouble}
         />
       )}
-      <Act icon="trash" label="Clean up" class="danger" act={remove} onTrouble={props.onTrouble} />
+      <ActionButton
+        icon="trash"
+        label="Clean up"
+        class="danger"
+        act={remove}
+        onTrouble={props.onTrouble}
+      />
     </div>
   );
 }

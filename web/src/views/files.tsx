@@ -3,20 +3,20 @@ import { messageOf } from "../hub/failure";
 import { rest } from "../state";
 import { Icon } from "../ui/icons";
 import { saveAs } from "../ui/download";
-import { Empty, Trouble, bytes } from "../ui/parts";
+import { EmptyState, ErrorNote, bytes } from "../ui/parts";
 import { crumbsOf, isText, pictureKind } from "./file_paths";
 
 const MOST = 2 * 2 ** 20;
 
 /** Where files are looked at. */
-export interface Folder {
+export interface FileSource {
   /** A folder and the names in it, those of folders with a slash; empty: where one begins. */
   list(path: string): Promise<{ path: string; names: string[] }>;
   /** A file's bytes, or null when it is larger than `most`. */
   read(path: string, most: number): Promise<Blob | null>;
 }
 
-export function sessionFolder(session: string): Folder {
+export function sessionFolder(session: string): FileSource {
   return {
     list: (path) => rest.files(session, path),
     read: (path, most) => rest.file(session, path, most),
@@ -24,7 +24,7 @@ export function sessionFolder(session: string): Folder {
 }
 
 /** Files. What they hold is shown as text or picture, and never as a page. */
-export function Files({ folder }: { folder: Folder }) {
+export function Files({ folder }: { folder: FileSource }) {
   const [here, setHere] = useState<{ path: string; names: string[] } | null>(null);
   const [root, setRoot] = useState("");
   const [file, setFile] = useState<string | null>(null);
@@ -42,7 +42,7 @@ export function Files({ folder }: { folder: Folder }) {
   useEffect(() => {
     void list("");
   }, [folder]);
-  if (trouble) return <Trouble what={trouble} again={() => void list(here?.path ?? "")} />;
+  if (trouble) return <ErrorNote what={trouble} again={() => void list(here?.path ?? "")} />;
   if (!here) return <p class="loading">Reading…</p>;
   const join = (name: string): string => `${here.path.replace(/\/$/, "")}/${name}`;
   return (
@@ -92,22 +92,22 @@ export function Files({ folder }: { folder: Folder }) {
         {file ? (
           <Viewer key={file} folder={folder} path={file} close={() => setFile(null)} />
         ) : (
-          <Empty icon="file" title="Choose a file" />
+          <EmptyState icon="file" title="Choose a file" />
         )}
       </div>
     </div>
   );
 }
 
-type Shown =
+type FileContent =
   | { kind: "text"; text: string; blob: Blob }
   | { kind: "picture"; url: string; blob: Blob }
   | { kind: "binary"; blob: Blob }
   | { kind: "large" };
 
-function Viewer(props: { folder: Folder; path: string; close: () => void }) {
+function Viewer(props: { folder: FileSource; path: string; close: () => void }) {
   const { folder, path } = props;
-  const [shown, setShown] = useState<Shown | null>(null);
+  const [shown, setShown] = useState<FileContent | null>(null);
   const [trouble, setTrouble] = useState("");
   useEffect(() => {
     let made = "";
@@ -143,7 +143,7 @@ function Viewer(props: { folder: Folder; path: string; close: () => void }) {
           <Icon name="download" />
         </button>
       </header>
-      {trouble && <Trouble what={trouble} />}
+      {trouble && <ErrorNote what={trouble} />}
       {!shown && !trouble && <p class="loading">Reading…</p>}
       {shown?.kind === "text" && (
         <pre class="file-text" tabIndex={0} aria-label="Text of the file">
@@ -161,7 +161,7 @@ function Viewer(props: { folder: Folder; path: string; close: () => void }) {
   );
 }
 
-async function read(folder: Folder, path: string): Promise<Shown> {
+async function read(folder: FileSource, path: string): Promise<FileContent> {
   const blob = await folder.read(path, MOST);
   if (!blob) return { kind: "large" };
   const kind = pictureKind(path);
@@ -176,7 +176,7 @@ async function read(folder: Folder, path: string): Promise<Shown> {
   return { kind: "text", text: new TextDecoder().decode(data), blob };
 }
 
-async function save(folder: Folder, path: string): Promise<void> {
+async function save(folder: FileSource, path: string): Promise<void> {
   const blob = await folder.read(path, Infinity);
   if (!blob) return;
   saveAs(blob, path.slice(path.lastIndexOf("/") + 1));

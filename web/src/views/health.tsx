@@ -1,17 +1,17 @@
 import { useEffect, useState } from "preact/hooks";
 import { messageOf } from "../hub/failure";
-import type { Check } from "../hub/types";
+import type { HealthCheck } from "../hub/types";
 import { me, rest, sessions, windows } from "../state";
-import { Badge, Trouble } from "../ui/parts";
+import { Badge, ErrorNote } from "../ui/parts";
 
-const LABELS: Record<Check["state"], string> = {
+const LABELS: Record<HealthCheck["state"], string> = {
   ok: "fine",
   missing: "missing",
   limited: "limited",
 };
 
-export function StatusView() {
-  const [checks, setChecks] = useState<Check[] | null>(null);
+export function HealthView() {
+  const [checks, setChecks] = useState<HealthCheck[] | null>(null);
   const [trouble, setTrouble] = useState("");
   const look = (): void => {
     setTrouble("");
@@ -34,7 +34,7 @@ export function StatusView() {
         <Figure label="Windows that answer" value={`${healthy} of ${windows.value.length}`} />
         <Figure label="Version" value={me.value?.version ?? ""} />
       </dl>
-      {trouble && <Trouble what={trouble} again={look} />}
+      {trouble && <ErrorNote what={trouble} again={look} />}
       {!checks && !trouble && <p class="loading">Looking at the hub's machine…</p>}
       {checks && (
         <ul class="checks">

@@ -1,10 +1,10 @@
 import type { FunctionComponent } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { messageOf } from "../hub/failure";
-import { Trouble } from "../ui/parts";
+import { ErrorNote } from "../ui/parts";
 
 /** A view whose code is loaded when it is first shown. */
-export function Later(props: {
+export function LazyView(props: {
   load: () => Promise<FunctionComponent<{ session: string }>>;
   session: string;
 }) {
@@ -16,6 +16,6 @@ export function Later(props: {
       (error: unknown) => setTrouble(messageOf(error)),
     );
   }, []);
-  if (trouble) return <Trouble what={trouble} again={() => location.reload()} />;
+  if (trouble) return <ErrorNote what={trouble} again={() => location.reload()} />;
   return View ? <View session={props.session} /> : <p class="loading">Loading…</p>;
 }

@@ -1,10 +1,10 @@
 import { useMemo, useState } from "preact/hooks";
 import { connection, loads, now, rest, sessions } from "../state";
-import { Badge, Empty, Trouble, bytes, since } from "../ui/parts";
+import { Badge, EmptyState, ErrorNote, bytes, since } from "../ui/parts";
 import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
 import { Controls, cores, nameOf, useMeasures } from "./sessions";
 import { Files, sessionFolder } from "./files";
-import { Later } from "./lazy_view";
+import { LazyView } from "./lazy_view";
 import { Tabs } from "./tabs";
 import { saveAs } from "../ui/download";
 
@@ -20,12 +20,12 @@ export function SessionView({ id }: { id: string }) {
   const isReady = session?.state === "ready";
   if (!session)
     return (
-      <Empty icon="sessions" title="There is no such session">
+      <EmptyState icon="sessions" title="There is no such session">
         <p>It may have been deleted, or belong to somebody else.</p>
         <a class="button" href="/sessions" data-inside>
           All sessions
         </a>
-      </Empty>
+      </EmptyState>
     );
   const load = loads.value.get(id);
   const isRunning = session.state === "ready" || session.state === "paused";
@@ -49,7 +49,7 @@ export function SessionView({ id }: { id: string }) {
         </div>
         <Controls session={session} onTrouble={setTrouble} />
       </header>
-      {trouble && <Trouble what={trouble} again={() => setTrouble("")} />}
+      {trouble && <ErrorNote what={trouble} again={() => setTrouble("")} />}
       {session.state === "starting" && <p class="stage">{session.stage || "starting"}…</p>}
       {session.state === "failed" && <Failed id={id} cause={session.cause} />}
       <Tabs
@@ -62,7 +62,7 @@ export function SessionView({ id }: { id: string }) {
             name: "Terminal",
             show: () =>
               isRunning ? (
-                <Later load={terminal} session={id} />
+                <LazyView load={terminal} session={id} />
               ) : (
                 <Resting state={session.state} />
               ),
@@ -84,13 +84,13 @@ async function download(id: string, name: string): Promise<void> {
 
 function Resting({ state }: { state: string }) {
   return (
-    <Empty icon="play" title={`The session is ${state}`}>
+    <EmptyState icon="play" title={`The session is ${state}`}>
       <p>
         {state === "starting"
           ? "This comes by itself once it is ready."
           : "Resume it to get in; its files are kept."}
       </p>
-    </Empty>
+    </EmptyState>
   );
 }
 

@@ -1,6 +1,6 @@
 // What the form for a new session says, as the hub takes it.
 
-export interface Wanted {
+export interface NewSession {
   name: string;
   workspace: string;
   url: string;
@@ -17,7 +17,7 @@ export interface Wanted {
 
 const GB = 2 ** 30;
 
-export function bodyOf(wanted: Wanted): object {
+export function requestBody(wanted: NewSession): object {
   return {
     name: wanted.name.trim(),
     ...(wanted.spawner ? { spawner: wanted.spawner } : {}),
@@ -35,7 +35,7 @@ export function bodyOf(wanted: Wanted): object {
   };
 }
 
-function egressOf({ network, domains }: Wanted): object {
+function egressOf({ network, domains }: NewSession): object {
   const names = network === "proxy" ? domains.split(/[\s,]+/).filter(Boolean) : [];
   return { mode: network, domains: names };
 }

@@ -1,8 +1,8 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Session } from "../hub/types";
-import { apps, loads, me, measure, now, rest, sessions, standing } from "../state";
+import { apps, loads, me, measure, now, rest, sessions, connectionState } from "../state";
 import { Icon } from "../ui/icons";
-import { Act, Badge, Empty, Modal, Trouble, bytes, since } from "../ui/parts";
+import { ActionButton, Badge, EmptyState, Modal, ErrorNote, bytes, since } from "../ui/parts";
 import { CreateSession } from "./create_session";
 import { WatchDemo } from "./demo";
 
@@ -12,7 +12,7 @@ const MEASURED_EVERY = 4000;
 export function useMeasures(): void {
   useEffect(() => {
     const look = (): void => {
-      if (!document.hidden && standing.value === "live") measure().catch(() => undefined);
+      if (!document.hidden && connectionState.value === "live") measure().catch(() => undefined);
     };
     look();
     const clock = setInterval(look, MEASURED_EVERY);
@@ -40,7 +40,7 @@ export function SessionsView(props: { isCreating?: boolean }) {
           </div>
         )}
       </header>
-      {trouble && <Trouble what={trouble} again={() => setTrouble("")} />}
+      {trouble && <ErrorNote what={trouble} again={() => setTrouble("")} />}
       {all.length === 0 && (
         <NoSessions canCreate={canCreate} create={() => setCreating(true)} onTrouble={setTrouble} />
       )}
@@ -61,16 +61,16 @@ function NoSessions(props: {
 }) {
   if (!props.canCreate)
     return (
-      <Empty icon="sessions" title="This hub starts no sessions">
+      <EmptyState icon="sessions" title="This hub starts no sessions">
         <p>
           It was given no way to start sandboxes. Set <code>spawners</code> in{" "}
           <code>bascule.toml</code>, or on a machine that is yours alone run{" "}
           <code>bascule serve --allow-unisolated</code>.
         </p>
-      </Empty>
+      </EmptyState>
     );
   return (
-    <Empty icon="sessions" title="No sessions yet">
+    <EmptyState icon="sessions" title="No sessions yet">
       <p>A session is a workspace with its own sandbox, its VS Code and its apps.</p>
       <div class="offers">
         <button type="button" class="primary" onClick={props.create}>
@@ -80,7 +80,7 @@ function NoSessions(props: {
         <WatchDemo onTrouble={props.onTrouble} />
       </div>
       <p class="sub">The demo: a scripted agent at work in a VS Code of its own, as you watch.</p>
-    </Empty>
+    </EmptyState>
   );
 }
 
@@ -156,7 +156,7 @@ export function Controls(props: { session: Session; onTrouble: (what: string) =>
         </a>
       ))}
       {is("ready") && (
-        <Act
+        <ActionButton
           icon="pause"
           label="Pause"
           isQuiet
@@ -166,7 +166,7 @@ export function Controls(props: { session: Session; onTrouble: (what: string) =>
         />
       )}
       {is("paused", "stopped", "failed") && (
-        <Act
+        <ActionButton
           icon="play"
           label="Resume"
           isQuiet
@@ -176,7 +176,7 @@ export function Controls(props: { session: Session; onTrouble: (what: string) =>
         />
       )}
       {is("ready", "paused", "starting") && (
-        <Act
+        <ActionButton
           icon="stop"
           label="Stop"
           isQuiet
@@ -225,7 +225,12 @@ function DeleteSession(props: {
         <button type="button" onClick={onClose}>
           Keep it
         </button>
-        <Act label="Delete" class="primary danger" act={remove} onTrouble={props.onTrouble} />
+        <ActionButton
+          label="Delete"
+          class="primary danger"
+          act={remove}
+          onTrouble={props.onTrouble}
+        />
       </div>
     </Modal>
   );

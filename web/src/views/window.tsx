@@ -1,11 +1,11 @@
 import { useMemo, useState } from "preact/hooks";
 import { messageOf } from "../hub/failure";
 import type { Window } from "../hub/types";
-import { LastScreenshot, Timeline, useLog, type Live } from "../timeline/timeline";
+import { LastScreenshot, Timeline, useLog, type LiveLog } from "../timeline/timeline";
 import { approvals, connection, now, rest, windows } from "../state";
-import { Act, Badge, Empty, Trouble, since } from "../ui/parts";
+import { ActionButton, Badge, EmptyState, ErrorNote, since } from "../ui/parts";
 import { Question } from "./approvals";
-import { Files, type Folder } from "./files";
+import { Files, type FileSource } from "./files";
 import { Tabs } from "./tabs";
 import { saveAs } from "../ui/download";
 import { foldersOf, titleOf } from "./windows";
@@ -17,12 +17,12 @@ export function WindowView({ id }: { id: string }) {
   const folder = useMemo(() => windowFolder(id, first), [id, first]);
   if (!window)
     return (
-      <Empty icon="windows" title="This window is not connected">
+      <EmptyState icon="windows" title="This window is not connected">
         <p>It was closed, or its hub was restarted and it has not come back yet.</p>
         <a class="button" href="/windows" data-inside>
           All windows
         </a>
-      </Empty>
+      </EmptyState>
     );
   return (
     <>
@@ -56,7 +56,7 @@ export function WindowView({ id }: { id: string }) {
 }
 
 /** What happens in the window, and a line to have something happen: as with any agent, its user is asked. */
-function Watched({ id, log }: { id: string; log: Live }) {
+function Watched({ id, log }: { id: string; log: LiveLog }) {
   const [command, setCommand] = useState("");
   const [trouble, setTrouble] = useState("");
   const run = async (): Promise<void> => {
@@ -84,9 +84,9 @@ function Watched({ id, log }: { id: string; log: Live }) {
             spellcheck={false}
           />
         </label>
-        <Act label="Run" act={run} onTrouble={setTrouble} />
+        <ActionButton label="Run" act={run} onTrouble={setTrouble} />
       </form>
-      {trouble && <Trouble what={trouble} />}
+      {trouble && <ErrorNote what={trouble} />}
       <Timeline
         log={log}
         download={async () =>
@@ -110,7 +110,7 @@ function descriptionOf(window: Window): string {
 }
 
 /** Read by actions of the window, so that whatever it keeps from agents it keeps from here too. */
-function windowFolder(window: string, first: string): Folder {
+function windowFolder(window: string, first: string): FileSource {
   return {
     async list(path) {
       const where = path || first || ".";

@@ -3,7 +3,7 @@ import { messageOf } from "../hub/failure";
 import type { Window } from "../hub/types";
 import { me, now, rest, windows } from "../state";
 import { Icon } from "../ui/icons";
-import { Badge, Empty, Modal, Trouble, since } from "../ui/parts";
+import { Badge, EmptyState, Modal, ErrorNote, since } from "../ui/parts";
 
 export function WindowsView() {
   const [isPairing, setPairing] = useState(false);
@@ -20,7 +20,7 @@ export function WindowsView() {
         )}
       </header>
       {windows.value.length === 0 && (
-        <Empty icon="windows" title="No VS Code window is connected">
+        <EmptyState icon="windows" title="No VS Code window is connected">
           <p>
             Install the Bascule extension in VS Code, then connect the window with a code from here.
             An agent you admit works in it while you watch.
@@ -30,7 +30,7 @@ export function WindowsView() {
               Get a code
             </button>
           )}
-        </Empty>
+        </EmptyState>
       )}
       <ul class="cards">
         {windows.value.map((window) => (
@@ -86,7 +86,7 @@ function Pair({ onClose }: { onClose: () => void }) {
   const left = code ? Math.max(0, (Date.parse(code.expires) - now.value) / 60_000) : 0;
   return (
     <Modal title="Connect a window" onClose={onClose}>
-      {trouble && <Trouble what={trouble} again={ask} />}
+      {trouble && <ErrorNote what={trouble} again={ask} />}
       {come ? (
         <p class="good">
           <b>{titleOf(come)}</b> is connected.
