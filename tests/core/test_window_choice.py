@@ -73,3 +73,12 @@ def test_a_healthy_window_goes_before_one_that_is_not() -> None:
     assert choose([window("dead", "/dead", status="unhealthy"), SHOP]) is SHOP
     dead = window("dead", "/dead", status="unhealthy")
     assert choose([dead, SHOP], "dead") is dead
+
+
+@pytest.mark.parametrize("selector", ["", "old", "/old"])
+def test_whoever_means_a_window_that_is_gone_is_told_to_reload_it(selector: str) -> None:
+    """VS Code does not restart an extension host that died often, though the window is open."""
+    gone = window("old", "/old", status="gone")
+    others = [SHOP] if selector else []
+    with pytest.raises(NoWindow, match=r"old.*/old.*reload the window"):
+        choose([gone, *others], selector)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bascule.core.actions import OpenFile
-from bascule.core.errors import LinkError
+from bascule.core.errors import LinkError, NoWindow
 from bascule.core.observations import Error
 from bascule.runtime.vscode import VSCodeRuntime
 
@@ -26,21 +27,47 @@ async def test_a_file_that_is_not_there_cannot_be_opened(
     assert not (vscode_window.folder / "missing.txt").exists()
 
 
-async def test_the_hub_says_to_reload_a_window_whose_host_died_for_good(
+async def test_agents_are_told_to_reload_a_window_whose_host_vs_code_does_not_restart(
     rig: Rig, tmp_path: Path
 ) -> None:
     server = await rig.on(rig.serve("dying", {}))
     window = await rig.on(rig.open_window(tmp_path / "dying", server=server))
+    token = await rig.agent_token()
     try:
-        token = await rig.agent_token()
         async with VSCodeRuntime(rig.url, token, window=window.id, patience=0.5) as agent:
-            seen = await agent.run("echo $PPID")
-            killed = int(seen.content)
-            assert "extensionHost" in Path(f"/proc/{killed}/cmdline").read_text()
-            os.kill(killed, signal.SIGKILL)
-            await rig.on(rig.status(window.id, "gone"))
+            while await _is_restarted(rig, window, killed=await _host_of(agent)):
+                pass
             with pytest.raises(LinkError, match="reload the window"):
                 await agent.read("anything")
+        late = VSCodeRuntime(rig.url, token, window=window.id, patience=0.5)
+        with pytest.raises(NoWindow, match=r"dying.*reload the window"):
+            await late.connect()
+        await rig.on(window.page.reload())
+        await rig.on(rig.status(window.id, "healthy"))
+        async with VSCodeRuntime(rig.url, token, window=window.id) as agent:
+            assert (await agent.run("echo back")).content == "back\n"
     finally:
         await rig.on(window.page.context.close())
         await rig.on(rig.stop_serving(server))
+
+
+async def _host_of(agent: VSCodeRuntime) -> int:
+    """The process of the extension host that the agent's commands run below."""
+    host = int((await agent.run("echo $PPID")).content)
+    assert "extensionHost" in Path(f"/proc/{host}/cmdline").read_text()
+    return host
+
+
+async def _is_restarted(rig: Rig, window: EditorWindow, *, killed: int) -> bool:
+    """Kill the host. True: VS Code has started another; False: it says that it gives up."""
+    number = await rig.on(rig.host_number(window.id))
+    os.kill(killed, signal.SIGKILL)
+    await rig.on(rig.status(window.id, "gone"))
+    given_up = window.page.locator(".notification-toast", has_text="terminated unexpectedly")
+    back = asyncio.ensure_future(rig.on(rig.newer_host(window.id, number)))
+    gone = asyncio.ensure_future(rig.on(given_up.wait_for()))
+    done, rest = await asyncio.wait({back, gone}, return_when=asyncio.FIRST_COMPLETED)
+    for each in rest:
+        each.cancel()
+    await asyncio.gather(*done)
+    return back in done

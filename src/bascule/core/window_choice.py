@@ -30,7 +30,7 @@ def choose(windows: Sequence[Window], selector: str = "") -> Window:
             f"{_names(fitting)}. Name one by its id or folder",
             windows=[{"id": each.id, "name": each.name} for each in fitting],
         )
-    raise NoWindow(_nothing(here, selector), selector=selector)
+    raise NoWindow(_nothing(windows, here, selector), selector=selector)
 
 
 def _fitting(windows: Sequence[Window], selector: str) -> Sequence[Window]:
@@ -76,7 +76,14 @@ def _names(windows: Sequence[Window]) -> str:
     )
 
 
-def _nothing(here: Sequence[Window], selector: str) -> str:
+def _nothing(windows: Sequence[Window], here: Sequence[Window], selector: str) -> str:
+    gone = [each for each in windows if each.status == "gone"]
+    if meant := _fitting(gone, selector) if selector else gone if not here else ():
+        # VS Code starts an extension host that died again, but not for ever: the window stays open.
+        return (
+            f"Not connected any more: {_names(meant)}. If the window is still open, reload the "
+            "window; if not, open it again"
+        )
     if not here:
         return (
             "No VS Code window is connected to the hub; in VS Code run the command "
