@@ -97,7 +97,7 @@ class SessionWorkbench:
             settings = HubSettings(admin_token=TOKEN, state_dir=place)
             hub = Hub(settings, spawners={"local": LocalSpawner(local)})
             await self._stack.enter_async_context(hub)
-            error = hub.sessions._keeper.unusable.get("local")
+            error = hub.sessions._lifecycle.unusable.get("local")
             if isinstance(error, CannotIsolate):
                 raise Refused(str(error)) from error
             playwright = await self._stack.enter_async_context(async_playwright())

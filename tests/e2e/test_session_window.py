@@ -110,7 +110,7 @@ async def test_a_reload_and_a_killed_vscode_lose_no_action(
 
 def kill_code_server(ground: SessionGround, session_id: str) -> None:
     """The processes of this session's own user that are VS Code's server."""
-    uid = ground.hub.hub.sessions._keeper.running[SessionId(session_id)].uid
+    uid = ground.hub.hub.sessions._lifecycle.running[SessionId(session_id)].uid
     found = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal()]
     servers = [pid for pid in found if _owner(pid) == uid and "out/node/entry" in command(pid)]
     assert servers

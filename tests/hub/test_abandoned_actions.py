@@ -12,7 +12,7 @@ from uuid import uuid4
 from bascule.core.errors import BasculeError
 from bascule.core.identity import EventId
 from bascule.core.windows import WindowId
-from bascule.hub.abandoned_actions import Departures
+from bascule.hub.abandoned_actions import AbandonedActions
 from bascule.hub.registry import Host
 from bascule.hub.switchboard import Ask, Asker, Event, Switchboard
 from bascule.sandbox.settings import SandboxSettings
@@ -46,7 +46,7 @@ async def test_a_window_is_told_what_nobody_asked_for_again() -> None:
     async def tell(host: Host, ids: Sequence[EventId]) -> None:
         told.put_nowait((host, ids))
 
-    departures = Departures(switchboard, tell, grace=0.01)
+    departures = AbandonedActions(switchboard, tell, grace=0.01)
     gone, back = Somebody(), Somebody()
     for each in ("lost", "asked again"):
         switchboard.begin(Ask(EventId(each), "run", HOST.window_id, HOST, gone))

@@ -9,7 +9,7 @@ import pytest
 from bascule.core.errors import ActionCancelled, BasculeError
 from bascule.core.identity import EventId
 from bascule.core.windows import WindowId
-from bascule.hub.action_queues import Turns
+from bascule.hub.action_queues import ActionQueues
 from bascule.hub.switchboard import Asker, Event
 
 WINDOW, ANOTHER = WindowId("window"), WindowId("another")
@@ -29,7 +29,7 @@ class _Sending:
     """Sends named actions, each once its own preparation is done, and notes in which order."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.turns = ActionQueues()
         self.sent: list[str] = []
         self.asker = _Nobody()
 

@@ -7,7 +7,7 @@ import pytest
 from bascule.core.errors import AlreadyAnswered, InvalidRequest, QuotaExceeded
 from bascule.core.windows import WindowId
 from bascule.hub.approvals import Approvals
-from bascule.hub.changes import Changes
+from bascule.hub.changes import HubChanges
 from bascule.hub.registry import Host
 
 HERE, THERE = WindowId("here"), WindowId("there")
@@ -19,7 +19,7 @@ def host(window_id: WindowId, name: str = "host") -> Host:
 
 def test_the_first_answer_wins_wherever_it_comes_from() -> None:
     told: list[str] = []
-    changes = Changes()
+    changes = HubChanges()
     changes.subscribe(lambda topic, _: told.append(topic))
     approvals = Approvals(changes)
     approvals.ask(host(HERE), {"id": "q"})
@@ -36,7 +36,7 @@ def test_the_first_answer_wins_wherever_it_comes_from() -> None:
 
 def test_a_question_ends_with_its_window_and_with_its_time() -> None:
     now = 1_000_000_000.0
-    approvals = Approvals(Changes(), clock=lambda: now)
+    approvals = Approvals(HubChanges(), clock=lambda: now)
     here = host(HERE)
     approvals.ask(here, {"id": "q"})
     approvals.ask(host(THERE), {"id": "q", "expires": "2001-09-09T01:46:50+00:00"})
@@ -49,7 +49,7 @@ def test_a_question_ends_with_its_window_and_with_its_time() -> None:
 
 
 def test_an_answer_is_one_of_three_words() -> None:
-    approvals = Approvals(Changes())
+    approvals = Approvals(HubChanges())
     approvals.ask(host(HERE), {"id": "q"})
     with pytest.raises(InvalidRequest, match="not 'maybe'"):
         approvals.answer(HERE, "q", "maybe", "ann")
@@ -57,7 +57,7 @@ def test_an_answer_is_one_of_three_words() -> None:
 
 def test_the_host_that_asks_is_the_one_that_hears_the_answer() -> None:
     """A window that is open in two tabs has two; a newer one may have registered since."""
-    approvals = Approvals(Changes())
+    approvals = Approvals(HubChanges())
     asking, newer = host(HERE, "asking"), host(HERE, "newer")
     approvals.ask(asking, {"id": "q"})
     approvals.ask(newer, {"id": "r"})
@@ -66,7 +66,7 @@ def test_the_host_that_asks_is_the_one_that_hears_the_answer() -> None:
 
 
 def test_a_question_that_is_asked_again_is_there_once() -> None:
-    approvals = Approvals(Changes())
+    approvals = Approvals(HubChanges())
     before, after = host(HERE, "before"), host(HERE, "after")
     approvals.ask(before, {"id": "q"})
     approvals.ask(after, {"id": "q"})
@@ -77,7 +77,7 @@ def test_a_question_that_is_asked_again_is_there_once() -> None:
 def test_a_question_of_100_kilobytes_waits_and_one_past_the_limit_is_refused_with_the_reason() -> (
     None
 ):
-    approvals = Approvals(Changes())
+    approvals = Approvals(HubChanges())
     approvals.ask(host(HERE), {"id": "large", "detail": "│ echo harmless\n" * 7000})
     with pytest.raises(InvalidRequest, match=r"262,1\d\d bytes; 262,144 are admitted"):
         approvals.ask(host(HERE), {"id": "huge", "detail": "x" * (256 << 10)})
@@ -85,7 +85,7 @@ def test_a_question_of_100_kilobytes_waits_and_one_past_the_limit_is_refused_wit
 
 
 def test_large_questions_of_one_window_leave_room_for_those_of_others() -> None:
-    approvals = Approvals(Changes())
+    approvals = Approvals(HubChanges())
     large = {"detail": "x" * (250 << 10)}
     for number in range(5):
         approvals.ask(host(HERE), {"id": str(number), **large})

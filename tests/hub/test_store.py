@@ -25,7 +25,7 @@ from bascule.hub.database.engine import make_engine
 from bascule.hub.database.migrate import HEAD, KNOWN, alembic_config, upgrade
 from bascule.hub.database.store import SqlStore
 from bascule.hub.database.tables import metadata
-from bascule.hub.database.token_cache import TimedChanges, TokenMemory
+from bascule.hub.database.token_cache import TimedChangeDetector, TokenCache
 from bascule.hub.identity import TokenRow
 from bascule.hub.store import Store
 from tests.contracts.store import MakeStore, StoreSuite
@@ -133,7 +133,7 @@ async def cancelled_at(step: int, work: Coroutine[Any, Any, object]) -> bool:
 
 def test_a_database_that_cannot_tell_is_asked_again_in_time() -> None:
     now = 0.0
-    memory = TokenMemory(TimedChanges(lambda: now))
+    memory = TokenCache(TimedChangeDetector(lambda: now))
     row = TokenRow(hash="h", name="n", owner="ada", scope="agent")
     _, number = memory.recall("h")
     memory.keep(row, number)

@@ -19,7 +19,7 @@ _GRACE: Final = 10.0
 Tell = Callable[[Host, Sequence[EventId]], Awaitable[None]]
 
 
-class Departures(Closable):
+class AbandonedActions(Closable):
     """Watches what askers left behind. `tell` is awaited with what nobody asked for again."""
 
     def __init__(self, switchboard: Switchboard, tell: Tell, *, grace: float = _GRACE) -> None:

@@ -17,7 +17,7 @@ from bascule.core.windows import WindowId
 from .switchboard import Asker
 
 
-class Turn:
+class QueuedAction:
     """The place of one action in its window's queue."""
 
     def __init__(self, action_id: EventId, asker: Asker) -> None:
@@ -36,19 +36,19 @@ class Turn:
             raise ActionCancelled("The action was cancelled before it was sent to the window")
 
 
-class Turns:
+class ActionQueues:
     """The queues of all windows. A window without waiting actions has none."""
 
     def __init__(self) -> None:
-        self._queues: dict[WindowId, dict[Turn, None]] = {}
-        self._waiting: dict[EventId, Turn] = {}
+        self._queues: dict[WindowId, dict[QueuedAction, None]] = {}
+        self._waiting: dict[EventId, QueuedAction] = {}
 
     @asynccontextmanager
     async def turn(
         self, window_id: WindowId, action_id: EventId, asker: Asker
-    ) -> AsyncIterator[Turn]:
+    ) -> AsyncIterator[QueuedAction]:
         """Queue behind the actions that came before; leave the queue when the block ends."""
-        turn = self._waiting[action_id] = Turn(action_id, asker)
+        turn = self._waiting[action_id] = QueuedAction(action_id, asker)
         self._queues.setdefault(window_id, {})[turn] = None
         self._call_first(window_id)
         try:

@@ -34,7 +34,7 @@ from .disconnects import disconnect_of
 from .docs_page import docs_page
 from .guard import IDENTITY
 from .identity import Identity
-from .inprocess_windows import HubWindows
+from .inprocess_windows import InProcessWindows
 from .leases import TokenLeases
 from .messages import (
     HealthAnswer,
@@ -50,7 +50,7 @@ from .messages import (
     TokenBody,
     TokenReport,
 )
-from .metrics import CONTENT_TYPE, Metrics
+from .metrics import CONTENT_TYPE, HubMetrics
 from .one_time_codes import PairingCodes, SignInCodes
 from .peers import peer_uid
 from .registry import Registry
@@ -79,7 +79,7 @@ class Api:
         leases: TokenLeases,
         registry: Registry,
         sockets: Sockets,
-        metrics: Metrics,
+        metrics: HubMetrics,
         sign_in_codes: SignInCodes,
         url: Callable[[], str],
     ) -> None:
@@ -186,7 +186,9 @@ class Api:
             async with asyncio.timeout(patience), disconnect_of(request) as left:
                 # Its answer may not arrive, so the window keeps the observation.
                 who = identity_of(request)
-                link = HubWindows(self._sockets, self._registry, who, confirms=False, left=left)
+                link = InProcessWindows(
+                    self._sockets, self._registry, who, confirms=False, left=left
+                )
                 observation = await link.act(WindowId(window_id), action)
         except TimeoutError:
             raise OutcomeUnknown(f"The window did not answer within {patience:g} seconds") from None
@@ -310,8 +312,8 @@ class Api:
             )
         )
 
-    def _link(self, request: Request) -> HubWindows:
-        return HubWindows(self._sockets, self._registry, identity_of(request))
+    def _link(self, request: Request) -> InProcessWindows:
+        return InProcessWindows(self._sockets, self._registry, identity_of(request))
 
     def _visible(self, window_id: str, request: Request) -> Window:
         return self._sockets.ensure_visible(identity_of(request), WindowId(window_id))

@@ -12,7 +12,7 @@ from bascule.core.errors import AlreadyAnswered, InvalidRequest, QuotaExceeded
 from bascule.core.windows import WindowId
 from bascule.wire import to_json
 
-from .changes import Changes
+from .changes import HubChanges
 from .registry import Host
 
 ANSWERS: Final = ("once", "workspace", "deny")
@@ -39,7 +39,7 @@ class _Pending:
 class Approvals:
     """The first answer takes a question off the list, wherever it comes from."""
 
-    def __init__(self, changes: Changes, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, changes: HubChanges, *, clock: Callable[[], float] = time.time) -> None:
         self._changes = changes
         self._clock = clock
         self._pending: dict[_Key, _Pending] = {}

@@ -10,7 +10,7 @@ OnChange = Callable[[Topic, str], None]
 """Told what changed, and for a session which one, for a demo whose."""
 
 
-class Changes:
+class HubChanges:
     """Tells at once and never waits; how things stand now is asked where they are kept."""
 
     def __init__(self) -> None:

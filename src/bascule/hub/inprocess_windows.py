@@ -43,7 +43,7 @@ class _Waiting(Asker):
             self.answered.exception()  # told to whoever waits, if anybody does
 
 
-class HubWindows(WindowLink):
+class InProcessWindows(WindowLink):
     """The windows of a hub in this process, as `identity` may see and use them.
 
     With `confirms` the window is told that an observation was received, and need not keep it.

@@ -18,7 +18,7 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 10, 30, 60
 _STATUSES: Final = ("healthy", "unhealthy", "gone")
 
 
-class Metrics:
+class HubMetrics:
     """The counters of one hub, in a registry of their own.
 
     Kinds and outcomes come from others; those nobody here knows are counted as `other`, so that

@@ -94,7 +94,7 @@ class SignInCodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class PairingCode:
     """A pairing code that somebody was shown."""
 
     text: str
@@ -113,20 +113,20 @@ class PairingCodes:
     def __init__(self, lifetime: float, *, clock: Clock = time.time) -> None:
         self._lifetime = lifetime
         self._clock = clock
-        self._codes: dict[str, Code] = {}
+        self._codes: dict[str, PairingCode] = {}
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
         """When wrong codes came, by where from; the oldest are forgotten."""
 
-    def issue(self, owner: str) -> Code:
+    def issue(self, owner: str) -> PairingCode:
         now = self._clock()
         self._codes = {text: code for text, code in self._codes.items() if code.expires > now}
         if len(self._codes) >= _MOST_CODES:
             raise InvalidPairing(f"{_MOST_CODES} codes wait to be used; use one or wait")
         text = "".join(secrets.choice(_ALPHABET) for _ in range(_CODE_LENGTH))
-        code = self._codes[text] = Code(text, owner, now + self._lifetime)
+        code = self._codes[text] = PairingCode(text, owner, now + self._lifetime)
         return code
 
-    def redeem(self, text: str, *, source: str) -> Code:
+    def redeem(self, text: str, *, source: str) -> PairingCode:
         """The code, which is void from now on. `source`: the address it comes from. Raises
         `InvalidPairing`."""
         now = self._clock()

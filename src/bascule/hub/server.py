@@ -18,14 +18,14 @@ from bascule.core.sessions import SessionId
 from bascule.sandbox.server.listener import Listener, bound_pair, loopback_twin
 
 from .api import Api, identity_of, may
-from .changes import Changes
+from .changes import HubChanges
 from .demo.api import DemoApi
 from .demo.demos import Demos
 from .guard import Guard
 from .identity import Identity
-from .inprocess_windows import HubWindows
+from .inprocess_windows import InProcessWindows
 from .leases import TokenLeases
-from .metrics import Metrics
+from .metrics import HubMetrics
 from .mounts import MakeMount, carried_by, mounted, said_by
 from .one_time_codes import SignInCodes
 from .proxy import Addresses, Place, Proxy, Routes, authorize
@@ -37,7 +37,7 @@ from .records.records import Records
 from .registry import Registry
 from .replies import App, Receive, Scope, Send
 from .sessions.api import SessionsApi
-from .sessions.hub_sockets import door
+from .sessions.hub_sockets import hub_socket_app
 from .sessions.routes import SessionRoutes
 from .sessions.service import Sessions
 from .sessions.session_runtime import SessionRuntime
@@ -88,7 +88,7 @@ class Hub(Closable):
         self.leases = TokenLeases(self.tokens)
         self._registry = Registry()
         self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._count)
-        changes = Changes()
+        changes = HubChanges()
         self._records = Records(settings)
         self._sockets = Sockets(
             settings,
@@ -99,7 +99,7 @@ class Hub(Closable):
             changes=changes,
             leases=self.leases,
         )
-        self._metrics = Metrics(
+        self._metrics = HubMetrics(
             windows=lambda: {str(k): v for k, v in self._registry.status_counts().items()},
             runtimes=lambda: self._sockets.runtimes,
             under_way=lambda: len(self._switchboard),
@@ -129,7 +129,7 @@ class Hub(Closable):
             settings,
             self._store,
             spawners or {},
-            door=partial(door, joined, settings),
+            make_hub_app=partial(hub_socket_app, joined, settings),
             changes=changes,
             leases=self.leases,
             records=self._records,
@@ -211,7 +211,7 @@ class Hub(Closable):
 
     def windows(self, identity: Identity) -> WindowLink:
         """The hub's windows for whoever is in this process and acts as `identity`."""
-        return HubWindows(self._sockets, self._registry, identity)
+        return InProcessWindows(self._sockets, self._registry, identity)
 
     def session(self, identity: Identity, session_id: str) -> SessionRuntime:
         """One of the hub's sessions, in the same way."""

@@ -36,10 +36,10 @@ from bascule.link.socketio import PROTOCOL, TextPacket, ensure_protocol
 from bascule.wire import decode_action, error_to_wire
 from bascule.wire.windows import decode_folders
 
-from .abandoned_actions import Departures
-from .action_queues import Turns
+from .abandoned_actions import AbandonedActions
+from .action_queues import ActionQueues
 from .approvals import Approvals
-from .changes import Changes
+from .changes import HubChanges
 from .guard import IDENTITY
 from .health import Health
 from .identity import Identity
@@ -149,7 +149,7 @@ class Sockets(Closable):
         registry: Registry,
         switchboard: Switchboard,
         records: Records | None = None,
-        changes: Changes | None = None,
+        changes: HubChanges | None = None,
         leases: TokenLeases | None = None,
     ) -> None:
         self.leases = leases or TokenLeases()
@@ -157,7 +157,7 @@ class Sockets(Closable):
         self._store = store
         self._registry = registry
         self._switchboard = switchboard
-        self._changes = changes or Changes()
+        self._changes = changes or HubChanges()
         self.approvals = Approvals(self._changes)
         self.timelines = WindowTimelines(records or Records(settings), registry)
         self._nonces = Nonces(settings.nonce_lifetime)
@@ -168,7 +168,7 @@ class Sockets(Closable):
         self._ids: dict[str, set[WindowId]] = {}
         """Ids of windows by the session they are of."""
         self._news: asyncio.Future[None] | None = None
-        self._turns = Turns()
+        self._turns = ActionQueues()
         self.wake: Callable[[SessionId], Awaitable[None]] | None = None
         """Awaited before a session's window is given an action: it may be paused."""
         self._server = socketio.AsyncServer(
@@ -190,7 +190,7 @@ class Sockets(Closable):
             on_change=self._health_changed,
             on_forgotten=self._forgotten,
         )
-        self._departures = Departures(switchboard, self._tell_left)
+        self._departures = AbandonedActions(switchboard, self._tell_left)
         self._listen()
 
     @property

@@ -132,7 +132,7 @@ async def test_a_session_that_is_killed_under_an_action_is_told_and_comes_back(
     (row,) = place.hub.sessions.list(ADMIN)
     running = asyncio.create_task(client.ask("POST", where, run("touch begun; sleep 1000")))
     await _until_there(place, row.id, "begun")
-    kill_server(place.hub.sessions.places.run / row.id)
+    kill_server(place.hub.sessions.directories.run / row.id)
     status, told = await running
     async with aclosing(place.hub.sessions.events(row.id)) as events:
         async for _ in events:
@@ -146,6 +146,6 @@ async def test_a_session_that_is_killed_under_an_action_is_told_and_comes_back(
 
 
 async def _until_there(place: Place, session_id: SessionId, name: str) -> None:
-    workspace = place.hub.sessions.places.sessions / session_id / "workspace"
+    workspace = place.hub.sessions.directories.sessions / session_id / "workspace"
     while not await asyncio.to_thread((workspace / name).exists):
         await asyncio.sleep(0.01)  # nobody tells of it; bounded by the test's own time-out

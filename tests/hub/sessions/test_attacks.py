@@ -267,7 +267,7 @@ async def test_an_impostor_in_the_place_of_a_sandbox_harms_nobody_but_its_sessio
         "POST", f"{ask}/actions", {"action": "run", "args": {"command": "true"}}
     )
     assert status >= 400 or refused["observation"] == "error", refused
-    await ground.hub.hub.sessions.look()
+    await ground.hub.hub.sessions.reconcile()
     told = await _until_told(ground.admin, session, "port.opened")
     assert {name for name, _ in told} == {"state", "stage", "action", "port.opened"}
     assert [data["who"] for name, data in told if name == "action"] == ["mallory", "mallory"]
@@ -312,7 +312,7 @@ async def test_links_and_others_sockets_planted_among_the_sockets_lead_nowhere(
         assert b"bobs\n" not in body
     swap = "mv /run/bascule/sandbox.sock /tmp; ln -s ../{}/sandbox.sock /run/bascule/sandbox.sock"
     await ground.ada.run(ground.adas, swap.format(ground.bobs))
-    await ground.hub.hub.sessions._keeper._drop_line(ground.hub.session(ground.adas))
+    await ground.hub.hub.sessions._lifecycle._drop_client(ground.hub.session(ground.adas))
     assert (await ground.ada.ask("GET", f"/api/sessions/{ground.adas}/ports"))[0] == 503
     assert (await ground.ada.ask("GET", f"/sandbox/{ground.adas}/alive"))[0] == 502
     await ground.ada.must("POST", f"/api/sessions/{ground.adas}/stop")
@@ -503,7 +503,7 @@ async def test_whoever_removes_stops_and_resumes_at_once_leaves_nothing_half(
     asked = [ground.ada.ask("POST", f"{one}/{verb}") for verb in verbs]
     answers = await asyncio.gather(*asked, ground.ada.ask("DELETE", one))
     assert {status for status, _ in answers} <= {200, 404, 409}
-    await ground.hub.hub.sessions.look()
+    await ground.hub.hub.sessions.reconcile()
     assert (await ground.ada.ask("GET", one))[0] == 404
     assert groups_named(session) == []
     assert not (ground.hub.directory / "sessions" / session).exists()
@@ -542,7 +542,7 @@ async def test_whatever_a_session_writes_into_its_servers_log_does_not_stay(
     )
     await ground.ada.run(session, f"python3 -c \"session = '{session}'\n{code}\"")
     log = ground.hub.directory / "warden" / "logs" / session
-    await ground.hub.hub.sessions.look()
+    await ground.hub.hub.sessions.reconcile()
     assert log.stat().st_size < 1 << 20
     async with ground.ada.stream("GET", f"/api/sessions/{session}/logs?lines=1") as reply:
         assert len(await reply.read()) < 1 << 20

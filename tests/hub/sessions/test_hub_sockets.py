@@ -32,7 +32,7 @@ async def test_a_door_that_nobody_waits_for_any_more_is_closed(
     async def nothing(*_: object) -> None: ...
 
     monkeypatch.setattr(hub_sockets, "_bound", bind_late)
-    all_doors = hub_sockets.Doors(lambda _: nothing, HubSettings(admin_token="a-token"))
+    all_doors = hub_sockets.HubSockets(lambda _: nothing, HubSettings(admin_token="a-token"))
     opening = asyncio.create_task(all_doors.open(SessionId("s"), "ada", short_path / "door"))
     await begun.wait()
     opening.cancel()

@@ -21,7 +21,7 @@ from bascule.hub.registry import Registry
 from bascule.hub.replies import App, Receive, Scope, Send
 from bascule.hub.sessions.routes import SessionRoutes
 from bascule.hub.sessions.service import Sessions
-from bascule.hub.sessions.session_request import Wanted
+from bascule.hub.sessions.session_request import SessionRequest
 from bascule.hub.sessions.windows import SessionWindows
 from bascule.hub.sockets import Sockets
 from bascule.hub.switchboard import Switchboard
@@ -74,13 +74,13 @@ class Rig:
             settings,
             self.store,
             {"plain": self.spawner},
-            door=_nobody,
+            make_hub_app=_nobody,
             windows=SessionWindows(sockets, registry),
             clock=self.clock,
         )
 
     async def ready(self) -> SessionId:
-        made = await self.sessions.create(ADMIN, Wanted(spec=SessionSpec(spawner="plain")))
+        made = await self.sessions.create(ADMIN, SessionRequest(spec=SessionSpec(spawner="plain")))
         async for event in self.sessions.events(made.id):
             assert event is None or event.data.get("state") != "failed", event
             if event is not None and event.data.get("state") == "ready":
@@ -118,19 +118,19 @@ async def test_an_idle_session_is_paused_then_stopped_and_an_action_brings_it_ba
     rig: Rig,
 ) -> None:
     session = await rig.ready()
-    await rig.sessions.look()
+    await rig.sessions.reconcile()
     rig.clock.now += 99
-    await rig.sessions.look()
+    await rig.sessions.reconcile()
     assert rig.state(session) == "ready"
     rig.clock.now += 1
-    await rig.sessions.look()
+    await rig.sessions.reconcile()
     assert rig.state(session) == "paused"
     await rig.run(session, "true")
     assert rig.state(session) == "ready"
     rig.clock.now += 100
-    await rig.sessions.look()
+    await rig.sessions.reconcile()
     rig.clock.now += 1000
-    await rig.sessions.look()
+    await rig.sessions.reconcile()
     assert rig.state(session) == "stopped"
     told = await rig.store.list_audit(session_id=session)
     by_the_hub = [each.verb for each in told if each.who == "hub"]
@@ -143,22 +143,22 @@ async def test_a_session_that_does_not_tell_what_it_does_is_idle_all_the_same(
     """It could stay awake for ever by stopping its own server."""
     session = await rig.ready()
     (directory / "run" / session / "sandbox.sock").unlink()
-    await rig.sessions.look()
+    await rig.sessions.reconcile()
     assert rig.state(session) == "ready"
     rig.clock.now += 150.0
-    await rig.sessions.look()
+    await rig.sessions.reconcile()
     assert rig.state(session) == "paused"
 
 
 async def test_a_session_that_works_is_not_idle(rig: Rig) -> None:
     session = await rig.ready()
     await rig.run(session, "(setsid bash -c 'while :; do :; done' >/dev/null 2>&1 &)")
-    await rig.sessions.look()
+    await rig.sessions.reconcile()
     await rig.run(session, "for ((i = 0; i < 300000; i++)); do :; done")
     rig.clock.now += 8  # it has used far more than a fiftieth of that
-    await rig.sessions.look()
+    await rig.sessions.reconcile()
     rig.clock.now += 95
-    await rig.sessions.look()
+    await rig.sessions.reconcile()
     assert rig.state(session) == "ready"
 
 
@@ -167,12 +167,12 @@ async def test_a_page_that_is_open_and_a_server_that_waits_are_no_use(rig: Rig) 
     routes, app = SessionRoutes(rig.sessions), Place("apps", session, 0)
     await rig.run(session, "(setsid python3 -m http.server 0 >/dev/null 2>&1 &)")
     await rig.run(session, "until pgrep -f http.server >/dev/null; do :; done")
-    await rig.sessions.look()
+    await rig.sessions.reconcile()
     for _ in range(5):  # the first of them sees the server's own start, which is work
         rig.clock.now += 60
         if rig.state(session) == "ready":
             await routes.target(app, is_visit=False)
-        await rig.sessions.look()
+        await rig.sessions.reconcile()
     assert rig.state(session) == "paused"
     with pytest.raises(InvalidState, match="resume it first"):
         await routes.target(app, is_visit=False)
@@ -184,16 +184,16 @@ async def test_a_page_that_is_open_and_a_server_that_waits_are_no_use(rig: Rig) 
 async def test_an_engine_that_cannot_tell_fails_no_session(rig: Rig) -> None:
     session = await rig.ready()
     rig.spawner.is_silent = True
-    await rig.sessions.look()
+    await rig.sessions.reconcile()
     assert rig.state(session) == "ready"
 
 
 async def test_trouble_with_one_session_keeps_nobody_from_the_others(rig: Rig) -> None:
     one, two = await rig.ready(), await rig.ready()
-    await asyncio.to_thread(rig.sessions._keeper.vault.remove, one)
-    await rig.sessions._keeper._drop_line(one)
-    await rig.sessions._keeper._watches.cancel(one)
-    await rig.sessions.look()
+    await asyncio.to_thread(rig.sessions._lifecycle.vault.remove, one)
+    await rig.sessions._lifecycle._drop_client(one)
+    await rig.sessions._lifecycle._watches.cancel(one)
+    await rig.sessions.reconcile()
     rig.clock.now += 100
-    await rig.sessions.look()
+    await rig.sessions.reconcile()
     assert rig.state(two) == "paused"

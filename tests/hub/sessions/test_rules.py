@@ -15,12 +15,12 @@ from bascule.core.sessions import (
     SessionState,
     new_session_id,
 )
-from bascule.hub.sessions.disk import Measured
+from bascule.hub.sessions.disk import DiskLimit
 from bascule.hub.sessions.idle import Sample, due, last_active
 from bascule.hub.sessions.masking import Mask
-from bascule.hub.sessions.repairs import Needed, repairs
+from bascule.hub.sessions.repairs import Repair, repairs
 from bascule.hub.sessions.rows import SessionRow
-from bascule.hub.sessions.sandbox_messages import Activity, told_event
+from bascule.hub.sessions.sandbox_messages import SandboxActivity, parse_event
 from bascule.hub.sessions.states import BEFORE
 from bascule.hub.settings import HubSettings
 from tests.contracts.store import row
@@ -78,12 +78,12 @@ def test_a_row_and_its_sandbox_are_made_to_agree(
 @pytest.mark.parametrize("state", STATES)
 def test_a_removal_that_was_begun_is_gone_on_with(state: SessionState) -> None:
     session = row(state=state, is_doomed=True)
-    assert repairs([session], {}, ()) == [Needed(session.id, "remove")]
+    assert repairs([session], {}, ()) == [Repair(session.id, "remove")]
 
 
 def test_a_sandbox_without_a_row_is_ended() -> None:
     stray = new_session_id()
-    assert repairs([], {stray: RunningSandbox(session_id=stray)}, ()) == [Needed(stray, "end")]
+    assert repairs([], {stray: RunningSandbox(session_id=stray)}, ()) == [Repair(stray, "end")]
 
 
 def test_what_is_being_worked_on_is_left_alone() -> None:
@@ -97,7 +97,7 @@ def test_what_is_being_worked_on_is_left_alone() -> None:
 
 def active(activity: dict[str, float | None], used: float, session: SessionRow) -> float:
     before, now = Sample(940.0, 10.0), Sample(1000.0, 10.0 + used)
-    told = Activity(cpu_seconds=now.cpu_seconds, **activity)
+    told = SandboxActivity(cpu_seconds=now.cpu_seconds, **activity)
     return last_active(session, told, before, now, busy_from=0.02)
 
 
@@ -146,14 +146,14 @@ async def test_measuring_takes_a_hundredth_of_the_time_at_most() -> None:
         asked += 1
         return 5 << 30
 
-    disk = Measured(2 << 30, measure, every=60.0, clock=lambda: now)
+    disk = DiskLimit(2 << 30, measure, every=60.0, clock=lambda: now)
     assert "5 GiB on the disk" in (await disk.excess(SessionId("a")) or "")
     now = 242.0
     assert await disk.excess(SessionId("a")) is None
     assert asked == 1
     now = 244.0
     assert await disk.excess(SessionId("a")) is not None
-    assert await Measured(None, measure, every=60.0).excess(SessionId("a")) is None
+    assert await DiskLimit(None, measure, every=60.0).excess(SessionId("a")) is None
 
 
 def test_secrets_are_masked_wherever_they_occur() -> None:
@@ -172,8 +172,8 @@ def test_without_secrets_nothing_is_masked() -> None:
 
 
 def test_an_event_of_the_wrong_form_is_not_passed_on() -> None:
-    assert told_event("removed", {}) is None
-    assert told_event("port.closed", {"n": 1, "port": 80, "url": "x"}) == {"n": 1, "port": 80}
+    assert parse_event("removed", {}) is None
+    assert parse_event("port.closed", {"n": 1, "port": 80, "url": "x"}) == {"n": 1, "port": 80}
     for name, data in (
         ("port.opened", {"n": "1/../x", "port": 80}),
         ("port.opened", {"n": 1, "port": 1 << 20}),
@@ -182,4 +182,4 @@ def test_an_event_of_the_wrong_form_is_not_passed_on() -> None:
         ("workspace.progress", {"stage": "s", "percent": 10**400}),
     ):
         with pytest.raises(SandboxUnreachable, match="strangely"):
-            told_event(name, data)
+            parse_event(name, data)

@@ -408,10 +408,10 @@ async def test_owners_ask_for_no_more_of_the_network_than_the_hub_allows() -> No
 async def test_a_session_with_too_much_on_the_disk_is_ended_and_can_mend_that() -> None:
     async with place(max_session_disk=8 << 20, look_every=3600.0) as hub, Asker(hub.url) as admin:
         session = await admin.ready()
-        await hub.hub.sessions.look()
+        await hub.hub.sessions.reconcile()
         assert (await admin.show(session))["state"] == "ready"
         await admin.run(session, "head -c 20M /dev/urandom > large; ln large same; ln -s / all")
-        await hub.hub.sessions.look()
+        await hub.hub.sessions.reconcile()
         ended = await admin.show(session)
         assert ended["state"] == "failed"
         assert "MiB on the disk" in ended["cause"]
@@ -419,7 +419,7 @@ async def test_a_session_with_too_much_on_the_disk_is_ended_and_can_mend_that() 
         await admin.must("POST", f"/api/sessions/{session}/resume")
         await admin.reaches(session, "ready")
         await admin.run(session, "rm large same")
-        await hub.hub.sessions.look()
+        await hub.hub.sessions.reconcile()
         assert (await admin.show(session))["state"] == "ready"
 
 

@@ -10,7 +10,7 @@ from bascule.core.errors import InvalidState, NoSuchSession
 from bascule.core.sessions import SessionId, SessionState
 from bascule.hub import Hub, Identity
 from bascule.hub.sessions.rows import SessionRow
-from bascule.hub.sessions.session_request import Wanted
+from bascule.hub.sessions.session_request import SessionRequest
 from bascule.hub.sessions.states import AT_REST
 
 from ._start import StartBody, spec_of
@@ -51,7 +51,7 @@ class Runtimes:
         row = self._find(who, asked.session_id)
         if row is None:
             spec = spec_of(asked, self._sessions.default_spawner)
-            wanted = Wanted(spec=spec, request_key=_KEY + asked.session_id)
+            wanted = SessionRequest(spec=spec, request_key=_KEY + asked.session_id)
             row = await self._sessions.create(who, wanted)
         else:
             await self._roused(who, row)

@@ -38,7 +38,9 @@ async def download(runtime: SessionRuntime, path: str) -> Response:
     """As it comes: nothing of it is kept here, however large the session says it is."""
     where = _absolute(path)
     async with AsyncExitStack() as stack:
-        found = await stack.enter_async_context((await runtime.inside()).download(str(where)))
+        found = await stack.enter_async_context(
+            (await runtime.sandbox_client()).download(str(where))
+        )
         if found.is_zip:
             raise IsADirectory(f"It is a directory: {path}")
         held = stack.pop_all()

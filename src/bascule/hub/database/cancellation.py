@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 
-async def to_its_end(work: Coroutine[Any, Any, _T]) -> _T:
+async def finish_before_cancel(work: Coroutine[Any, Any, _T]) -> _T:
     """Wait for `work`, also when cancelled meanwhile; that is raised once the work has ended.
 
     An error of the work is then its cause: nobody is left whom it could be told otherwise.

@@ -38,10 +38,10 @@ from bascule.hub.store import Store
 
 from . import tables
 from .address import DATABASE, shown
-from .cancellation import to_its_end
+from .cancellation import finish_before_cancel
 from .engine import make_engine, reading
 from .migrate import migrate
-from .token_cache import TokenMemory, changes_of
+from .token_cache import TokenCache, change_detector
 
 _QUOTAS: Final = 7_263_171
 """PostgreSQL's name for whoever changes reservations."""
@@ -66,7 +66,7 @@ def _finished(
     @wraps(method)
     async def finished(self: SqlStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         work = method(self, *args, **kwargs)
-        return await (to_its_end(work) if self._is_sqlite else work)
+        return await (finish_before_cancel(work) if self._is_sqlite else work)
 
     return finished
 
@@ -81,7 +81,7 @@ class SqlStore(Store):
         self._address = address
         self._is_sqlite = make_url(address).get_backend_name() == "sqlite"
         self._engine: AsyncEngine | None = None
-        self._memory: TokenMemory | None = None
+        self._memory: TokenCache | None = None
         self._passing: TemporaryDirectory[str] | None = None
 
     @_finished
@@ -96,7 +96,7 @@ class SqlStore(Store):
             what = f"The hub's database ({shown(self._address)}) cannot be used: {_cause(error)}"
             raise StorageFailed(what) from error
         file = url.database if self._is_sqlite else None
-        self._memory = TokenMemory(await asyncio.to_thread(changes_of, file))
+        self._memory = TokenCache(await asyncio.to_thread(change_detector, file))
 
     @_finished
     async def aclose(self) -> None:
@@ -351,7 +351,7 @@ class SqlStore(Store):
         return self._engine
 
     @property
-    def _remembered(self) -> TokenMemory:
+    def _remembered(self) -> TokenCache:
         assert self._memory is not None, "the store is not open"
         return self._memory
 

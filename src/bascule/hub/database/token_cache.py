@@ -19,7 +19,7 @@ _LATEST: Final = 1.0
 """Seconds after which a database that cannot tell is asked again."""
 
 
-class Changes(Protocol):
+class ChangeDetector(Protocol):
     """Whether a database is as it was: its state is the same as before, or another."""
 
     def state(self) -> object: ...
@@ -33,15 +33,15 @@ class Changes(Protocol):
         ...
 
 
-def changes_of(file: str | None) -> Changes:
+def change_detector(file: str | None) -> ChangeDetector:
     """Those of a SQLite file, or of a database elsewhere. Blocks."""
     if file is not None:
         with contextlib.suppress(FileNotFoundError):  # it has no write-ahead log
-            return SqliteChanges(file)
-    return TimedChanges()
+            return SqliteChangeDetector(file)
+    return TimedChangeDetector()
 
 
-class SqliteChanges:
+class SqliteChangeDetector:
     """Exact, and asks nobody: the head of the write-ahead log's index is another after every
     commit, whatever process it is made in, and can be looked at in memory.
 
@@ -73,7 +73,7 @@ class SqliteChanges:
         self._file.close()
 
 
-class TimedChanges:
+class TimedChangeDetector:
     """For a database on a server: what this process writes counts at once, the rest in time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -94,10 +94,10 @@ class TimedChanges:
         """There is nothing to."""
 
 
-class TokenMemory:
+class TokenCache:
     """The rows that were found since the database last changed."""
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: ChangeDetector) -> None:
         self._changes = changes
         self._state = changes.state()
         self._rows: dict[str, TokenRow] = {}

@@ -12,11 +12,11 @@ from typing import Any, Final, Literal
 from bascule.core.contracts import Closable, WindowLink
 from bascule.core.errors import BasculeError, NoSuchSession
 from bascule.core.sessions import SessionId, SessionSpec
-from bascule.hub.changes import Changes, Topic
+from bascule.hub.changes import HubChanges, Topic
 from bascule.hub.identity import Identity
 from bascule.hub.sessions.rows import SessionRow
 from bascule.hub.sessions.service import Sessions
-from bascule.hub.sessions.session_request import Wanted
+from bascule.hub.sessions.session_request import SessionRequest
 from bascule.runtime.demo import AGENT, Said, play
 from bascule.runtime.vscode import VSCodeRuntime
 
@@ -51,7 +51,7 @@ class Demos(Closable):
     def __init__(
         self,
         sessions: Sessions,
-        changes: Changes,
+        changes: HubChanges,
         *,
         link: Callable[[Identity], WindowLink],
     ) -> None:
@@ -107,7 +107,7 @@ class Demos(Closable):
         if who.scope == "session":
             raise NoSuchSession("A demo is begun from the hub's page, not from within a session")
         spec = SessionSpec(name=NAME, spawner=self._sessions.default_spawner)
-        return await self._sessions.create(who, Wanted(spec=spec, request_key=_KEY))
+        return await self._sessions.create(who, SessionRequest(spec=spec, request_key=_KEY))
 
     async def _run(self, row: SessionRow) -> None:
         try:
@@ -122,8 +122,8 @@ class Demos(Closable):
         agent = _agent(row.owner)
         await self._sessions.resume(agent, row.id)
         await self._sessions.until_ready(row.id)
-        line, _ = await self._sessions.enter(row.id)
-        await self._sessions.windows.open(row.id, line)  # or says what is missing for it
+        client, _ = await self._sessions.enter(row.id)
+        await self._sessions.windows.open(row.id, client)  # or says what is missing for it
         self._change(row, phase="waiting")
         window = await self._sessions.windows.appears(row.id)
         self._change(row, phase="playing")

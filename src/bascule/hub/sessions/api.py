@@ -30,7 +30,7 @@ from .messages import (
 )
 from .rows import EventRow, SessionRow
 from .service import Sessions
-from .session_request import Wanted
+from .session_request import SessionRequest
 from .specs import spec_to_json
 
 Who = Callable[[Request], Identity]
@@ -77,7 +77,7 @@ class SessionsApi:
         `Idempotency-Key` it is the same session.
         """
         spec = body.spec(self._sessions.default_spawner)
-        wanted = Wanted(
+        wanted = SessionRequest(
             spec=spec,
             credential=body.credential(),
             request_key=idempotency_key,

@@ -20,7 +20,7 @@ _WAITING: Final = 8
 _PIECE: Final = 1 << 20
 
 
-class Archives:
+class UploadedArchives:
     """Each is a file for the hub alone, until a session was made of it or nobody did in time.
 
     It is its owner's, which its name tells: nobody else makes a session of it.

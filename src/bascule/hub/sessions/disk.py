@@ -13,7 +13,7 @@ _SHARE: Final = 0.01
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
-class Measured:
+class DiskLimit:
     """Measures a session at every look, unless that takes more than a hundredth of the time: one
     with millions of files costs others nothing they notice."""
 

@@ -15,7 +15,7 @@ _MOST: Final = 1000
 """Events a listener may lag behind before it is let go; it comes again and reads on."""
 
 
-class Listening:
+class EventSubscription:
     """One listener. `None` in its queue is the end."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Listening:
         if not self._queue.full():
             self._queue.put_nowait(None)
 
-    async def news(self, *, heartbeat: float) -> AsyncIterator[EventRow | None]:
+    async def events(self, *, heartbeat: float) -> AsyncIterator[EventRow | None]:
         """Each event as it comes, and None whenever nothing came for `heartbeat` seconds."""
         while True:
             try:
@@ -47,35 +47,35 @@ class Listening:
             yield row
 
 
-class News:
+class EventBroadcaster:
     """Hands events on to listeners; never waits for one."""
 
     def __init__(self) -> None:
-        self._listening: defaultdict[SessionId, set[Listening]] = defaultdict(set)
+        self._subscriptions: defaultdict[SessionId, set[EventSubscription]] = defaultdict(set)
         self._is_closed = False
 
-    def listen(self, session_id: SessionId) -> Listening:
-        listening = Listening()
+    def subscribe(self, session_id: SessionId) -> EventSubscription:
+        subscription = EventSubscription()
         if self._is_closed:
-            listening.finish()
+            subscription.finish()
         else:
-            self._listening[session_id].add(listening)
-        return listening
+            self._subscriptions[session_id].add(subscription)
+        return subscription
 
-    def leave(self, session_id: SessionId, listening: Listening) -> None:
-        self._listening[session_id].discard(listening)
-        if not self._listening[session_id]:
-            del self._listening[session_id]
+    def unsubscribe(self, session_id: SessionId, subscription: EventSubscription) -> None:
+        self._subscriptions[session_id].discard(subscription)
+        if not self._subscriptions[session_id]:
+            del self._subscriptions[session_id]
 
-    def tell(self, row: EventRow) -> None:
-        for each in tuple(self._listening.get(row.session_id, ())):
+    def publish(self, row: EventRow) -> None:
+        for each in tuple(self._subscriptions.get(row.session_id, ())):
             if not each.put(row):
-                self._listening[row.session_id].discard(each)
+                self._subscriptions[row.session_id].discard(each)
 
     def close(self, session_id: SessionId | None = None) -> None:
         """No more will come: of one session, or of any."""
-        chosen = list(self._listening) if session_id is None else [session_id]
+        chosen = list(self._subscriptions) if session_id is None else [session_id]
         self._is_closed = self._is_closed or session_id is None
         for each in chosen:
-            for listening in self._listening.get(each, ()):
-                listening.finish()
+            for subscription in self._subscriptions.get(each, ()):
+                subscription.finish()

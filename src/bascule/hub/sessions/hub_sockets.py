@@ -22,11 +22,11 @@ _OPEN: Final = ("/health", "/socket.io", "/api/vscode/register", "/api/vscode/he
 MOST_CONNECTIONS: Final = 64
 """Connections of one session to the hub at a time: two for each of its windows."""
 
-MakeDoor = Callable[[Identity], App]
+MakeHubApp = Callable[[Identity], App]
 """The hub for somebody who is known by the socket they come through."""
 
 
-def door(app: App, settings: HubSettings, identity: Identity) -> App:
+def hub_socket_app(app: App, settings: HubSettings, identity: Identity) -> App:
     """`app` for whoever comes through a session's socket: as that session, whatever they bring.
 
     Any process of the session can come, so nothing is let on but what its window needs.
@@ -46,10 +46,10 @@ def door(app: App, settings: HubSettings, identity: Identity) -> App:
     return only_for_windows
 
 
-class Doors:
+class HubSockets:
     """One socket for each session that runs."""
 
-    def __init__(self, make: MakeDoor, settings: HubSettings) -> None:
+    def __init__(self, make: MakeHubApp, settings: HubSettings) -> None:
         self._make = make
         self._settings = settings
         self._listeners: dict[SessionId, Listener] = {}

@@ -8,7 +8,7 @@ from typing import Literal
 from bascule.hub.settings import HubSettings
 
 from .rows import SessionRow
-from .sandbox_messages import Activity
+from .sandbox_messages import SandboxActivity
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Sample:
 
 def last_active(
     row: SessionRow,
-    activity: Activity,
+    activity: SandboxActivity,
     before: Sample | None,
     now: Sample,
     *,

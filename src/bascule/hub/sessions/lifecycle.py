@@ -26,16 +26,16 @@ from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
 from bascule.sandbox.session.ports import DECLARED
 
-from .archives import Archives
-from .hub_sockets import Doors
+from .archives import UploadedArchives
+from .hub_sockets import HubSockets
 from .quotas import RUNNING as HELD_WHILE_RUNNING
-from .rate_limit import Pace
+from .rate_limit import RateLimit
 from .recording import Recordings
-from .reserve import Reserve
+from .reserve import DiskReserve
 from .rows import SessionRow
-from .sandbox_client import Inside
-from .session_directories import Directories
-from .session_table import Book
+from .sandbox_client import SandboxClient
+from .session_directories import SessionDirectories
+from .session_table import SessionTable
 from .stages import Stages, within
 from .states import AT_REST, RUNNING, refused
 from .tasks import Tasks
@@ -49,8 +49,8 @@ _PER_SECOND: Final = 20.0
 """Events that are taken from a sandbox at once, and after that; each is kept, so it waits."""
 
 
-class Keeper:
-    """Brings sandboxes to where the book says they should be, one thing at a time for each.
+class SandboxLifecycle:
+    """Brings sandboxes to where the table says they should be, one thing at a time for each.
 
     A start holds no turn, so that it can be ended; everything else does.
     """
@@ -60,42 +60,42 @@ class Keeper:
         settings: HubSettings,
         store: Store,
         *,
-        book: Book,
-        places: Directories,
+        table: SessionTable,
+        directories: SessionDirectories,
         spawners: Mapping[str, Spawner],
-        doors: Doors,
+        hub_sockets: HubSockets,
         windows: SessionWindows,
         records: Records,
         base_path: Callable[[SessionId, int], str],
         on_end: Callable[[SessionId], None],
     ) -> None:
         self._base_path = base_path
-        self._doors = doors
+        self._hub_sockets = hub_sockets
         self._windows = windows
         self._on_end = on_end
         self._settings = settings
         self._store = store
-        self._book = book
+        self._table = table
         self._spawners = dict(spawners)
         self._starts = Tasks()
         self._watches = Tasks()
         self._recordings = Recordings(records)
         self._endings: set[asyncio.Future[SessionRow]] = set()
-        self._lines: dict[SessionId, Inside] = {}
-        self.places = places
-        self.vault = Vault(places.secrets)
-        self.reserve = Reserve(places.reserve)
-        self.archives = Archives(
-            places.archives, max_bytes=settings.max_archive, lifetime=settings.archive_lifetime
+        self._clients: dict[SessionId, SandboxClient] = {}
+        self.directories = directories
+        self.vault = Vault(directories.secrets)
+        self.reserve = DiskReserve(directories.reserve)
+        self.archives = UploadedArchives(
+            directories.archives, max_bytes=settings.max_archive, lifetime=settings.archive_lifetime
         )
-        self.turns: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.locks: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.running: dict[SessionId, RunningSandbox] = {}
         """What is known of each sandbox that runs."""
         self.unusable: dict[str, BasculeError] = {}
         """Spawners that cannot be used here, and why."""
 
     async def open(self) -> None:
-        await asyncio.to_thread(self.places.open)
+        await asyncio.to_thread(self.directories.open)
         await asyncio.to_thread(self.vault.open)
         for kind, spawner in self._spawners.items():
             try:
@@ -109,10 +109,10 @@ class Keeper:
         await self._watches.aclose()
         await self._recordings.aclose()
         await asyncio.gather(*self._endings, return_exceptions=True)
-        await self._doors.aclose()
-        for line in self._lines.values():
-            await line.aclose()
-        self._lines.clear()
+        await self._hub_sockets.aclose()
+        for client in self._clients.values():
+            await client.aclose()
+        self._clients.clear()
         for spawner in self._spawners.values():
             await spawner.aclose()
 
@@ -138,7 +138,7 @@ class Keeper:
         return next((kind for kind in self._spawners if kind not in self.unusable), "local")
 
     def is_busy(self, session_id: SessionId) -> bool:
-        return session_id in self._starts or self.turns[session_id].locked()
+        return session_id in self._starts or self.locks[session_id].locked()
 
     async def all_running(self) -> tuple[dict[SessionId, RunningSandbox], set[str]]:
         """Every sandbox there is, and the kinds of spawner that cannot tell at present."""
@@ -154,16 +154,16 @@ class Keeper:
                 silent.add(kind)
         return found, silent
 
-    async def line(self, session_id: SessionId) -> Inside:
-        if session_id not in self._lines:
+    async def client(self, session_id: SessionId) -> SandboxClient:
+        if session_id not in self._clients:
             key = (await self.secrets(session_id)).key
-            self._lines.setdefault(session_id, self._new_line(session_id, key))
-        return self._lines[session_id]
+            self._clients.setdefault(session_id, self._new_client(session_id, key))
+        return self._clients[session_id]
 
-    def _new_line(self, session_id: SessionId, key: str) -> Inside:
+    def _new_client(self, session_id: SessionId, key: str) -> SandboxClient:
         running = self.running.get(session_id)
-        return Inside(
-            self.places.socket(session_id),
+        return SandboxClient(
+            self.directories.socket(session_id),
             key,
             uid=None if running is None else running.uid,
             max_reply=self._settings.message_bytes,
@@ -178,12 +178,12 @@ class Keeper:
     # Starting -------------------------------------------------------------------------------
 
     def start(self, row: SessionRow) -> None:
-        """Begin; the book says how it goes."""
+        """Begin; the table says how it goes."""
         self._starts.start(row.id, self._start(row))
 
     async def _start(self, row: SessionRow) -> None:
         """Stage by stage; when one fails or takes too long the session has failed, and says so."""
-        async with Stages(row.id, self._book) as stages:
+        async with Stages(row.id, self._table) as stages:
             try:
                 await self._start_in_stages(row, stages)
             except Exception as error:
@@ -199,22 +199,22 @@ class Keeper:
         spawner, settings = self.spawner(row.spec.spawner), self._settings
         stages.say("preparing")
         own = await self.secrets(row.id)
-        plan = await asyncio.to_thread(self.places.plan, row, own)
+        plan = await asyncio.to_thread(self.directories.plan, row, own)
         plan = replace(plan, environment={**self._base_paths(row.id), **plan.environment})
-        await self._doors.open(row.id, row.owner, self.places.door(row.id))
+        await self._hub_sockets.open(row.id, row.owner, self.directories.hub_socket(row.id))
         stages.say("starting the sandbox")
         async with within(settings.start_timeout, "start_timeout"):
             self.running[row.id] = await spawner.start(plan, on_stage=stages.say)
-        await self._drop_line(row.id)
+        await self._drop_client(row.id)
         await self.record(row.id)
         if not row.is_filled:
-            await self._fill(row, own, stages)
+            await self._fill_workspace(row, own, stages)
         if row.spec.runtime == "vscode":
             stages.say("opening its window")
-            await self._windows.open(row.id, await self.line(row.id), kept=True)
+            await self._windows.open(row.id, await self.client(row.id), kept=True)
             await self._windows.present(row.id, timeout=settings.start_timeout)
         await stages.told()
-        await self._book.move(row.id, "ready")
+        await self._table.change_state(row.id, "ready")
         await self.watch(row)
 
     def _base_paths(self, session_id: SessionId) -> Mapping[str, str]:
@@ -224,28 +224,28 @@ class Keeper:
             for place, n in enumerate(DECLARED, start=1)
         }
 
-    async def _fill(self, row: SessionRow, own: Secrets, stages: Stages) -> None:
+    async def _fill_workspace(self, row: SessionRow, own: Secrets, stages: Stages) -> None:
         """Asked again after a hub was killed, the sandbox says that it has been done."""
-        source, line = row.spec.workspace, await self.line(row.id)
+        source, client = row.spec.workspace, await self.client(row.id)
         if source.kind in ("git", "archive"):
             stages.say("filling the workspace")
             async with within(self._settings.fill_timeout, "fill_timeout"):
-                if (await line.workspace()).state == "ready":
+                if (await client.workspace()).state == "ready":
                     pass
                 elif source.kind == "git":
-                    await self._clone(row, own, line)
+                    await self._clone(row, own, client)
                 else:
-                    await line.unpack(self.archives.read(source.archive))
-        await self._book.change(row.id, is_filled=True)
+                    await client.unpack(self.archives.read(source.archive))
+        await self._table.change(row.id, is_filled=True)
         if source.archive:
             await self.archives.remove(source.archive)
         if own.credential is not None:
             await asyncio.to_thread(self.vault.put, row.id, replace(own, credential=None))
 
-    async def _clone(self, row: SessionRow, own: Secrets, line: Inside) -> None:
+    async def _clone(self, row: SessionRow, own: Secrets, client: SandboxClient) -> None:
         source, time = row.spec.workspace, self._settings.fill_timeout
         try:
-            await line.clone(source.url, source.ref, own.credential, timeout=time)
+            await client.clone(source.url, source.ref, own.credential, timeout=time)
         except CloneFailed as error:
             match row.spec.egress.mode:
                 case "off":
@@ -261,9 +261,9 @@ class Keeper:
         """Take up a sandbox that an earlier hub started, as it is."""
         self.running[row.id] = running
         if running.is_paused != (row.state == "paused"):
-            await self._book.move(row.id, "paused" if running.is_paused else "ready")
+            await self._table.change_state(row.id, "paused" if running.is_paused else "ready")
         if row.id not in self._watches:
-            await self._doors.open(row.id, row.owner, self.places.door(row.id))
+            await self._hub_sockets.open(row.id, row.owner, self.directories.hub_socket(row.id))
             await self.watch(row)
         await self.record(row.id)
 
@@ -271,36 +271,36 @@ class Keeper:
 
     async def watch(self, row: SessionRow) -> None:
         if row.id not in self._watches:
-            line = await self.line(row.id)
-            self._watches.start(row.id, self._watch(row, line))
+            client = await self.client(row.id)
+            self._watches.start(row.id, self._watch(row, client))
 
     async def record(self, session_id: SessionId) -> None:
         """Have written down what is done in it, unless it is already."""
         key = (await self.secrets(session_id)).key
-        self._recordings.start(session_id, partial(self._new_line, session_id, key))
+        self._recordings.start(session_id, partial(self._new_client, session_id, key))
 
-    async def _watch(self, row: SessionRow, line: Inside) -> None:
+    async def _watch(self, row: SessionRow, client: SandboxClient) -> None:
         """Pass on what the sandbox tells, and notice its end."""
-        telling = asyncio.create_task(self._pass_on(row.id, line))
+        telling = asyncio.create_task(self._forward_events(row.id, client))
         try:
             how = await self.spawner(row.spec.spawner).ended(row.id)
         finally:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
-        async with self.turns[row.id]:
-            now = self._book.find(row.id)
+        async with self.locks[row.id]:
+            now = self._table.find(row.id)
             if now is not None and now.state in RUNNING and row.id not in self._starts:
                 await self.fail(row, f"its sandbox ended: {how}")
 
-    async def _pass_on(self, session_id: SessionId, line: Inside) -> None:
-        pace = Pace(burst=_BURST, per_second=_PER_SECOND)
+    async def _forward_events(self, session_id: SessionId, client: SandboxClient) -> None:
+        pace = RateLimit(burst=_BURST, per_second=_PER_SECOND)
         try:
-            async for name, data in line.events():
+            async for name, data in client.events():
                 await pace.turn()
                 if name == "vscode.stopped" or (name == "state" and not data["vscode"]["running"]):
                     self._windows.ended(session_id)
                 if name != "state":
-                    await self._book.tell(session_id, name, data)
+                    await self._table.publish_event(session_id, name, data)
         except BasculeError as error:
             logger.debug("session %s tells nothing more: %s", session_id, error.message)
         finally:
@@ -309,83 +309,83 @@ class Keeper:
     # Pausing --------------------------------------------------------------------------------
 
     async def pause(self, session_id: SessionId, who: Identity | None) -> SessionRow:
-        async with self.turns[session_id]:
-            row = self._book.get(session_id)
+        async with self.locks[session_id]:
+            row = self._table.get(session_id)
             if row.state == "paused":
                 return row
             if row.state != "ready":
                 raise refused(row.state, "be paused")
             await self.spawner(row.spec.spawner).pause(session_id)
-            row = await self._book.move(session_id, "paused", verb="be paused")
-            await self._book.note(who, row, "pause")
+            row = await self._table.change_state(session_id, "paused", verb="be paused")
+            await self._table.audit(who, row, "pause")
             return row
 
     async def resume(self, session_id: SessionId, who: Identity | None) -> SessionRow:
         """A paused one goes on at once; one at rest starts again. What runs already is left."""
-        async with self.turns[session_id]:
-            row = self._book.get(session_id)
+        async with self.locks[session_id]:
+            row = self._table.get(session_id)
             match row.state:
                 case "ready" | "starting":
                     return row
                 case "paused":
                     await self.spawner(row.spec.spawner).resume(session_id)
-                    row = await self._book.move(session_id, "ready", verb="be resumed")
+                    row = await self._table.change_state(session_id, "ready", verb="be resumed")
                 case "stopped" | "failed":
                     await self._starts.finished(session_id)
-                    row = await self._book.move(session_id, "starting", verb="be resumed")
+                    row = await self._table.change_state(session_id, "starting", verb="be resumed")
                     self.start(row)
                 case "stopping":
                     raise refused(row.state, "be resumed")
-            await self._book.note(who, row, "resume")
+            await self._table.audit(who, row, "resume")
             return row
 
     # Ending ---------------------------------------------------------------------------------
 
     async def fail(self, row: SessionRow, cause: str) -> None:
         """It has no sandbox, and `cause` says why; nothing of it runs on."""
-        await self._let_go(row.id)
+        await self._disconnect(row.id)
         if row.spec.spawner in self._spawners and row.spec.spawner not in self.unusable:
             await self.spawner(row.spec.spawner).stop(row.id, grace=0)
         await self._recordings.finish(row.id)
         await self._store.release(row.id, HELD_WHILE_RUNNING)
-        failed = await self._book.move(row.id, "failed", cause=cause)
-        await self._book.note(None, failed, "fail", cause=cause)
+        failed = await self._table.change_state(row.id, "failed", cause=cause)
+        await self._table.audit(None, failed, "fail", cause=cause)
         logger.warning("session %s has failed: %s", row.id, failed.cause.partition("\n")[0])
 
     async def end(self, session_id: SessionId, cause: str) -> None:
         """Have one that runs fail, for a reason that is not its sandbox's."""
-        async with self.turns[session_id]:
-            row = self._book.get(session_id)
+        async with self.locks[session_id]:
+            row = self._table.get(session_id)
             if row.state in RUNNING:
                 await self.fail(row, cause)
 
     async def disk(self, session_id: SessionId) -> int:
         """Bytes that its own files take."""
-        row = self._book.get(session_id)
-        return await self.spawner(row.spec.spawner).disk(self.places.sessions / session_id)
+        row = self._table.get(session_id)
+        return await self.spawner(row.spec.spawner).disk(self.directories.sessions / session_id)
 
     async def stop(self, session_id: SessionId) -> SessionRow:
-        return await self._to_its_end(self._stop(session_id))
+        return await self._finish_though_cancelled(self._stop(session_id))
 
     async def remove(self, session_id: SessionId) -> SessionRow:
-        return await self._to_its_end(self._remove(session_id))
+        return await self._finish_though_cancelled(self._remove(session_id))
 
     async def make_room(self, session_id: SessionId) -> bool:
         """On a full disk, so that the session can be removed. It cannot fill that again."""
-        row = self._book.get(session_id)
+        row = self._table.get(session_id)
         with suppress(NoSuchSandbox):
             await self.spawner(row.spec.spawner).pause(session_id)
         return await asyncio.to_thread(self.reserve.give_up)
 
-    async def end_stray(self, session_id: SessionId) -> None:
+    async def end_orphan(self, session_id: SessionId) -> None:
         """End a sandbox that no session has a use for."""
         for kind, spawner in self._spawners.items():
             if kind not in self.unusable:
                 await spawner.stop(session_id)
-        if session_id not in self._book:
-            await asyncio.to_thread(self.places.remove_run, session_id)
+        if session_id not in self._table:
+            await asyncio.to_thread(self.directories.remove_run, session_id)
 
-    async def _to_its_end(self, work: Awaitable[SessionRow]) -> SessionRow:
+    async def _finish_though_cancelled(self, work: Awaitable[SessionRow]) -> SessionRow:
         """Whoever asked may leave meanwhile."""
         task = asyncio.ensure_future(work)
         self._endings.add(task)
@@ -394,45 +394,45 @@ class Keeper:
 
     async def _stop(self, session_id: SessionId) -> SessionRow:
         await self._starts.cancel(session_id)
-        async with self.turns[session_id]:
-            row = self._book.get(session_id)
+        async with self.locks[session_id]:
+            row = self._table.get(session_id)
             if row.state in AT_REST:
                 return row
-            await self._book.move(session_id, "stopping", verb="be stopped")
+            await self._table.change_state(session_id, "stopping", verb="be stopped")
             await self._end_sandbox(row)
-            return await self._book.move(session_id, "stopped")
+            return await self._table.change_state(session_id, "stopped")
 
     async def _remove(self, session_id: SessionId) -> SessionRow:
         await self._starts.cancel(session_id)
-        async with self.turns[session_id]:
-            row = await self._book.move(session_id, "stopping", verb="be removed")
+        async with self.locks[session_id]:
+            row = await self._table.change_state(session_id, "stopping", verb="be removed")
             await self._end_sandbox(row)
             # What is in it may be the session's own user's, and out of our reach.
-            await self.spawner(row.spec.spawner).remove(self.places.sessions / session_id)
-            await asyncio.to_thread(self.places.remove, session_id)
+            await self.spawner(row.spec.spawner).remove(self.directories.sessions / session_id)
+            await asyncio.to_thread(self.directories.remove, session_id)
             await asyncio.to_thread(self.vault.remove, session_id)
             await self._recordings.records.remove_session(session_id)
             if row.spec.workspace.archive:
                 await self.archives.remove(row.spec.workspace.archive)
-            await self._book.remove(session_id)
+            await self._table.remove(session_id)
         return row
 
     async def _end_sandbox(self, row: SessionRow) -> None:
-        await self._let_go(row.id)
+        await self._disconnect(row.id)
         await self.spawner(row.spec.spawner).stop(row.id)
         await self._recordings.finish(row.id)
         await self._store.release(row.id, HELD_WHILE_RUNNING)
 
-    async def _let_go(self, session_id: SessionId) -> None:
+    async def _disconnect(self, session_id: SessionId) -> None:
         if not self._watches.is_current(session_id):
             await self._watches.cancel(session_id)
-        await self._drop_line(session_id)
-        await self._doors.close(session_id)
-        await asyncio.to_thread(self.places.close_door, session_id)
+        await self._drop_client(session_id)
+        await self._hub_sockets.close(session_id)
+        await asyncio.to_thread(self.directories.remove_hub_socket, session_id)
         self._on_end(session_id)
         self.running.pop(session_id, None)
 
-    async def _drop_line(self, session_id: SessionId) -> None:
-        line = self._lines.pop(session_id, None)
-        if line is not None:
-            await line.aclose()
+    async def _drop_client(self, session_id: SessionId) -> None:
+        client = self._clients.pop(session_id, None)
+        if client is not None:
+            await client.aclose()

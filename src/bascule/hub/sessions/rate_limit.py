@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Pace:
+class RateLimit:
     """Lets `burst` pass at once, and after that `per_second`; whoever comes sooner waits."""
 
     def __init__(self, *, burst: int, per_second: float) -> None:

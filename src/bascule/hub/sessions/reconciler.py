@@ -13,12 +13,12 @@ from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
 
-from .disk import Measured
+from .disk import DiskLimit
 from .idle import Sample, due, last_active
-from .lifecycle import Keeper
-from .repairs import Needed, repairs
+from .lifecycle import SandboxLifecycle
+from .repairs import Repair, repairs
 from .rows import SessionRow
-from .session_table import Book
+from .session_table import SessionTable
 from .tasks import Tasks
 from .windows import SessionWindows
 
@@ -29,7 +29,7 @@ _AT_ONCE: Final = 16
 """Sessions that are looked at together: some may take half a minute not to answer."""
 
 
-class Looking:
+class Reconciler:
     """Has rows and sandboxes agree, sees to sessions that nobody uses, and forgets what is old."""
 
     def __init__(
@@ -37,61 +37,61 @@ class Looking:
         settings: HubSettings,
         store: Store,
         *,
-        book: Book,
-        keeper: Keeper,
+        table: SessionTable,
+        lifecycle: SandboxLifecycle,
         records: Records,
         windows: SessionWindows,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._store = store
-        self._book = book
-        self._keeper = keeper
+        self._table = table
+        self._lifecycle = lifecycle
         self._records = records
         self._windows = windows
         self._clock = clock
         self._tasks = Tasks()
         self._samples: dict[SessionId, Sample] = {}
-        self._disk = Measured(settings.max_session_disk, keeper.disk, every=settings.look_every)
+        self._disk = DiskLimit(settings.max_session_disk, lifecycle.disk, every=settings.look_every)
 
     async def open(self) -> None:
-        await self.look()
-        self._tasks.start("look", self._look_on())
+        await self.reconcile()
+        self._tasks.start("look", self._reconcile_periodically())
 
     async def aclose(self) -> None:
         await self._tasks.aclose()
 
-    async def look(self) -> None:
+    async def reconcile(self) -> None:
         await self._repair_all()
         turn = asyncio.Semaphore(_AT_ONCE)
         async with asyncio.TaskGroup() as looks:
-            for row in self._book.all():
-                if not self._keeper.is_busy(row.id):
-                    looks.create_task(self._see_to(row, turn))
-        self._samples = {key: each for key, each in self._samples.items() if key in self._book}
-        self._disk.keep({row.id for row in self._book.all()})
-        in_use = {row.spec.workspace.archive for row in self._book.all() if not row.is_filled}
-        await asyncio.to_thread(self._keeper.archives.sweep, in_use)
-        await asyncio.to_thread(self._keeper.reserve.restore)
-        await self._records.sweep({row.id for row in self._book.all()}, self._windows.connected())
+            for row in self._table.all():
+                if not self._lifecycle.is_busy(row.id):
+                    looks.create_task(self._check(row, turn))
+        self._samples = {key: each for key, each in self._samples.items() if key in self._table}
+        self._disk.keep({row.id for row in self._table.all()})
+        in_use = {row.spec.workspace.archive for row in self._table.all() if not row.is_filled}
+        await asyncio.to_thread(self._lifecycle.archives.sweep, in_use)
+        await asyncio.to_thread(self._lifecycle.reserve.restore)
+        await self._records.sweep({row.id for row in self._table.all()}, self._windows.connected())
         await self._store.forget(
             audit_before=self._clock() - self._settings.audit_days * _DAY,
             events_kept=self._settings.events_kept,
         )
 
-    async def _look_on(self) -> None:
+    async def _reconcile_periodically(self) -> None:
         while True:
             await asyncio.sleep(self._settings.look_every)
             try:
-                await self.look()
+                await self.reconcile()
             except Exception:
                 logger.exception("a look at the sessions failed; the next comes as planned")
 
     async def _repair_all(self) -> None:
-        running, silent = await self._keeper.all_running()
-        rows = self._book.all()
+        running, silent = await self._lifecycle.all_running()
+        rows = self._table.all()
         ids = {row.id for row in rows} | set(running)
-        busy = {each for each in ids if self._keeper.is_busy(each)}
+        busy = {each for each in ids if self._lifecycle.is_busy(each)}
         busy |= {row.id for row in rows if row.spec.spawner in silent}
         for needed in repairs(rows, running, busy):
             try:
@@ -103,56 +103,56 @@ class Looking:
                 what = "session %s could not be put right (%s); the others are seen to"
                 logger.exception(what, needed.session_id, needed.repair)
 
-    async def _repair(self, needed: Needed, running: Mapping[SessionId, RunningSandbox]) -> None:
+    async def _repair(self, needed: Repair, running: Mapping[SessionId, RunningSandbox]) -> None:
         session_id = needed.session_id
         if needed.repair == "end":
             logger.warning("ending a sandbox that no session has a use for: %s", session_id)
-            await self._keeper.end_stray(session_id)
+            await self._lifecycle.end_orphan(session_id)
             return
-        row = self._book.get(session_id)
+        row = self._table.get(session_id)
         match needed.repair:
             case "remove":
-                await self._keeper.remove(session_id)
+                await self._lifecycle.remove(session_id)
             case "stop":
-                await self._keeper.stop(session_id)
+                await self._lifecycle.stop(session_id)
             case "start":
-                self._keeper.start(row)
+                self._lifecycle.start(row)
             case "fail":
-                spawner = self._keeper.spawner(row.spec.spawner)
+                spawner = self._lifecycle.spawner(row.spec.spawner)
                 words = await spawner.last_words(session_id, lines=20)
-                await self._keeper.fail(row, f"its sandbox is gone\n{words}".strip())
+                await self._lifecycle.fail(row, f"its sandbox is gone\n{words}".strip())
             case "adopt":
-                await self._keeper.adopt(row, running[session_id])
+                await self._lifecycle.adopt(row, running[session_id])
 
-    async def _see_to(self, row: SessionRow, turn: asyncio.Semaphore) -> None:
+    async def _check(self, row: SessionRow, turn: asyncio.Semaphore) -> None:
         async with turn:
-            await self._see_to_one(row)
+            await self._check_session(row)
 
-    async def _see_to_one(self, row: SessionRow) -> None:
+    async def _check_session(self, row: SessionRow) -> None:
         """End what takes too much; pause or stop what has been idle for long enough."""
         try:
             if row.state == "ready":
-                await self._keeper.record(row.id)
+                await self._lifecycle.record(row.id)
                 if (cause := await self._disk.excess(row.id)) is not None:
-                    await self._keeper.end(row.id, cause)
+                    await self._lifecycle.end(row.id, cause)
                     return
-                row = await self._measured(row)
+                row = await self._with_activity(row)
             match due(row, self._clock(), self._settings):
                 case "pause":
-                    await self._keeper.pause(row.id, None)
+                    await self._lifecycle.pause(row.id, None)
                 case "stop":
-                    await self._book.note(None, row, "stop")
-                    await self._keeper.stop(row.id)
+                    await self._table.audit(None, row, "stop")
+                    await self._lifecycle.stop(row.id)
         except BasculeError as error:  # it may be ending just now; the next look tells
             logger.info("session %s could not be looked at: %s", row.id, error.message)
         except Exception:
             logger.exception("session %s could not be looked at; the others are", row.id)
 
-    async def _measured(self, row: SessionRow) -> SessionRow:
+    async def _with_activity(self, row: SessionRow) -> SessionRow:
         """One that does not tell has done nothing that we know of: a session cannot stay awake by
         stopping its own server."""
         try:
-            activity = await (await self._keeper.line(row.id)).activity()
+            activity = await (await self._lifecycle.client(row.id)).activity()
         except BasculeError as error:
             logger.info("session %s does not say what it does: %s", row.id, error.message)
             return row
@@ -160,5 +160,5 @@ class Looking:
         before, self._samples[row.id] = self._samples.get(row.id), now
         active = last_active(row, activity, before, now, busy_from=self._settings.idle_cpu)
         if active > row.last_active:
-            await self._book.change(row.id, last_active=active)
-        return self._book.get(row.id)
+            await self._table.change(row.id, last_active=active)
+        return self._table.get(row.id)

@@ -13,8 +13,8 @@ from bascule.core.sessions import SessionId
 from bascule.hub.records.record import Record
 from bascule.hub.records.records import Records
 
-from .sandbox_client import Inside
-from .sandbox_messages import Begin, Told
+from .sandbox_client import SandboxClient
+from .sandbox_messages import SandboxEntry, TimelineBegin
 from .tasks import Tasks
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _LAST_WORDS: Final = 5.0
 """Seconds to read what a sandbox said before it ended."""
 
-MakeLine = Callable[[], Inside]
+MakeLine = Callable[[], SandboxClient]
 
 
 class Recordings:
@@ -36,10 +36,10 @@ class Recordings:
         self.records = records
         self._tasks = Tasks()
 
-    def start(self, session_id: SessionId, make_line: MakeLine) -> None:
+    def start(self, session_id: SessionId, make_client: MakeLine) -> None:
         """On a line of its own, which it closes: it outlives the one for actions."""
         if session_id not in self._tasks:
-            self._tasks.start(session_id, self._record(session_id, make_line))
+            self._tasks.start(session_id, self._record(session_id, make_client))
 
     async def finish(self, session_id: SessionId) -> None:
         """The sandbox has ended: read what is left, and stop."""
@@ -52,11 +52,11 @@ class Recordings:
     async def aclose(self) -> None:
         await self._tasks.aclose()
 
-    async def _record(self, session_id: SessionId, make_line: MakeLine) -> None:
+    async def _record(self, session_id: SessionId, make_client: MakeLine) -> None:
         record = await self.records.of_session(session_id)
-        async with make_line() as line:
+        async with make_client() as client:
             try:
-                while await _is_to_go_on(record, line):
+                while await _is_to_go_on(record, client):
                     pass
             except StorageFailed as error:  # the next look begins again behind what is written
                 record.rewind()
@@ -65,20 +65,20 @@ class Recordings:
                 logger.debug("session %s tells nothing more: %s", session_id, error.message)
 
 
-async def _is_to_go_on(record: Record, line: Inside) -> bool:
+async def _is_to_go_on(record: Record, client: SandboxClient) -> bool:
     """Once more, behind an entry that was too large to be told."""
     try:
-        return await _taken(record, line)
+        return await _taken(record, client)
     except MessageTooLarge as error:
         logger.warning("an event is missing in a record: %s", error.message)
         return True
 
 
-async def _taken(record: Record, line: Inside) -> bool:
+async def _taken(record: Record, client: SandboxClient) -> bool:
     """Note what is told until it ends, or until somebody comes to watch or the last one leaves:
     then True, and it is to be asked again, with output or without."""
     is_watched = record.is_watched
-    taking = asyncio.create_task(_take(record, line, output=is_watched))
+    taking = asyncio.create_task(_take(record, client, output=is_watched))
     changing = asyncio.create_task(record.audience_changes(is_watched))
     try:
         await asyncio.wait({taking, changing}, return_when=asyncio.FIRST_COMPLETED)
@@ -92,9 +92,9 @@ async def _taken(record: Record, line: Inside) -> bool:
         await asyncio.gather(taking, changing, return_exceptions=True)
 
 
-async def _take(record: Record, line: Inside, *, output: bool) -> None:
+async def _take(record: Record, client: SandboxClient, *, output: bool) -> None:
     epoch, last = record.position
-    async with aclosing(line.timeline(after=last, epoch=epoch, output=output)) as telling:
+    async with aclosing(client.timeline(after=last, epoch=epoch, output=output)) as telling:
         try:
             async for begin, entries in telling:
                 if begin.epoch != epoch:
@@ -108,7 +108,7 @@ async def _take(record: Record, line: Inside, *, output: bool) -> None:
             raise
 
 
-def _note(record: Record, entry: Told, begin: Begin, last: int) -> int:
+def _note(record: Record, entry: SandboxEntry, begin: TimelineBegin, last: int) -> int:
     """The number that the sandbox has got to."""
     contents = entry.contents()
     if entry.n == 0:

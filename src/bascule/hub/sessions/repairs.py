@@ -10,34 +10,34 @@ from bascule.core.sessions import RunningSandbox, SessionId
 
 from .rows import SessionRow
 
-Repair = Literal["remove", "start", "stop", "fail", "adopt", "end"]
+RepairKind = Literal["remove", "start", "stop", "fail", "adopt", "end"]
 """remove: go on removing it. start: go on starting it. stop: go on stopping it. fail: its sandbox
 is gone. adopt: its sandbox runs; watch it. end: a sandbox that no session has a use for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class Repair:
     session_id: SessionId
-    repair: Repair
+    repair: RepairKind
 
 
 def repairs(
     rows: Iterable[SessionRow],
     running: Mapping[SessionId, RunningSandbox],
     busy: Collection[SessionId],
-) -> list[Needed]:
+) -> list[Repair]:
     """`busy`: sessions something is being done with; they are left alone."""
     known = {row.id: row for row in rows}
     needed = [
-        Needed(row.id, repair)
+        Repair(row.id, repair)
         for row in known.values()
         if row.id not in busy and (repair := _repair(row, row.id in running)) is not None
     ]
     strays = [each for each in running if each not in known and each not in busy]
-    return needed + [Needed(each, "end") for each in strays]
+    return needed + [Repair(each, "end") for each in strays]
 
 
-def _repair(row: SessionRow, is_running: bool) -> Repair | None:
+def _repair(row: SessionRow, is_running: bool) -> RepairKind | None:
     if row.is_doomed:
         return "remove"
     match row.state:

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 _BYTES: Final = 8 << 20
 
 
-class Reserve:
+class DiskReserve:
     """A file of no use but its size. All methods block."""
 
     def __init__(self, path: Path) -> None:

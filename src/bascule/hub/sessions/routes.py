@@ -21,12 +21,12 @@ class SessionRoutes(Routes):
 
     async def target(self, place: Place, *, is_visit: bool) -> Target:
         session_id = SessionId(place.session_id)
-        line, running = await self._sessions.enter(session_id, is_visit=is_visit)
-        path = socket_path(self._sessions.places.run, place)
+        client, running = await self._sessions.enter(session_id, is_visit=is_visit)
+        path = socket_path(self._sessions.directories.run, place)
         headers: tuple[tuple[bytes, bytes], ...] = ()
         if place.kind == "vscode" and is_visit:
             try:
-                await self._sessions.windows.open(session_id, line)
+                await self._sessions.windows.open(session_id, client)
             except BasculeError as error:
                 what = f"VS Code did not start in this session: {error.message}"
                 raise TargetUnreachable(what) from error

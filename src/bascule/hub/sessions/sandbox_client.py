@@ -1,4 +1,4 @@
-"""The hub's line to a session's sandbox, over the socket it has on this machine."""
+"""The hub's client to a session's sandbox, over the socket it has on this machine."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from bascule.runtime.remote import RemoteRuntime
 from bascule.wire import error_from_wire, from_json, to_json
 
 from .sandbox_messages import (
-    Abilities,
-    Activity,
-    Begin,
-    Files,
-    Last,
-    Output,
+    FileNames,
     Port,
-    Ports,
-    Standing,
-    Terminal,
-    Told,
-    told,
-    told_event,
+    PortList,
+    SandboxActivity,
+    SandboxEntry,
+    SandboxInfo,
+    TerminalOutput,
+    TerminalState,
+    TimelineBegin,
+    TimelinePosition,
+    WorkspaceState,
+    parse_event,
+    parse_message,
 )
 
 _NAME: Final = "http://localhost"
@@ -40,7 +40,7 @@ _BYTES: Final = {"Content-Type": "application/octet-stream"}
 
 
 @dataclass(frozen=True, slots=True)
-class Download:
+class SandboxDownload:
     """What comes of a file of a session."""
 
     size: int | None
@@ -49,7 +49,7 @@ class Download:
     chunks: AsyncIterator[bytes]
 
 
-class Inside(Closable):
+class SandboxClient(Closable):
     """What is asked of the sandbox at `socket`: actions by `runtime`, the rest by `/session/…`.
 
     Whoever answers there runs as `uid`, but may be another program of the session: an observation
@@ -75,8 +75,8 @@ class Inside(Closable):
         await self.runtime.aclose()
         await self._http.aclose()
 
-    async def workspace(self) -> Standing:
-        return told(Standing, await self._ask("GET", "/session/workspace"))
+    async def workspace(self) -> WorkspaceState:
+        return parse_message(WorkspaceState, await self._ask("GET", "/session/workspace"))
 
     async def clone(
         self, url: str, ref: str, credential: Mapping[str, str] | None, *, timeout: float
@@ -90,15 +90,15 @@ class Inside(Closable):
         await self._ask("POST", "/session/workspace", archive, _BYTES, timeout=None)
 
     async def ports(self) -> Sequence[Port]:
-        return told(Ports, await self._ask("GET", "/session/ports")).ports
+        return parse_message(PortList, await self._ask("GET", "/session/ports")).ports
 
     async def declared_ports(self) -> Mapping[int, int]:
         """Ports that have an address before anybody listens there, by the number in that."""
-        answer = told(Ports, await self._ask("GET", "/session/ports"))
+        answer = parse_message(PortList, await self._ask("GET", "/session/ports"))
         return {each.n: each.port for each in answer.declared}
 
-    async def activity(self) -> Activity:
-        return told(Activity, await self._ask("GET", "/session/activity"))
+    async def activity(self) -> SandboxActivity:
+        return parse_message(SandboxActivity, await self._ask("GET", "/session/activity"))
 
     async def start_vscode(self, *, window: bool, timeout: float) -> None:
         """`window`: with one that nobody has to look at."""
@@ -117,13 +117,13 @@ class Inside(Closable):
             reader = EventReader(limit=_ANSWER)
             async for chunk in reply.chunks():
                 for event in reader.feed(chunk):
-                    data = told_event(event.name, from_json(event.data))
+                    data = parse_event(event.name, from_json(event.data))
                     if data is not None:
                         yield event.name, data
 
     async def timeline(
         self, *, after: int, epoch: str, output: bool
-    ) -> AsyncGenerator[tuple[Begin, list[Told]], None]:
+    ) -> AsyncGenerator[tuple[TimelineBegin, list[SandboxEntry]], None]:
         """What is done in the sandbox, as much at a time as there is, with how that began; also
         what is printed meanwhile, when `output` is wanted. Raises `MessageTooLarge` in the place of
         an entry that is larger than an observation may be."""
@@ -131,17 +131,17 @@ class Inside(Closable):
         async with self._http.stream("GET", where) as reply:
             if reply.status != 200:
                 _value_of(reply.status, await reply.read())
-            reader, begin = EventReader(limit=self._max_event), Begin()
+            reader, begin = EventReader(limit=self._max_event), TimelineBegin()
             async for chunk in reply.chunks():
-                entries: list[Told] = []
+                entries: list[SandboxEntry] = []
                 too_large: MessageTooLarge | None = None
                 try:
                     for event in reader.feed(chunk):
                         if event.name == "begin":
-                            begin = told(Begin, from_json(event.data))
+                            begin = parse_message(TimelineBegin, from_json(event.data))
                             yield begin, []
                         elif event.name == "entry":
-                            entries.append(told(Told, from_json(event.data)))
+                            entries.append(parse_message(SandboxEntry, from_json(event.data)))
                 except MessageTooLarge as error:
                     too_large = error
                 if entries:
@@ -149,35 +149,37 @@ class Inside(Closable):
                 if too_large is not None:
                     raise too_large
 
-    async def timeline_last(self) -> Last:
+    async def timeline_last(self) -> TimelinePosition:
         """How far the timeline has got: everything that was answered is up to there."""
-        return told(Last, await self._ask("GET", "/session/timeline/last"))
+        return parse_message(TimelinePosition, await self._ask("GET", "/session/timeline/last"))
 
     # Files ----------------------------------------------------------------------------------
 
     async def list_files(self, path: str) -> Sequence[str]:
         """Names in a directory, those of directories with a slash; empty: the workspace."""
         found = await self._ask("POST", "/list_files", to_json({"path": path}), _JSON)
-        return told(Files, {"names": found}).names
+        return parse_message(FileNames, {"names": found}).names
 
     async def workspace_dir(self) -> str:
-        return told(Abilities, await self._ask("GET", "/capabilities")).working_dir
+        return parse_message(SandboxInfo, await self._ask("GET", "/capabilities")).working_dir
 
     @asynccontextmanager
-    async def download(self, path: str) -> AsyncIterator[Download]:
+    async def download(self, path: str) -> AsyncIterator[SandboxDownload]:
         """A file as it is; a directory as a zip."""
         async with self._http.stream("GET", target("/download_files", path=path, raw=1)) as reply:
             if reply.status != 200:
                 _value_of(reply.status, await reply.read())
             size = reply.headers.get("content-length", "")
             is_zip = reply.headers.get("content-type") == "application/zip"
-            yield Download(int(size) if size.isdecimal() else None, is_zip, reply.chunks())
+            yield SandboxDownload(int(size) if size.isdecimal() else None, is_zip, reply.chunks())
 
     # Terminals ------------------------------------------------------------------------------
 
     async def open_terminal(self, name: str, *, columns: int, rows: int) -> Mapping[str, Any]:
         asked = to_json({"columns": columns, "rows": rows})
-        return told(Terminal, await self._ask("POST", _terminal(name), asked, _JSON)).model_dump()
+        return parse_message(
+            TerminalState, await self._ask("POST", _terminal(name), asked, _JSON)
+        ).model_dump()
 
     async def type(self, name: str, keys: Mapping[str, Any]) -> None:
         await self._ask("POST", f"{_terminal(name)}/keys", to_json(keys), _JSON)
@@ -197,7 +199,10 @@ class Inside(Closable):
             async for chunk in reply.chunks():
                 for event in reader.feed(chunk):
                     if event.name == "output":
-                        yield event.name, told(Output, from_json(event.data)).model_dump()
+                        yield (
+                            event.name,
+                            parse_message(TerminalOutput, from_json(event.data)).model_dump(),
+                        )
                     elif event.name == "ended":
                         yield event.name, {}
 

@@ -18,7 +18,7 @@ from bascule.core.errors import SandboxUnreachable
 Short = Annotated[str, Field(max_length=4096)]
 Moment = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Number = Annotated[int, Field(ge=0, lt=1 << 31)]
-_Told = TypeVar("_Told", bound="_Telling")
+_Told = TypeVar("_Told", bound="_Message")
 
 
 def _base64(text: str) -> str:
@@ -29,13 +29,13 @@ def _base64(text: str) -> str:
     return text
 
 
-class _Telling(BaseModel):
+class _Message(BaseModel):
     """Fields of a newer sandbox are left out."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Activity(_Telling):
+class SandboxActivity(_Message):
     """Signs of life, in Unix time, and what the session's processes have used."""
 
     last_action: Moment | None = None
@@ -43,13 +43,13 @@ class Activity(_Telling):
     cpu_seconds: Moment
 
 
-class Standing(_Telling):
+class WorkspaceState(_Message):
     """How far the workspace is filled."""
 
     state: Literal["empty", "filling", "ready", "failed"]
 
 
-class Port(_Telling):
+class Port(_Message):
     """An app that listens."""
 
     n: Annotated[int, Field(ge=0, lt=100)]
@@ -57,77 +57,77 @@ class Port(_Telling):
     command: Short = ""
 
 
-class DeclaredPort(_Telling):
+class DeclaredPort(_Message):
     """One that has an address before anybody listens there."""
 
     n: Annotated[int, Field(ge=0, lt=100)]
     port: Annotated[int, Field(ge=1, lt=1 << 16)]
 
 
-class Ports(_Telling):
+class PortList(_Message):
     ports: Annotated[list[Port], Field(max_length=1000)]
     declared: Annotated[list[DeclaredPort], Field(max_length=100)] = []
 
 
-class _PortClosed(_Telling):
+class _PortClosed(_Message):
     n: Number
     port: Number
 
 
-class _Progress(_Telling):
+class _Progress(_Message):
     stage: Short
     percent: Annotated[int, Field(ge=0, le=100)]
 
 
-class _Filled(_Telling):
+class _Filled(_Message):
     commit: Short = ""
 
 
-class _NotFilled(_Telling):
+class _NotFilled(_Message):
     cause: Short
 
 
-class _Started(_Telling):
+class _Started(_Message):
     pid: Number
 
 
-class _VSCode(_Telling):
+class _VSCode(_Message):
     running: bool
 
 
-class _State(_Telling):
+class _State(_Message):
     """How things stand when one begins to listen; for the hub alone."""
 
     vscode: _VSCode = _VSCode(running=False)
 
 
-class Begin(_Telling):
+class TimelineBegin(_Message):
     """With what a sandbox's timeline begins."""
 
     epoch: Short = ""
     working_dir: Short = ""
 
 
-class Last(_Telling):
+class TimelinePosition(_Message):
     """How far a sandbox's timeline has got."""
 
     epoch: Short
     n: Annotated[int, Field(ge=0, le=1 << 53)]
 
 
-class Files(_Telling):
+class FileNames(_Message):
     """The names in a directory."""
 
     names: Annotated[list[Short], Field(max_length=100_000)]
 
 
-class Abilities(_Telling):
+class SandboxInfo(_Message):
     """What a sandbox says of itself."""
 
     working_dir: Short
 
 
-class Terminal(_Telling):
+class TerminalState(_Message):
     """An open terminal: the bytes of its output that are held, from `start` to `end`."""
 
     name: Short = ""
@@ -135,14 +135,14 @@ class Terminal(_Telling):
     end: Annotated[int, Field(ge=0, le=1 << 53)]
 
 
-class Output(_Telling):
+class TerminalOutput(_Message):
     """A piece of a terminal's output."""
 
     offset: Annotated[int, Field(ge=0, le=1 << 53)]
     data: Annotated[str, AfterValidator(_base64)]
 
 
-class Told(_Telling):
+class SandboxEntry(_Message):
     """An entry of a sandbox's timeline."""
 
     n: Annotated[int, Field(ge=0, le=1 << 53)]
@@ -166,7 +166,7 @@ _CONTENTS: Final[Mapping[str, Sequence[str]]] = {
     "output": ("cause", "data"),
 }
 
-_EVENTS: Final[Mapping[str, type[_Telling]]] = {
+_EVENTS: Final[Mapping[str, type[_Message]]] = {
     "state": _State,
     "port.opened": Port,
     "port.closed": _PortClosed,
@@ -174,12 +174,12 @@ _EVENTS: Final[Mapping[str, type[_Telling]]] = {
     "workspace.ready": _Filled,
     "workspace.failed": _NotFilled,
     "vscode.started": _Started,
-    "vscode.stopped": _Telling,
+    "vscode.stopped": _Message,
 }
 """The events of a sandbox that are heard; the hub's own have other names."""
 
 
-def told(kind: type[_Told], said: object) -> _Told:
+def parse_message(kind: type[_Told], said: object) -> _Told:
     """Raises `SandboxUnreachable`: whoever answers, it is not the sandbox."""
     try:
         return kind.model_validate(said)
@@ -191,7 +191,7 @@ def told(kind: type[_Told], said: object) -> _Told:
         ) from None
 
 
-def told_event(name: str, data: object) -> Mapping[str, Any] | None:
+def parse_event(name: str, data: object) -> Mapping[str, Any] | None:
     """What of an event is passed on; None: nothing, it is of no kind we know."""
     kind = _EVENTS.get(name)
-    return None if kind is None else told(kind, data).model_dump()
+    return None if kind is None else parse_message(kind, data).model_dump()

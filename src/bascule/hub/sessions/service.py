@@ -32,7 +32,7 @@ from bascule.core.sessions import (
     new_session_id,
 )
 from bascule.core.windows import Window
-from bascule.hub.changes import Changes
+from bascule.hub.changes import HubChanges
 from bascule.hub.identity import Identity
 from bascule.hub.leases import TokenLeases
 from bascule.hub.records.record import Record
@@ -42,19 +42,19 @@ from bascule.hub.store import Store
 from bascule.sandbox.session.ports import DECLARED
 from bascule.wire import encode_action
 
-from .archives import Archives
-from .event_broadcaster import News
-from .hub_sockets import Doors, MakeDoor
-from .lifecycle import Keeper
+from .archives import UploadedArchives
+from .event_broadcaster import EventBroadcaster
+from .hub_sockets import HubSockets, MakeHubApp
+from .lifecycle import SandboxLifecycle
 from .masking import Mask
 from .quotas import claims_of, ensure_modest, running_claims
-from .reconciler import Looking
+from .reconciler import Reconciler
 from .rows import EventRow, SessionRow
-from .sandbox_client import Inside
+from .sandbox_client import SandboxClient
 from .sandbox_messages import Port
-from .session_directories import Directories, ensure_folder
-from .session_request import Wanted, ensure_allowed, ways_out
-from .session_table import Book
+from .session_directories import SessionDirectories, ensure_folder
+from .session_request import SessionRequest, allowed_egress, ensure_allowed
+from .session_table import SessionTable
 from .specs import spec_to_json
 from .states import AT_REST, RUNNING, refused
 from .vault import Secrets
@@ -84,10 +84,10 @@ class Sessions(Closable):
         store: Store,
         spawners: Mapping[str, Spawner],
         *,
-        door: MakeDoor,
+        make_hub_app: MakeHubApp,
         windows: SessionWindows,
         records: Records | None = None,
-        changes: Changes | None = None,
+        changes: HubChanges | None = None,
         leases: TokenLeases | None = None,
         base_path: Callable[[SessionId, int], str] = lambda _session_id, _n: "",
         on_end: Callable[[SessionId], None] = lambda _: None,
@@ -101,94 +101,94 @@ class Sessions(Closable):
         self._records = records = records or Records(settings)
         self._store = store
         self._clock = clock
-        self._news = News()
-        self._book = Book(
+        self._events = EventBroadcaster()
+        self._table = SessionTable(
             store,
-            self._news,
+            self._events,
             clock,
-            changes or Changes(),
+            changes or HubChanges(),
             without_paths=settings.without_paths,
         )
         self._naming: list[tuple[str, str, str | None]] = []
         """Owner, name and request key of sessions that are being made."""
-        self._all: Keeper | None = None
-        self._looking: Looking | None = None
-        places = Directories.of(settings)
-        if places is not None and spawners:
-            keeper = Keeper(
+        self._optional_lifecycle: SandboxLifecycle | None = None
+        self._reconciler: Reconciler | None = None
+        directories = SessionDirectories.of(settings)
+        if directories is not None and spawners:
+            lifecycle = SandboxLifecycle(
                 settings,
                 store,
-                book=self._book,
-                places=places,
+                table=self._table,
+                directories=directories,
                 spawners=spawners,
-                doors=Doors(door, settings),
+                hub_sockets=HubSockets(make_hub_app, settings),
                 windows=windows,
                 records=records,
                 base_path=base_path,
                 on_end=on_end,
             )
-            self._all = keeper
-            self._looking = Looking(
+            self._optional_lifecycle = lifecycle
+            self._reconciler = Reconciler(
                 settings,
                 store,
-                book=self._book,
-                keeper=keeper,
+                table=self._table,
+                lifecycle=lifecycle,
                 records=records,
                 windows=windows,
                 clock=clock,
             )
-        records.mask_of = self._book.mask
+        records.mask_of = self._table.mask
 
     @property
     def are_offered(self) -> bool:
         """Whether this hub can have any."""
-        return self._all is not None
+        return self._optional_lifecycle is not None
 
     async def open(self) -> None:
         """Find what runs, go on with what was under way, and look again every minute."""
-        if self._all is None or self._looking is None:
+        if self._optional_lifecycle is None or self._reconciler is None:
             await self._records.sweep(None, self.windows.connected())
             return
-        await self._all.open()
-        await self._book.open()
-        rows = self._book.all()
-        await asyncio.to_thread(self._all.vault.sweep, {row.id for row in rows})
+        await self._optional_lifecycle.open()
+        await self._table.open()
+        rows = self._table.all()
+        await asyncio.to_thread(self._optional_lifecycle.vault.sweep, {row.id for row in rows})
         for row in rows:
-            own = await asyncio.to_thread(self._all.vault.get, row.id)
+            own = await asyncio.to_thread(self._optional_lifecycle.vault.get, row.id)
             if own is not None:
-                self._book.hide(row.id, _mask(own))
-        await self._looking.open()
+                self._table.set_mask(row.id, _mask(own))
+        await self._reconciler.open()
 
     def finish_streams(self) -> None:
         """End what listens, so that a server that stops need not wait for it."""
-        self._news.close()
+        self._events.close()
 
     async def aclose(self) -> None:
         self.finish_streams()
-        if self._looking is not None:
-            await self._looking.aclose()
-        if self._all is not None:
-            await self._all.aclose()
+        if self._reconciler is not None:
+            await self._reconciler.aclose()
+        if self._optional_lifecycle is not None:
+            await self._optional_lifecycle.aclose()
 
-    async def look(self) -> None:
+    async def reconcile(self) -> None:
         """Have rows and sandboxes agree, and see to sessions that nobody uses."""
-        if self._looking is not None:
-            await self._looking.look()
+        if self._reconciler is not None:
+            await self._reconciler.reconcile()
 
     # What people ask ------------------------------------------------------------------------
 
-    async def create(self, who: Identity, wanted: Wanted) -> SessionRow:
+    async def create(self, who: Identity, request: SessionRequest) -> SessionRow:
         """A new session, which starts from now on; the same one for the same `request_key`. One
         that is being removed is waited for, and then is no longer that one."""
-        while (known := self._known(who, wanted)) is not None:
+        while (known := self._known(who, request)) is not None:
             if not known.is_doomed:
-                return _ensure_same(known, wanted)
+                return _ensure_same(known, request)
             await self.settled(known.id)
-        with self._named(who, wanted):
-            return await self._create(who, wanted)
+        with self._named(who, request):
+            return await self._create(who, request)
 
-    async def _create(self, who: Identity, wanted: Wanted) -> SessionRow:
-        spec = await self._checked(who, wanted.spec)
+    async def _create(self, who: Identity, request: SessionRequest) -> SessionRow:
+        spec = await self._checked(who, request.spec)
         now = self._clock()
         row = SessionRow(
             id=new_session_id(),
@@ -198,38 +198,38 @@ class Sessions(Closable):
             created=now,
             updated=now,
             last_active=now,
-            request_key=wanted.request_key,
-            request_hash=wanted.hash,
+            request_key=request.request_key,
+            request_hash=request.hash,
         )
         key = secrets.token_urlsafe(32)
-        own = Secrets(key=key, values=dict(spec.secrets), credential=wanted.credential)
-        await _kept(self._keeper.vault.put, row.id, own)
-        self._book.hide(row.id, _mask(own))
+        own = Secrets(key=key, values=dict(spec.secrets), credential=request.credential)
+        await _kept(self._lifecycle.vault.put, row.id, own)
+        self._table.set_mask(row.id, _mask(own))
         is_new = False
         try:
-            kept, is_new = await self._book.add(row, claims_of(spec, self._settings))
+            kept, is_new = await self._table.add(row, claims_of(spec, self._settings))
         finally:
             if not is_new:
-                self._book.unhide(row.id)
-                await asyncio.shield(asyncio.to_thread(self._keeper.vault.remove, row.id))
+                self._table.drop_mask(row.id)
+                await asyncio.shield(asyncio.to_thread(self._lifecycle.vault.remove, row.id))
         if not is_new:
-            return _ensure_same(kept, wanted)
-        self._keeper.start(kept)
-        await self._book.note(who, kept, "create", spec=spec_to_json(spec))
+            return _ensure_same(kept, request)
+        self._lifecycle.start(kept)
+        await self._table.audit(who, kept, "create", spec=spec_to_json(spec))
         return kept
 
     def list(self, who: Identity) -> Sequence[SessionRow]:
         if who.scope == "session":
-            return [row for row in self._book.all() if row.id == who.session_id]
-        return [row for row in self._book.all() if who.may_see(row.owner)]
+            return [row for row in self._table.all() if row.id == who.session_id]
+        return [row for row in self._table.all() if who.may_see(row.owner)]
 
     def get(self, who: Identity, session_id: SessionId) -> SessionRow:
         """Raises `NoSuchSession`, also for somebody else's."""
-        return self._book.visible(who, session_id)
+        return self._table.get_visible(who, session_id)
 
     async def pause(self, who: Identity, session_id: SessionId) -> SessionRow:
-        self._book.visible(who, session_id)
-        return await self._keeper.pause(session_id, who)
+        self._table.get_visible(who, session_id)
+        return await self._lifecycle.pause(session_id, who)
 
     async def resume(
         self, who: Identity, session_id: SessionId, changes: Mapping[str, Any] | None = None
@@ -238,31 +238,31 @@ class Sessions(Closable):
 
         `changes`: fields of its spec to start it with, which only one at rest can have.
         """
-        row = self._book.visible(who, session_id)
+        row = self._table.get_visible(who, session_id)
         if changes:
             spec = await self._checked(who, replace(row.spec, **changes))
-            await self._book.respecify(session_id, spec)
-            await self._book.note(who, row, "change", spec=spec_to_json(spec))
+            await self._table.change_spec(session_id, spec)
+            await self._table.audit(who, row, "change", spec=spec_to_json(spec))
         return await self._resume(session_id, who)
 
     async def stop(self, who: Identity, session_id: SessionId) -> SessionRow:
         """End its sandbox and keep its files."""
-        row = self._book.visible(who, session_id)
+        row = self._table.get_visible(who, session_id)
         if row.state in AT_REST:
             return row
-        await self._book.note(who, row, "stop")
-        return await self._keeper.stop(session_id)
+        await self._table.audit(who, row, "stop")
+        return await self._lifecycle.stop(session_id)
 
     async def remove(self, who: Identity, session_id: SessionId) -> None:
         """End it and remove all that is its own."""
-        self._book.visible(who, session_id)
+        self._table.get_visible(who, session_id)
         try:
             await self._doom(who, session_id)
         except StorageFailed:
-            if not await self._keeper.make_room(session_id):
+            if not await self._lifecycle.make_room(session_id):
                 raise
             await self._doom(who, session_id)
-        await self._keeper.remove(session_id)
+        await self._lifecycle.remove(session_id)
 
     async def act(
         self,
@@ -275,11 +275,11 @@ class Sessions(Closable):
     ) -> Observation:
         """Do one action in the session; a paused one is resumed for it. `left` is set when the
         caller is gone: a question of the session's window about the action is withdrawn then."""
-        row = self._book.visible(who, session_id)
-        line, _ = await self.enter(session_id)
+        row = self._table.get_visible(who, session_id)
+        client, _ = await self.enter(session_id)
         event = encode_action(action)
         kind, what = event["action"], self._described(session_id, event["args"])
-        await self._book.note(who, row, "act", action=kind, args=what)
+        await self._table.audit(who, row, "act", action=kind, args=what)
         if row.spec.runtime == "vscode":
             window = await self.window(who, session_id)
             observation = await self.windows.act(
@@ -287,11 +287,11 @@ class Sessions(Closable):
             )
         else:
             async with self._leases.scope(who):
-                observation = await line.runtime.act(action, on_progress=on_progress)
+                observation = await client.runtime.act(action, on_progress=on_progress)
         told = {"id": str(action.id), "action": kind, "who": who.name, "args": what}
         outcome = type(observation).__name__
         try:
-            await self._book.tell(session_id, "action", {**told, "observation": outcome})
+            await self._table.publish_event(session_id, "action", {**told, "observation": outcome})
         except StorageFailed as error:  # it was done, and who asked has to learn of that
             logger.warning("session %s: an action is not among its events: %s", session_id, error)
         return observation
@@ -299,93 +299,95 @@ class Sessions(Closable):
     async def window(self, who: Identity, session_id: SessionId) -> Window:
         """The session's window, once it takes actions; from now on there always is one, whether
         somebody looks or not."""
-        row = self._book.visible(who, session_id)
+        row = self._table.get_visible(who, session_id)
         await self._note_stranger(who, row, "window")
-        line, _ = await self.enter(session_id)
-        await self.windows.open(session_id, line, kept=True)
+        client, _ = await self.enter(session_id)
+        await self.windows.open(session_id, client, kept=True)
         return await self.windows.present(session_id, timeout=self._settings.start_timeout)
 
     async def wake(self, session_id: SessionId) -> None:
         """Its window is about to get an action."""
-        if session_id in self._book:
+        if session_id in self._table:
             await self.enter(session_id)
 
     async def ports(self, who: Identity, session_id: SessionId) -> Sequence[Port]:
-        row = self._book.visible(who, session_id)
+        row = self._table.get_visible(who, session_id)
         if row.state != "ready":
             return []
-        return await (await self._keeper.line(session_id)).ports()
+        return await (await self._lifecycle.client(session_id)).ports()
 
     async def declared_ports(self, who: Identity, session_id: SessionId) -> Mapping[int, int]:
         """Ports whose addresses are known beforehand, by their number; the session has to run."""
-        self._book.visible(who, session_id)
-        line, _ = await self.enter(session_id)
-        return await line.declared_ports()
+        self._table.get_visible(who, session_id)
+        client, _ = await self.enter(session_id)
+        return await client.declared_ports()
 
     async def last_words(self, who: Identity, session_id: SessionId, *, lines: int) -> str:
         """What the session's action server said last, secrets masked."""
-        row = self._book.visible(who, session_id)
+        row = self._table.get_visible(who, session_id)
         await self._note_stranger(who, row, "logs")
-        spawner = self._keeper.spawner(row.spec.spawner)
-        return self._book.mask(session_id).text(await spawner.last_words(session_id, lines=lines))
+        spawner = self._lifecycle.spawner(row.spec.spawner)
+        return self._table.mask(session_id).text(await spawner.last_words(session_id, lines=lines))
 
     async def events(
         self, session_id: SessionId, *, after: int = 0
     ) -> AsyncGenerator[EventRow | None, None]:
         """What happened after the event of that number, then what happens; None: nothing yet."""
-        listening = self._news.listen(session_id)
+        subscription = self._events.subscribe(session_id)
         try:
             for row in await self._store.list_events(session_id, after=after):
                 after = row.id
                 yield row
-            async for news in listening.news(heartbeat=_HEARTBEAT):
-                if news is None or news.id == 0 or news.id > after:
-                    yield news
+            async for event in subscription.events(heartbeat=_HEARTBEAT):
+                if event is None or event.id == 0 or event.id > after:
+                    yield event
         finally:
-            self._news.leave(session_id, listening)
+            self._events.unsubscribe(session_id, subscription)
 
     async def until_ready(self, session_id: SessionId) -> SessionRow:
         """Wait for the end of a start. Raises `SandboxStartFailed` with what it failed of."""
         async with aclosing(self.events(session_id)) as events:
             async for _ in events:
-                row = self._book.get(session_id)
+                row = self._table.get(session_id)
                 if row.state == "failed":
                     raise SandboxStartFailed(row.cause, session_id=session_id)
                 if row.state != "starting":
                     return row
-        self._book.get(session_id)
+        self._table.get(session_id)
         raise HubUnreachable("The hub stops, and the session was still starting")
 
     async def settled(self, session_id: SessionId) -> SessionRow | None:
         """Wait for the end of a stop or removal that is under way. None: it is gone."""
         async with aclosing(self.events(session_id)) as events:
             async for _ in events:
-                row = self._book.find(session_id)
+                row = self._table.find(session_id)
                 if row is None or not (row.is_doomed or row.state == "stopping"):
                     return row
-        if session_id in self._book:
+        if session_id in self._table:
             raise HubUnreachable("The hub stops, and the session was still ending")
         return None
 
     def masked(self, session_id: SessionId, text: str) -> str:
         """`text` with the values of the session's secrets masked."""
-        return self._book.mask(session_id).text(text)
+        return self._table.mask(session_id).text(text)
 
     # What people look at ----------------------------------------------------------------------
 
     async def usage(self, who: Identity, session_id: SessionId) -> Usage | None:
         """None while it has no sandbox."""
-        row = self._book.visible(who, session_id)
+        row = self._table.get_visible(who, session_id)
         if row.state not in RUNNING:
             return None
         try:
-            return await self._keeper.spawner(row.spec.spawner).usage(session_id)
+            return await self._lifecycle.spawner(row.spec.spawner).usage(session_id)
         except NoSuchSandbox:
             return None
 
-    async def inside(self, who: Identity, session_id: SessionId) -> Inside:
-        """The line to a session that somebody does something in; a paused one is resumed."""
-        await self._note_stranger(who, self._book.visible(who, session_id), "files and terminals")
+    async def sandbox_client(self, who: Identity, session_id: SessionId) -> SandboxClient:
+        """The client to a session that somebody does something in; a paused one is resumed."""
+        await self._note_stranger(
+            who, self._table.get_visible(who, session_id), "files and terminals"
+        )
         return (await self.enter(session_id))[0]
 
     async def timeline(
@@ -400,16 +402,16 @@ class Sessions(Closable):
 
     async def record(self, who: Identity, session_id: SessionId) -> Record:
         """What was done in a session, whether it runs or not."""
-        await self._note_stranger(who, self._book.visible(who, session_id), "record")
+        await self._note_stranger(who, self._table.get_visible(who, session_id), "record")
         return await self._records.of_session(session_id)
 
     async def settled_record(self, who: Identity, session_id: SessionId) -> Record:
         """The same once everything is in it that was answered by now, if the sandbox can tell."""
         record = await self.record(who, session_id)
-        if self._book.get(session_id).state == "ready":
+        if self._table.get(session_id).state == "ready":
             try:
                 async with asyncio.timeout(_SETTLING):
-                    last = await (await self._keeper.line(session_id)).timeline_last()
+                    last = await (await self._lifecycle.client(session_id)).timeline_last()
                     await record.reaches(last.epoch, last.n)
             except (BasculeError, TimeoutError) as error:
                 logger.info("session %s: its record may lack the newest: %s", session_id, error)
@@ -418,89 +420,91 @@ class Sessions(Closable):
     @property
     def spawners(self) -> Sequence[str]:
         """The kinds that can be used, the default first."""
-        if self._all is None:
+        if self._optional_lifecycle is None:
             return []
-        first = self._all.default_spawner
-        return [first, *(kind for kind in self._all.usable if kind != first)]
+        first = self._optional_lifecycle.default_spawner
+        return [first, *(kind for kind in self._optional_lifecycle.usable if kind != first)]
 
-    def ways_out(self, who: Identity) -> Sequence[EgressMode]:
+    def allowed_egress(self, who: Identity) -> Sequence[EgressMode]:
         """What of the network they may ask for with a session."""
-        return ways_out(who, self._settings)
+        return allowed_egress(who, self._settings)
 
     # For the proxy --------------------------------------------------------------------------
 
     def owner_of(self, session_id: SessionId) -> str | None:
-        row = self._book.find(session_id)
+        row = self._table.find(session_id)
         return None if row is None or row.is_doomed else row.owner
 
     def is_ready(self, session_id: SessionId) -> bool:
         """Whether its sandbox answers, or will as soon as somebody comes."""
-        row = self._book.find(session_id)
+        row = self._table.find(session_id)
         return row is not None and row.state in RUNNING and not row.is_doomed
 
     async def enter(
         self, session_id: SessionId, *, is_visit: bool = True
-    ) -> tuple[Inside, RunningSandbox]:
-        """The line into a session. A visit is a sign of life, and resumes one that is paused."""
-        row = self._book.get(session_id)
+    ) -> tuple[SandboxClient, RunningSandbox]:
+        """The client into a session. A visit is a sign of life, and resumes one that is paused."""
+        row = self._table.get(session_id)
         if row.state == "paused" and is_visit:
             row = await self._resume(session_id, None)
         if row.state != "ready":
             raise refused(row.state, "be entered")
         if is_visit and self._clock() - row.last_active > _TOUCH:
-            await self._book.change(session_id, last_active=self._clock())
-        line = await self._keeper.line(session_id)
-        return line, self._keeper.running.get(session_id, RunningSandbox(session_id=session_id))
+            await self._table.change(session_id, last_active=self._clock())
+        client = await self._lifecycle.client(session_id)
+        return client, self._lifecycle.running.get(
+            session_id, RunningSandbox(session_id=session_id)
+        )
 
     def keeps_prefix(self, session_id: SessionId, n: int) -> bool:
         """Whether the n-th app is asked by its whole path."""
-        apps = dict(zip(DECLARED, self._book.get(session_id).spec.apps, strict=False))
+        apps = dict(zip(DECLARED, self._table.get(session_id).spec.apps, strict=False))
         return n in apps and apps[n].keeps_prefix
 
     async def key_of(self, session_id: SessionId) -> str:
-        return (await self._keeper.secrets(session_id)).key
+        return (await self._lifecycle.secrets(session_id)).key
 
     @property
-    def places(self) -> Directories:
-        return self._keeper.places
+    def directories(self) -> SessionDirectories:
+        return self._lifecycle.directories
 
     @property
-    def archives(self) -> Archives:
-        return self._keeper.archives
+    def archives(self) -> UploadedArchives:
+        return self._lifecycle.archives
 
     @property
     def default_spawner(self) -> str:
-        return self._keeper.default_spawner
+        return self._lifecycle.default_spawner
 
     # ----------------------------------------------------------------------------------------
 
     @property
-    def _keeper(self) -> Keeper:
-        if self._all is None:
+    def _lifecycle(self) -> SandboxLifecycle:
+        if self._optional_lifecycle is None:
             raise NotSupported("This hub has no sessions: it was given no spawner, or no state_dir")
-        return self._all
+        return self._optional_lifecycle
 
     async def _note_stranger(self, who: Identity, row: SessionRow, what: str) -> None:
         """Admins may look into a session of somebody else, and that is kept. Actions, starts and
         ends are noted in any case, whosoever's they are."""
         if who.owner != row.owner:
-            await self._book.note(who, row, "enter", what=what)
+            await self._table.audit(who, row, "enter", what=what)
 
     async def _doom(self, who: Identity, session_id: SessionId) -> None:
         """From here on its removal is gone on with, whatever comes between."""
-        await self._book.note(who, self._book.get(session_id), "remove")
-        await self._book.change(session_id, is_doomed=True)
+        await self._table.audit(who, self._table.get(session_id), "remove")
+        await self._table.change(session_id, is_doomed=True)
 
     @contextmanager
-    def _named(self, who: Identity, wanted: Wanted) -> Iterator[None]:
+    def _named(self, who: Identity, request: SessionRequest) -> Iterator[None]:
         """Hold a name until its session is listed. Raises `InvalidRequest` if it is taken."""
-        name, key = wanted.spec.name, wanted.request_key
-        if not wanted.has_unique_name or not name:
+        name, key = request.spec.name, request.request_key
+        if not request.has_unique_name or not name:
             yield
             return
         listed = [
             (row.owner, row.spec.name, row.request_key)
-            for row in self._book.all()
+            for row in self._table.all()
             if not row.is_doomed
         ]
         for owner, other, other_key in (*listed, *self._naming):
@@ -519,23 +523,23 @@ class Sessions(Closable):
         finally:
             self._naming.remove(held)
 
-    def _known(self, who: Identity, wanted: Wanted) -> SessionRow | None:
-        if wanted.request_key is None:
+    def _known(self, who: Identity, request: SessionRequest) -> SessionRow | None:
+        if request.request_key is None:
             return None
-        for row in self._book.all():
-            if (row.owner, row.request_key) == (who.owner, wanted.request_key):
+        for row in self._table.all():
+            if (row.owner, row.request_key) == (who.owner, request.request_key):
                 return row
         return None
 
     def _described(self, session_id: SessionId, args: Mapping[str, Any]) -> dict[str, str]:
         """What was asked, briefly; masked before it is cut, lest half a secret is left."""
-        mask = self._book.mask(session_id)
+        mask = self._table.mask(session_id)
         return {name: mask.text(str(value))[:_TEXT] for name, value in args.items() if value}
 
     async def _checked(self, who: Identity, spec: SessionSpec) -> SessionSpec:
         ensure_allowed(who, spec, self._settings)
         ensure_modest(spec, self._settings)
-        self._keeper.spawner(spec.spawner)
+        self._lifecycle.spawner(spec.spawner)
         source = spec.workspace
         if source.kind == "folder":
             roots = self._settings.workspace_roots
@@ -546,17 +550,17 @@ class Sessions(Closable):
         return spec
 
     async def _resume(self, session_id: SessionId, who: Identity | None) -> SessionRow:
-        row = self._book.get(session_id)
+        row = self._table.get(session_id)
         if row.state in AT_REST:
             claims = running_claims(row.spec, self._settings)
             await self._store.reserve(session_id, row.owner, claims)
-        return await self._keeper.resume(session_id, who)
+        return await self._lifecycle.resume(session_id, who)
 
 
-def _ensure_same(row: SessionRow, wanted: Wanted) -> SessionRow:
-    if row.request_hash != wanted.hash:
+def _ensure_same(row: SessionRow, request: SessionRequest) -> SessionRow:
+    if row.request_hash != request.hash:
         raise InvalidRequest(
-            f"The idempotency key {wanted.request_key!r} was used for another request"
+            f"The idempotency key {request.request_key!r} was used for another request"
         )
     return row
 

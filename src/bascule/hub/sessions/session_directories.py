@@ -21,7 +21,7 @@ _PARTS: Final = ("workspace", "home", "state")
 
 
 @dataclass(frozen=True, slots=True)
-class Directories:
+class SessionDirectories:
     """Those of all sessions."""
 
     sessions: Path
@@ -34,7 +34,7 @@ class Directories:
     """A file that holds room on the disk."""
 
     @classmethod
-    def of(cls, settings: HubSettings) -> Directories | None:
+    def of(cls, settings: HubSettings) -> SessionDirectories | None:
         """None for a hub that keeps nothing: it has no sessions either."""
         state = settings.state_dir
         if state is None:
@@ -49,7 +49,7 @@ class Directories:
         )
 
     def open(self) -> None:
-        longest = self.door(SessionId("x" * 25))
+        longest = self.hub_socket(SessionId("x" * 25))
         if len(os.fsencode(longest)) > _LONGEST_SOCKET:
             raise InvalidSetting(
                 f"{self.run} is too long a name for a directory of sockets; the setting `run_dir` "
@@ -83,10 +83,10 @@ class Directories:
             user=spec.user,
             browser=spec.browser,
             likeness=spec.likeness,
-            hub_socket=self.door(row.id),
+            hub_socket=self.hub_socket(row.id),
         )
 
-    def door(self, session_id: SessionId) -> Path:
+    def hub_socket(self, session_id: SessionId) -> Path:
         """The hub's own socket for the session, apart from those that are the sandbox's to make.
 
         In a directory of its own, which is what a sandbox is shown: the socket of the next hub
@@ -97,9 +97,9 @@ class Directories:
     def socket(self, session_id: SessionId, name: str = "sandbox") -> Path:
         return self.run / session_id / f"{name}.sock"
 
-    def close_door(self, session_id: SessionId) -> None:
+    def remove_hub_socket(self, session_id: SessionId) -> None:
         """Leave no socket there, not of a hub that was killed either."""
-        self.door(session_id).unlink(missing_ok=True)
+        self.hub_socket(session_id).unlink(missing_ok=True)
 
     def remove(self, session_id: SessionId) -> None:
         """All of a session's own; a folder of the host that was its workspace is not in there."""
@@ -108,7 +108,7 @@ class Directories:
 
     def remove_run(self, session_id: SessionId) -> None:
         """Its sockets and what lies beside them."""
-        trees.remove(self.door(session_id).parent)
+        trees.remove(self.hub_socket(session_id).parent)
         trees.remove(self.run / session_id)
 
 

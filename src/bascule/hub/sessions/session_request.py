@@ -22,7 +22,7 @@ _URL: Final = re.compile(r"(https|ssh)://[^-\s/][^\s/]*/\S+|\w[\w.-]*@\w[\w.-]*:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SessionRequest:
     spec: SessionSpec
     credential: Mapping[str, str] | None = field(default=None, repr=False)
     """For the clone of its workspace."""
@@ -39,7 +39,7 @@ class Wanted:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def ways_out(who: Identity, settings: HubSettings) -> Sequence[EgressMode]:
+def allowed_egress(who: Identity, settings: HubSettings) -> Sequence[EgressMode]:
     """What of the network they may ask for, from none to all of it."""
     modes: tuple[EgressMode, ...] = get_args(EgressMode)
     return modes if who.is_admin else modes[: modes.index(settings.max_egress) + 1]
@@ -54,7 +54,7 @@ def ensure_allowed(who: Identity, spec: SessionSpec, settings: HubSettings) -> N
     limits = spec.limits
     if None in (limits.memory, limits.cpus, limits.processes) and not who.is_admin:
         raise AccessDenied("Only a token of scope admin may have a session without limits")
-    if (mode := spec.egress.mode) not in ways_out(who, settings):
+    if (mode := spec.egress.mode) not in allowed_egress(who, settings):
         raise AccessDenied(
             f"Only a token of scope admin may have a session whose egress is {mode!r}; the setting "
             f"`max_egress` is {settings.max_egress!r}, which is what others may ask for"

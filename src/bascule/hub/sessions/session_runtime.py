@@ -13,7 +13,7 @@ from bascule.hub.identity import Identity
 from bascule.runtime.remote import RemoteRuntime
 from bascule.runtime.verbs import Verbs
 
-from .sandbox_client import Inside
+from .sandbox_client import SandboxClient
 from .service import Sessions
 
 
@@ -43,9 +43,9 @@ class SessionRuntime(Verbs):
             window = await self._sessions.window(self._identity, self._id)
             self._capabilities = window.capabilities
             return
-        line = await self._line()
-        await line.connect()
-        self._capabilities = line.capabilities
+        client = await self._runtime()
+        await client.connect()
+        self._capabilities = client.capabilities
 
     async def aclose(self) -> None: ...
 
@@ -53,15 +53,15 @@ class SessionRuntime(Verbs):
         return await self._sessions.act(self._identity, self._id, action, on_progress=on_progress)
 
     async def upload(self, source: Path, destination: str) -> None:
-        await (await self._line()).upload(source, destination)
+        await (await self._runtime()).upload(source, destination)
 
     async def download(self, path: str, destination: Path) -> Path:
-        return await (await self._line()).download(path, destination)
+        return await (await self._runtime()).download(path, destination)
 
     async def beginning(self, path: str, *, limit: int) -> bytes:
         """A file as it is, cut after `limit` bytes however large the session says it is."""
         taken = bytearray()
-        async with (await self.inside()).download(path) as found:
+        async with (await self.sandbox_client()).download(path) as found:
             async for chunk in found.chunks:
                 taken += chunk
                 if len(taken) >= limit:
@@ -69,16 +69,16 @@ class SessionRuntime(Verbs):
         return bytes(taken[:limit])
 
     async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
-        return await (await self._line()).read_log(shell, start=start, end=end)
+        return await (await self._runtime()).read_log(shell, start=start, end=end)
 
     async def search_log(
         self, pattern: str, shell: str = "", *, start: int = 0, limit: int = 100
     ) -> Sequence[LogMatch]:
-        return await (await self._line()).search_log(pattern, shell, start=start, limit=limit)
+        return await (await self._runtime()).search_log(pattern, shell, start=start, limit=limit)
 
-    async def inside(self) -> Inside:
-        """The line to its sandbox; a paused session is resumed."""
-        return await self._sessions.inside(self._identity, self._id)
+    async def sandbox_client(self) -> SandboxClient:
+        """The client to its sandbox; a paused session is resumed."""
+        return await self._sessions.sandbox_client(self._identity, self._id)
 
-    async def _line(self) -> RemoteRuntime:
-        return (await self.inside()).runtime
+    async def _runtime(self) -> RemoteRuntime:
+        return (await self.sandbox_client()).runtime

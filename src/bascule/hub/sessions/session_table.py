@@ -11,11 +11,11 @@ from typing import Any
 
 from bascule.core.errors import NoSuchSession
 from bascule.core.sessions import SessionId, SessionSpec, SessionState
-from bascule.hub.changes import Changes
+from bascule.hub.changes import HubChanges
 from bascule.hub.identity import Identity
 from bascule.hub.store import Store
 
-from .event_broadcaster import News
+from .event_broadcaster import EventBroadcaster
 from .masking import Mask
 from .rows import AuditRow, Claim, EventRow, SessionRow
 from .states import AT_REST, BEFORE, refused
@@ -23,13 +23,13 @@ from .states import AT_REST, BEFORE, refused
 logger = logging.getLogger(__name__)
 
 
-class Book:
+class SessionTable:
     def __init__(
         self,
         store: Store,
-        news: News,
+        events: EventBroadcaster,
         clock: Callable[[], float],
-        changes: Changes,
+        changes: HubChanges,
         *,
         without_paths: Callable[[str], str] = str,
     ) -> None:
@@ -37,7 +37,7 @@ class Book:
         self._without_paths = without_paths
         self._store = store
         self._changes = changes
-        self._news = news
+        self._events = events
         self._clock = clock
         self._rows: dict[SessionId, SessionRow] = {}
         self._masks: dict[SessionId, Mask] = {}
@@ -60,7 +60,7 @@ class Book:
             raise NoSuchSession(f"There is no session {session_id}")
         return row
 
-    def visible(self, identity: Identity, session_id: SessionId) -> SessionRow:
+    def get_visible(self, identity: Identity, session_id: SessionId) -> SessionRow:
         """The session, unless it is somebody else's: then it is as if there were none."""
         row = self.get(session_id)
         if identity.scope == "session":
@@ -76,12 +76,12 @@ class Book:
         kept = await self._store.add_session(row, claims)
         is_new = kept.id == row.id
         if is_new:
-            await self.tell(kept.id, "state", {"state": kept.state})
+            await self.publish_event(kept.id, "state", {"state": kept.state})
             self._rows[kept.id] = kept  # last: who sees it finds its start under way
             self._changes.tell("session", kept.id)
         return kept, is_new
 
-    async def move(
+    async def change_state(
         self, session_id: SessionId, state: SessionState, *, verb: str = "", cause: str = ""
     ) -> SessionRow:
         """The one way from state to state. Raises `InvalidState` where there is none."""
@@ -100,7 +100,7 @@ class Book:
         self._rows[session_id] = row
         self._changes.tell("session", session_id)
         told = {"state": state} | ({"cause": cause} if cause else {})
-        await self.tell(session_id, "state", told)
+        await self.publish_event(session_id, "state", told)
         return row
 
     async def change(self, session_id: SessionId, **changes: Any) -> None:
@@ -109,7 +109,7 @@ class Book:
             self._rows[session_id] = row
             self._changes.tell("session", session_id)
 
-    async def respecify(self, session_id: SessionId, spec: SessionSpec) -> None:
+    async def change_spec(self, session_id: SessionId, spec: SessionSpec) -> None:
         """Of a session at rest alone: a sandbox that runs was started with the spec it had."""
         row = await self._store.change_session(session_id, {"spec": spec}, states=AT_REST)
         if row is None:
@@ -117,25 +117,29 @@ class Book:
         self._rows[session_id] = row
         self._changes.tell("session", session_id)
 
-    async def stage(self, session_id: SessionId, stage: str) -> None:
+    async def set_stage(self, session_id: SessionId, stage: str) -> None:
         await self.change(session_id, stage=stage)
-        await self.tell(session_id, "stage", {"stage": stage})
+        await self.publish_event(session_id, "stage", {"stage": stage})
 
     async def remove(self, session_id: SessionId) -> None:
         await self._store.remove_session(session_id)
         self._rows.pop(session_id, None)
         self._masks.pop(session_id, None)
-        self._news.tell(EventRow(0, session_id, self._clock(), "removed", {}))
-        self._news.close(session_id)
+        self._events.publish(EventRow(0, session_id, self._clock(), "removed", {}))
+        self._events.close(session_id)
         self._changes.tell("session", session_id)
 
-    async def tell(self, session_id: SessionId, kind: str, data: Mapping[str, Any]) -> None:
+    async def publish_event(
+        self, session_id: SessionId, kind: str, data: Mapping[str, Any]
+    ) -> None:
         masked = self.mask(session_id).value(data)
         if kind.startswith("port."):
             self._changes.tell("session", session_id)
-        self._news.tell(await self._store.add_event(session_id, kind, masked, time=self._clock()))
+        self._events.publish(
+            await self._store.add_event(session_id, kind, masked, time=self._clock())
+        )
 
-    async def note(
+    async def audit(
         self, who: Identity | None, row: SessionRow, verb: str, **detail: object
     ) -> None:
         """Who did what. None: the hub by itself."""
@@ -152,11 +156,11 @@ class Book:
             )
         )
 
-    def hide(self, session_id: SessionId, mask: Mask) -> None:
+    def set_mask(self, session_id: SessionId, mask: Mask) -> None:
         """From now on nothing of this session is recorded without it."""
         self._masks[session_id] = mask
 
-    def unhide(self, session_id: SessionId) -> None:
+    def drop_mask(self, session_id: SessionId) -> None:
         """It did not come to be."""
         self._masks.pop(session_id, None)
 

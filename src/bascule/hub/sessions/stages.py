@@ -12,7 +12,7 @@ from typing import Self
 from bascule.core.errors import BasculeError, SandboxStartFailed
 from bascule.core.sessions import SessionId
 
-from .session_table import Book
+from .session_table import SessionTable
 
 logger = logging.getLogger(__name__)
 
@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 class Stages:
     """Takes stages from code that does not wait, and has them kept and told in their order."""
 
-    def __init__(self, session_id: SessionId, book: Book) -> None:
+    def __init__(self, session_id: SessionId, table: SessionTable) -> None:
         self.stage = ""
         self._session_id = session_id
-        self._book = book
+        self._table = table
         self._said: asyncio.Queue[str] = asyncio.Queue()
         self._telling: asyncio.Task[None] | None = None
 
@@ -53,7 +53,7 @@ class Stages:
         while True:
             stage = await self._said.get()
             try:
-                await self._book.stage(self._session_id, stage)
+                await self._table.set_stage(self._session_id, stage)
             except BasculeError as error:  # the start itself says whether it can go on without
                 logger.warning("session %s: %s is not told: %s", self._session_id, stage, error)
             finally:

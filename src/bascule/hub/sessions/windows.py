@@ -11,12 +11,12 @@ from bascule.core.observations import Observation
 from bascule.core.sessions import SessionId
 from bascule.core.windows import Window, WindowId
 from bascule.hub.identity import Identity
-from bascule.hub.inprocess_windows import HubWindows
+from bascule.hub.inprocess_windows import InProcessWindows
 from bascule.hub.registry import Registry
 from bascule.hub.sockets import Sockets
 from bascule.runtime.vscode import VSCodeRuntime
 
-from .sandbox_client import Inside
+from .sandbox_client import SandboxClient
 from .stages import within
 
 _VSCODE: Final = 60.0
@@ -37,11 +37,13 @@ class SessionWindows:
         self._kept: set[SessionId] = set()
         """Those of them that have a window though nobody looks."""
 
-    async def open(self, session_id: SessionId, line: Inside, *, kept: bool = False) -> None:
+    async def open(
+        self, session_id: SessionId, client: SandboxClient, *, kept: bool = False
+    ) -> None:
         """Have VS Code run; `kept`: with a window, whether somebody looks or not."""
         if session_id in (self._kept if kept else self._shown):
             return
-        await line.start_vscode(window=kept, timeout=_VSCODE)
+        await client.start_vscode(window=kept, timeout=_VSCODE)
         self._shown.add(session_id)
         if kept:
             self._kept.add(session_id)
@@ -85,7 +87,7 @@ class SessionWindows:
         left: asyncio.Event | None = None,
     ) -> Observation:
         """Sent again, as any runtime does, when the window reloads meanwhile. `left` is set when
-        the caller is gone; see `HubWindows`."""
-        link = HubWindows(self._sockets, self._registry, who, left=left)
+        the caller is gone; see `InProcessWindows`."""
+        link = InProcessWindows(self._sockets, self._registry, who, left=left)
         async with VSCodeRuntime(link=link, window=window.id, default_timeout=None) as runtime:
             return await runtime.act(action, on_progress=on_progress)

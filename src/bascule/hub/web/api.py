@@ -56,15 +56,15 @@ class WebApi:
 
     async def files(self, session_id: str, request: Request, path: Path = "") -> FilesAnswer:
         """The names in a directory of a session; by default its workspace."""
-        line = await self._sessions.inside(identity_of(request), SessionId(session_id))
-        where = path or await line.workspace_dir()
-        return FilesAnswer(path=where, names=list(await line.list_files(where)))
+        client = await self._sessions.sandbox_client(identity_of(request), SessionId(session_id))
+        where = path or await client.workspace_dir()
+        return FilesAnswer(path=where, names=list(await client.list_files(where)))
 
     async def file(self, session_id: str, request: Request, path: Path) -> StreamingResponse:
         """A file of a session, as bytes to be saved and never shown."""
-        line = await self._sessions.inside(identity_of(request), SessionId(session_id))
+        client = await self._sessions.sandbox_client(identity_of(request), SessionId(session_id))
         async with AsyncExitStack() as stack:
-            found = await stack.enter_async_context(line.download(path))
+            found = await stack.enter_async_context(client.download(path))
             held = stack.pop_all()
         size = found.size
         headers = dict(_AS_BYTES) | ({} if size is None else {"Content-Length": str(size)})

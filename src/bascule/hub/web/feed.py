@@ -22,7 +22,7 @@ from bascule.core.errors import (
 )
 from bascule.core.sessions import SessionId
 from bascule.core.windows import Window, WindowId
-from bascule.hub.changes import Changes, Topic
+from bascule.hub.changes import HubChanges, Topic
 from bascule.hub.demo.demos import Demo, Demos
 from bascule.hub.guard import IDENTITY
 from bascule.hub.identity import Identity
@@ -58,7 +58,7 @@ class Feed(Closable):
         keys: PageKeys,
         sessions: Sessions,
         registry: Registry,
-        changes: Changes,
+        changes: HubChanges,
         demos: Demos,
         describe: Describe,
         describe_demo: DescribeDemo,
@@ -145,7 +145,7 @@ class Feed(Closable):
             "name": who.name,
             "scope": who.scope,
             "spawners": list(self._sessions.spawners),
-            "egress": list(self._sessions.ways_out(who)),
+            "egress": list(self._sessions.allowed_egress(who)),
             "sessions": [self._describe(row) for row in self._sessions.list(who)],
             "windows": self._windows(who),
             "approvals": self._approvals(who),
@@ -266,8 +266,8 @@ class Feed(Closable):
     async def _close_terminal(self, viewer: Viewer, asked: Mapping[str, Any]) -> None:
         where, name = _terminal(asked)
         await viewer.leave_terminal(where, name)
-        line = await self._sessions.inside(viewer.identity, SessionId(where))
-        await line.close_terminal(name)
+        client = await self._sessions.sandbox_client(viewer.identity, SessionId(where))
+        await client.close_terminal(name)
 
     async def _keys_came(self, sid: str, data: object) -> None:
         """Nothing is awaited before it is queued: keys stay in the order they came."""

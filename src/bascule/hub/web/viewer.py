@@ -15,7 +15,7 @@ from bascule.core.sessions import SessionId
 from bascule.core.windows import WindowId
 from bascule.hub.changes import Topic
 from bascule.hub.identity import Identity
-from bascule.hub.sessions.sandbox_client import Inside
+from bascule.hub.sessions.sandbox_client import SandboxClient
 from bascule.hub.sessions.service import Sessions
 from bascule.hub.sessions.tasks import Tasks
 from bascule.hub.sockets import PAGE
@@ -140,15 +140,15 @@ class Viewer(Closable):
         self, where: str, name: str, *, columns: int, rows: int, start: int | None
     ) -> Mapping[str, Any]:
         """Have it open, and its output told from byte `start` on; None: all that is held."""
-        line = await self._sessions.inside(self.identity, SessionId(where))
-        opened = await line.open_terminal(name, columns=columns, rows=rows)
+        client = await self._sessions.sandbox_client(self.identity, SessionId(where))
+        opened = await client.open_terminal(name, columns=columns, rows=rows)
         begin = opened["start"] if start is None or start > opened["end"] else start
         key = where, name
         async with self._turn:
             await self._leave(key)
             self._keys[key] = UntypedKeys()
-            self._tasks.start(("output", key), self._show(line, where, name, begin))
-            self._tasks.start(("keys", key), self._type(line, where, name))
+            self._tasks.start(("output", key), self._show(client, where, name, begin))
+            self._tasks.start(("keys", key), self._type(client, where, name))
         return opened
 
     def type(self, where: str, name: str, keys: Mapping[str, Any]) -> None:
@@ -167,11 +167,11 @@ class Viewer(Closable):
         await self._tasks.cancel(("keys", key))
         self._keys.pop(key, None)
 
-    async def _show(self, line: Inside, where: str, name: str, start: int) -> None:
+    async def _show(self, client: SandboxClient, where: str, name: str, start: int) -> None:
         place = {"session_id": where, "name": name}
         why = "The session is gone or does not answer"
         try:
-            async with aclosing(line.terminal_output(name, start=start)) as frames:
+            async with aclosing(client.terminal_output(name, start=start)) as frames:
                 async for kind, frame in frames:
                     if kind == "output":
                         told = {"offset": frame["offset"], "data": frame["data"]}
@@ -182,11 +182,11 @@ class Viewer(Closable):
             why = error.message
         await self.tell("terminal.ended", {**place, "why": why})
 
-    async def _type(self, line: Inside, where: str, name: str) -> None:
+    async def _type(self, client: SandboxClient, where: str, name: str) -> None:
         waiting = self._keys[where, name]
         try:
             while True:
-                await line.type(name, await waiting.get())
+                await client.type(name, await waiting.get())
         except BasculeError:
             waiting.close()  # its output has ended as well, and says so
 
