@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import pytest
 
-from bascule.cli.logs import OneLineFormatter
 from bascule.core.actions import CmdRun
+from bascule.core.printable import OneLineFormatter
 from bascule.core.windows import WindowId
 from bascule.hub.approvals import MOST_EACH
 from bascule.hub.registry import Host

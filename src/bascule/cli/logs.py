@@ -6,7 +6,7 @@ import logging
 import os
 
 from bascule.core.errors import InvalidSetting
-from bascule.core.printable import one_line
+from bascule.core.printable import OneLineFormatter
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _LEVELS = ("debug", "info", "warning", "error")
@@ -20,12 +20,3 @@ def configure_logging(default: str) -> None:
     logging.basicConfig(level=level.upper(), format=_FORMAT)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(OneLineFormatter(_FORMAT))
-
-
-class OneLineFormatter(logging.Formatter):
-    """A message is one line, whatever name or error of somebody else is in it: nobody can make a
-    line that looks like another record. A traceback follows as it is."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
-        record.message = one_line(record.message)
-        return super().formatMessage(record)

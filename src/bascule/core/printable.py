@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from types import TracebackType
 from typing import Final
 
 _HARMFUL: Final = re.compile(
@@ -10,6 +12,9 @@ _HARMFUL: Final = re.compile(
 )
 """Control characters but for tab and newline, which escape sequences begin with, and those that
 change the direction or the lines of a text."""
+
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+"""What `sys.exc_info` returns."""
 
 
 def printable(text: str) -> str:
@@ -20,6 +25,25 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """The same, with newlines and tabs as escapes too."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+class OneLineFormatter(logging.Formatter):
+    """Writes each message on one line and indents tracebacks, so that no name and no error text of
+    somebody else can make a line that looks like another record."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 - the library's name
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - the library's name
+        return _indented(super().formatStack(stack_info))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {printable(line)}" for line in text.split("\n"))
 
 
 def _escaped(found: re.Match[str]) -> str:

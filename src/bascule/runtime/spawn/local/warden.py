@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bascule.core.errors import AccessDenied, BasculeError, InternalError, InvalidRequest
+from bascule.core.printable import OneLineFormatter
 from bascule.core.sessions import SessionId
 from bascule.wire.errors import error_to_wire
 
@@ -231,7 +232,9 @@ def listening(path: Path, settings: LocalSettings) -> socket.socket:
 
 
 def main() -> None:
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLineFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler])
     settings = LocalSettings.from_json(sys.stdin.buffer.readline())
     if sys.argv[1].isdigit():
         place = socket.socket(fileno=int(sys.argv[1]))
