@@ -1,4 +1,5 @@
-"""What the command line prints of a session or a window moves no cursor and hides no text."""
+"""What the command line prints of a session, a window or a file of somebody else moves no cursor
+and hides no text."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.processes import bascule, environment
+from tests.cli.processes import at_terminal, bascule, environment
 
 pytestmark = pytest.mark.slow
 
@@ -143,3 +144,47 @@ def test_no_escape_sequence_of_a_recording_reaches_the_terminal(
     assert done.returncode == 1, said
     assert said.count("2J") > 10, said
     assert not set(HARMFUL) & set(said), said
+
+
+_NET = """
+pnml:
+  net:
+    - id: NAME
+      page:
+        - id: main
+          place:
+            - {id: NAME, marking: 1}
+            - {id: stuck}
+          transition:
+            - {id: NAME2, arcs: [{source: NAME}, {target: stuck}]}
+            - {id: NAME3, arcs: [{source: NAME, weight: 9}, {target: stuck}]}
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("net", "check"), ("net", "check", "--json"), ("net", "simulate"), ("run",)),
+        *(("net", "simulate", "--json"), ("net", "explore"), ("net", "explore", "--json")),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("is_wrong", [False, True], ids=["right", "wrong"])
+def test_no_escape_sequence_of_a_net_reaches_the_terminal(
+    tmp_path: Path, words: tuple[str, ...], is_wrong: bool
+) -> None:
+    """At a terminal: elsewhere the library removes some of them."""
+    text = _NET
+    for name in ("NAME3", "NAME2", "NAME"):
+        text = text.replace(name, json.dumps(ESCAPES + name[4:]))
+    if is_wrong:
+        text += f"            - {{id: x, arcs: [{{source: {json.dumps(ESCAPES + 'x')}}}]}}\n"
+    file = tmp_path / "net.evolve.yaml"
+    file.write_text(text)
+    with at_terminal(*words, str(file), cwd=tmp_path, env=environment()) as terminal:
+        status = terminal.status()
+    said = terminal.seen
+    assert (status == 2) is is_wrong, said
+    assert "Traceback" not in said
+    assert "2J" in said or words[:2] == ("net", "check"), said
+    assert not set(HARMFUL) & set(said.replace("\x1b[K", "")), said  # which removes a progress

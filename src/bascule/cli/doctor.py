@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from bascule.core.errors import UsageError
+from bascule.core.printable import printable
 
 from .machine import Finding, examine
 
@@ -119,9 +120,9 @@ def _row(check: Check, width: int) -> RenderableType:
     row.add_column(no_wrap=True)
     row.add_column(no_wrap=True, min_width=width)
     row.add_column(overflow="fold")
-    text = escape(check.found)
+    text = escape(printable(check.found))
     if check.advice:
-        text += f"\n[dim]{escape(check.advice)}[/]"
+        text += f"\n[dim]{escape(printable(check.advice))}[/]"
     row.add_row(_mark(_CHECK_MARKS[check.state]), check.name, text)
     return row
 

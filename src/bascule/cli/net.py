@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bascule.core.errors import StorageFailed, UsageError
+from bascule.core.printable import one_line, printable
 
 from .help import Commands
 from .netfile import STDIN, load_named, read_net
@@ -62,10 +63,10 @@ def check(
     loaded = [load_named(file, name) for file in files]
     found = [diagnostic for each in loaded for diagnostic in each.diagnostics]
     if as_json:
-        typer.echo(json.dumps([each.as_json() for each in found], ensure_ascii=False))
+        typer.echo(json.dumps([each.as_json() for each in found]))
     else:
         for diagnostic in found:
-            typer.echo(str(diagnostic))
+            typer.echo(printable(str(diagnostic)))
     return 0 if all(each.net is not None for each in loaded) else _INVALID
 
 
@@ -130,12 +131,12 @@ def simulate(
         return _INVALID
     game = play(found, steps=steps, seed=seed)
     if as_json:
-        typer.echo(json.dumps(game.as_json(), ensure_ascii=False))
+        typer.echo(json.dumps(game.as_json()))
         return 0
     end = "nothing more can fire" if game.is_at_rest else "more can fire"
     typer.echo(f"{game.steps} firings, {end}{_without_code(found.has_code)}")
     for name, count in (*game.firings.items(), *game.marking.items()):
-        typer.echo(f"  {name}: {count}")
+        typer.echo(f"  {one_line(name)}: {count}")
     return 0
 
 
@@ -158,7 +159,7 @@ def explore(
     if progress is not None:
         typer.echo("\r\x1b[K", nl=False, err=True)
     if as_json:
-        typer.echo(json.dumps(space.as_json(), ensure_ascii=False))
+        typer.echo(json.dumps(space.as_json()))
         return 0
     all_ = "all" if space.complete else "the first"
     typer.echo(f"{all_} {space.states} states, {space.edges} edges{_without_code(found.has_code)}")
@@ -167,11 +168,11 @@ def explore(
         f"most tokens in a place: {space.bound}"
     )
     if space.path_to_deadlock is not None:
-        typer.echo(
-            f"path to a deadlock: {' '.join(space.path_to_deadlock) or 'the initial state is one'}"
-        )
+        path = one_line(" ".join(space.path_to_deadlock)) or "the initial state is one"
+        typer.echo(f"path to a deadlock: {path}")
     if space.complete and space.dead_transitions:
-        typer.echo(f"transitions that never fire: {' '.join(space.dead_transitions)}")
+        dead = one_line(" ".join(space.dead_transitions))
+        typer.echo(f"transitions that never fire: {dead}")
     return 0
 
 

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bascule.core.printable import printable
+
 if TYPE_CHECKING:
     from bascule.net import Loaded, Net
 
@@ -24,5 +26,5 @@ def read_net(path: Path, name: str = STDIN) -> Net | None:
     """The net, or None; what is wrong with the file, and what is odd about it, is on stderr."""
     loaded = load_named(str(path), name)
     for diagnostic in loaded.diagnostics:
-        print(diagnostic, file=sys.stderr)  # noqa: T201
+        print(printable(str(diagnostic)), file=sys.stderr)  # noqa: T201
     return loaded.net

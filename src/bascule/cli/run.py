@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from bascule.core.errors import InvalidSetting, StorageFailed
+from bascule.core.printable import printable
 
 if TYPE_CHECKING:
     from bascule.net import Net, Result, Runner
@@ -184,4 +185,4 @@ def _counted(number: int, what: str) -> str:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201
+    print(printable(text), file=sys.stderr)  # noqa: T201

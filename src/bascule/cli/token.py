@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bascule.core.errors import InvalidSetting
+from bascule.core.printable import one_line
 
 from .address import with_scheme
 from .hub_place import HubUrl, tell, use_hub
@@ -152,9 +153,11 @@ def _ensure_meant(
 def _show(rows: Sequence[TokenInfo]) -> None:
     """Those that people created: a session's own token goes with the session."""
     rows = [row for row in rows if row.scope != "session"]
-    width = max((len(row.name) for row in rows), default=0)
-    for row in rows:
-        typer.echo(f"{row.name:{width}}  {row.scope:6}  owner {row.owner}, {_until(row.expires)}")
+    named = [(one_line(row.name), row) for row in rows]
+    width = max((len(name) for name, _ in named), default=0)
+    for name, row in named:
+        owner = one_line(row.owner)
+        typer.echo(f"{name:{width}}  {row.scope:6}  owner {owner}, {_until(row.expires)}")
 
 
 def _until(expires: float | None) -> str:
