@@ -59,7 +59,7 @@ def check(
     as_json: AsJson = False,
     name: Name = STDIN,
 ) -> int:
-    """Report errors in nets as file:line:column; exit with 2 if a file is not a valid net."""
+    """Report errors in nets as file:line:column. Exits with 2 if a file is not a valid net."""
     loaded = [load_named(file, name) for file in files]
     found = [diagnostic for each in loaded for diagnostic in each.diagnostics]
     if as_json:
@@ -123,7 +123,7 @@ def simulate(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Fire a net's transitions without running its code, and print the resulting marking."""
+    """Simulate a net without running its code, and print the resulting marking."""
     from bascule.net import simulate as play
 
     found = read_net(file)
@@ -148,7 +148,7 @@ def explore(
     ] = 1_000_000,
     as_json: AsJson = False,
 ) -> int:
-    """Find all reachable states of a net and its deadlocks, without running its code."""
+    """Find all states a net can reach, and its deadlocks, without running its code."""
     from bascule.net import explore as walk
 
     found = read_net(file)
