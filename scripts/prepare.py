@@ -52,10 +52,10 @@ class ScriptFailed(Exception):
 
 def parts() -> Sequence[Part]:
     return (
-        Part("the hub's page", "the page at the hub's address", script("scripts/web")),
-        Part("our extension", "agents in VS Code", script("scripts/vsix")),
+        Part("hub page", "the hub's web page", script("scripts/web")),
+        Part("VS Code extension", "agents in VS Code", script("scripts/vsix")),
         Part("VS Code for the browser", "VS Code", _vscode),
-        Part("Chromium for agents", "browse and browse_interactive", script("scripts/browser")),
+        Part("Chromium for agents", "browser actions", script("scripts/browser")),
     )
 
 
@@ -114,8 +114,8 @@ def _has_failed(part: Part, work: Future[None], console: Console) -> bool:
     error = work.exception()
     if error is None:
         return False
-    console.print(f"[yellow]![/] {escape(part.name)} could not be made: {escape(str(error))}")
-    console.print(f"  Going on without {escape(part.without)}.")
+    console.print(f"[yellow]![/] {escape(part.name)} could not be installed: {escape(str(error))}")
+    console.print(f"  Continuing without {escape(part.without)}.")
     return True
 
 
@@ -153,7 +153,9 @@ class _Board:
             return
         if not self._console.is_terminal:
             names = ", ".join(part.name for part in slow)
-            self._console.print(f"run: making {names}; it takes a minute or two, once")
+            self._console.print(
+                f"run: preparing {names}; the first time this takes a minute or two"
+            )
         for part in slow:
             self._bars.update(self._tasks[part], visible=True)
         with self._bars:
@@ -174,7 +176,7 @@ def main() -> None:
     try:
         prepare(parts(), console)
     except KeyboardInterrupt:
-        console.print("run: interrupted; `make run` goes on with what is missing")
+        console.print("run: interrupted; run `make run` again to continue")
         # Programs were interrupted as we were; a thread that installs cannot be, and leaving it
         # half done does no harm: an installation is taken into use when it is whole.
         os._exit(130)

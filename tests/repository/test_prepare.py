@@ -44,7 +44,8 @@ def test_what_cannot_be_had_is_told_with_its_reason_and_the_rest_is_made() -> No
     assert prepare([lacking, other], seen) == [lacking]
     assert made.is_set()
     assert shown(seen) == (
-        "! the [page] could not be made: no [network]\n  Going on without what the [page] is for.\n"
+        "! the [page] could not be installed: no [network]\n"
+        "  Continuing without what the [page] is for.\n"
     )
 
 
@@ -76,7 +77,7 @@ def test_a_log_has_a_line_for_what_began_and_one_for_what_it_took() -> None:
 
     assert prepare([part("the page", "sh", "-c", "echo noise; sleep 0.7")], seen) == []
     first, second = shown(seen).splitlines()
-    assert first == "run: making the page; it takes a minute or two, once"
+    assert first == "run: preparing the page; the first time this takes a minute or two"
     assert second == "run: the page: 1 s"
 
 
@@ -104,12 +105,12 @@ def test_ctrl_c_ends_it_at_once_and_says_so() -> None:
         start_new_session=True,  # Ctrl-C reaches whatever runs at a terminal
     ) as process:
         assert process.stderr is not None
-        assert process.stderr.readline().startswith("run: making the page, VS Code;")
+        assert process.stderr.readline().startswith("run: preparing the page, VS Code;")
         os.killpg(process.pid, signal.SIGINT)
         said = process.stderr.read()
 
     assert process.returncode == 130
-    assert said == "run: interrupted; `make run` goes on with what is missing\n"
+    assert said == "run: interrupted; run `make run` again to continue\n"
     assert time.monotonic() - began < 60
 
 
