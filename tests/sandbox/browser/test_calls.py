@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from bascule.core.errors import InvalidAction
 from bascule.sandbox.browser.calls import CALLS, LONGEST, MOST_CALLS, parse_calls
-from bascule.sandbox.browser.page_actions import Hands
+from bascule.sandbox.browser.page_actions import PageActions
 
 
 def test_every_call_can_be_done() -> None:
-    assert all(callable(getattr(Hands, name, None)) for name in CALLS)
+    assert all(callable(getattr(PageActions, name, None)) for name in CALLS)
 
 
 def test_calls_are_read_in_their_order_with_their_defaults() -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from bascule.sandbox.browser.socks_proxy import VIEWER_HOST, Gate, is_of_this_machine
+from bascule.sandbox.browser.socks_proxy import VIEWER_HOST, BrowserProxy, is_of_this_machine
 
 
-async def doorman(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"the doorman")
+async def blocked_handler(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"the handler")
 
 
 async def listener(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -32,16 +32,16 @@ async def server() -> AsyncIterator[int]:
 
 
 @pytest.fixture
-async def gate(server: int) -> AsyncIterator[Gate]:
-    gate = Gate([("127.0.0.1", server)], doorman)
-    await gate.start()
-    yield gate
-    await gate.aclose()
+async def proxy(server: int) -> AsyncIterator[BrowserProxy]:
+    proxy = BrowserProxy([("127.0.0.1", server)], blocked_handler)
+    await proxy.start()
+    yield proxy
+    await proxy.aclose()
 
 
-async def through(gate: Gate, host: str, port: int) -> bytes:
-    """What comes from the other side; empty when the gate says no."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", gate.port)
+async def through(proxy: BrowserProxy, host: str, port: int) -> bytes:
+    """What comes from the other side; empty when the proxy says no."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
     try:
         writer.write(b"\x05\x01\x00")
         assert await reader.readexactly(2) == b"\x05\x00"
@@ -67,27 +67,27 @@ async def through(gate: Gate, host: str, port: int) -> bytes:
     ],
 )
 async def test_a_refused_port_is_refused_by_every_name_of_this_machine(
-    gate: Gate, server: int, host: str
+    proxy: BrowserProxy, server: int, host: str
 ) -> None:
-    assert await through(gate, host, server) == b"the doorman"
+    assert await through(proxy, host, server) == b"the handler"
 
 
 async def test_it_is_refused_by_the_addresses_of_the_interfaces_too(
-    gate: Gate, server: int
+    proxy: BrowserProxy, server: int
 ) -> None:
     own = {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), server)}
     for address in own:
-        assert await through(gate, address, server) == b"the doorman"
+        assert await through(proxy, address, server) == b"the handler"
 
 
-async def test_other_ports_of_this_machine_are_reached(gate: Gate) -> None:
+async def test_other_ports_of_this_machine_are_reached(proxy: BrowserProxy) -> None:
     async with await asyncio.start_server(listener, "127.0.0.1", 0) as other:
         port = other.sockets[0].getsockname()[1]
-        assert await through(gate, "127.0.0.1", port) == b"the server"
-        assert await through(gate, "localhost", port) == b"the server"
+        assert await through(proxy, "127.0.0.1", port) == b"the server"
+        assert await through(proxy, "localhost", port) == b"the server"
 
 
-async def test_a_quiet_connection_is_not_forgotten(gate: Gate) -> None:
+async def test_a_quiet_connection_is_not_forgotten(proxy: BrowserProxy) -> None:
     said = asyncio.Event()
     held = []
 
@@ -100,8 +100,8 @@ async def test_a_quiet_connection_is_not_forgotten(gate: Gate) -> None:
 
     async with await asyncio.start_server(patient, "127.0.0.1", 0) as slow:
         port = slow.sockets[0].getsockname()[1]
-        waiting = asyncio.ensure_future(through(gate, "127.0.0.1", port))
-        while not gate._serving:
+        waiting = asyncio.ensure_future(through(proxy, "127.0.0.1", port))
+        while not proxy._serving:
             await asyncio.sleep(0)
         await asyncio.sleep(0.05)
         gc.collect()
@@ -110,7 +110,7 @@ async def test_a_quiet_connection_is_not_forgotten(gate: Gate) -> None:
 
 
 async def test_a_name_that_leads_here_is_refused_like_the_number(
-    gate: Gate, server: int, monkeypatch: pytest.MonkeyPatch
+    proxy: BrowserProxy, server: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()
 
@@ -118,28 +118,28 @@ async def test_a_name_that_leads_here_is_refused_like_the_number(
         return [(socket.AF_INET, 1, 6, "", ("127.0.0.1", server))]
 
     monkeypatch.setattr(loop, "getaddrinfo", rebound)
-    assert await through(gate, "rebind.example", server) == b"the doorman"
-    assert gate.was_kept("rebind.example", server)
+    assert await through(proxy, "rebind.example", server) == b"the handler"
+    assert proxy.was_blocked("rebind.example", server)
 
 
-async def test_the_proxy_is_not_reached_through_itself(gate: Gate) -> None:
-    assert await through(gate, "127.0.0.1", gate.port) == b"the doorman"
+async def test_the_proxy_is_not_reached_through_itself(proxy: BrowserProxy) -> None:
+    assert await through(proxy, "127.0.0.1", proxy.port) == b"the handler"
 
 
-async def test_the_viewer_is_the_doorman(gate: Gate) -> None:
-    assert await through(gate, VIEWER_HOST, 80) == b"the doorman"
+async def test_the_viewer_is_the_blocked_handler(proxy: BrowserProxy) -> None:
+    assert await through(proxy, VIEWER_HOST, 80) == b"the handler"
 
 
-async def test_why_a_connection_failed_is_remembered(gate: Gate) -> None:
+async def test_why_a_connection_failed_is_remembered(proxy: BrowserProxy) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    assert await through(gate, "127.0.0.1", port) == b""
-    assert "connection refused" in gate.trouble("127.0.0.1", port)
+    assert await through(proxy, "127.0.0.1", port) == b""
+    assert "connection refused" in proxy.trouble("127.0.0.1", port)
 
 
-async def test_what_is_no_connection_is_turned_away(gate: Gate) -> None:
+async def test_what_is_no_connection_is_turned_away(proxy: BrowserProxy) -> None:
     for nonsense in (b"GET / HTTP/1.1\r\n\r\n", b"\x05\x01\x00\x05\x02\x00\x01" + b"\0" * 6):
-        reader, writer = await asyncio.open_connection("127.0.0.1", gate.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
         writer.write(nonsense)
         said = await reader.read()
         writer.close()

@@ -24,7 +24,7 @@ _REQUIRED: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class CallParameter:
     name: str
     kinds: tuple[type, ...]
     default: Any = _REQUIRED
@@ -44,7 +44,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class BrowserCall:
     """One thing to do in the browser."""
 
     name: str
@@ -53,23 +53,23 @@ class Call:
     """As it was written."""
 
 
-def _text(name: str, default: Any = _REQUIRED) -> Parameter:
-    return Parameter(name, (str,), default)
+def _text(name: str, default: Any = _REQUIRED) -> CallParameter:
+    return CallParameter(name, (str,), default)
 
 
-def _number(name: str, default: Any = _REQUIRED) -> Parameter:
-    return Parameter(name, (int, float), default)
+def _number(name: str, default: Any = _REQUIRED) -> CallParameter:
+    return CallParameter(name, (int, float), default)
 
 
-def _texts(name: str, default: Any = _REQUIRED) -> Parameter:
-    return Parameter(name, (str, list), default)
+def _texts(name: str, default: Any = _REQUIRED) -> CallParameter:
+    return CallParameter(name, (str, list), default)
 
 
-_BID = Parameter("bid", (str, int))
+_BID = CallParameter("bid", (str, int))
 _BUTTON = _text("button", "left")
 _AT = (_number("x"), _number("y"))
 
-CALLS: Final[Mapping[str, tuple[Parameter, ...]]] = {
+CALLS: Final[Mapping[str, tuple[CallParameter, ...]]] = {
     "goto": (_text("url"),),
     "go_back": (),
     "go_forward": (),
@@ -78,14 +78,14 @@ CALLS: Final[Mapping[str, tuple[Parameter, ...]]] = {
     "click": (_BID, _BUTTON, _texts("modifiers", [])),
     "dblclick": (_BID, _BUTTON, _texts("modifiers", [])),
     "hover": (_BID,),
-    "fill": (_BID, _text("value"), Parameter("enable_autocomplete_menu", (bool,), False)),
+    "fill": (_BID, _text("value"), CallParameter("enable_autocomplete_menu", (bool,), False)),
     "clear": (_BID,),
     "check": (_BID,),
     "uncheck": (_BID,),
     "select_option": (_BID, _texts("options")),
     "press": (_BID, _text("key_comb")),
     "focus": (_BID,),
-    "drag_and_drop": (Parameter("from_bid", (str, int)), Parameter("to_bid", (str, int))),
+    "drag_and_drop": (CallParameter("from_bid", (str, int)), CallParameter("to_bid", (str, int))),
     "upload_file": (_BID, _texts("file")),
     "keyboard_press": (_text("key"),),
     "keyboard_type": (_text("text"),),
@@ -100,8 +100,8 @@ CALLS: Final[Mapping[str, tuple[Parameter, ...]]] = {
     "mouse_drag_and_drop": tuple(map(_number, ("from_x", "from_y", "to_x", "to_y"))),
     "tab_new": (),
     "tab_close": (),
-    "tab_focus": (Parameter("index", (int,)),),
-    "answer_dialogs": (Parameter("accept", (bool,), True), _text("text", "")),
+    "tab_focus": (CallParameter("index", (int,)),),
+    "answer_dialogs": (CallParameter("accept", (bool,), True), _text("text", "")),
     "send_msg_to_user": (_text("text"),),
     "report_infeasible": (_text("reason"),),
 }
@@ -109,7 +109,7 @@ CALLS: Final[Mapping[str, tuple[Parameter, ...]]] = {
 pages ask (`confirm`, `prompt`) from now on."""
 
 
-def parse_calls(text: str) -> Sequence[Call]:
+def parse_calls(text: str) -> Sequence[BrowserCall]:
     """The calls in `text`, one or more. Raises `InvalidAction` that names the one at fault."""
     if len(text) > LONGEST:
         raise InvalidAction(f"The calls are {len(text)} characters long; {LONGEST} is the most")
@@ -125,7 +125,7 @@ def parse_calls(text: str) -> Sequence[Call]:
     return [_read(statement, text.strip()) for statement in statements]
 
 
-def _read(statement: ast.stmt, whole: str) -> Call:
+def _read(statement: ast.stmt, whole: str) -> BrowserCall:
     text = ast.get_source_segment(whole, statement) or ""
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         raise InvalidAction(f"{_short(text)} is not a call. {_allowed()}")
@@ -140,7 +140,7 @@ def _read(statement: ast.stmt, whole: str) -> Call:
         raise InvalidAction(
             f"{_short(text)}: arguments have to be plain text, numbers, True, False or lists"
         ) from None
-    return Call(name, _bound(name, given, named, text), text)
+    return BrowserCall(name, _bound(name, given, named, text), text)
 
 
 def _bound(

@@ -35,7 +35,7 @@ Resolve = Callable[[str], Path]
 """Where a path as people write it leads; raises a `BasculeError` when it may not be used."""
 
 
-class Viewer:
+class FileViewer:
     """Answers in the place of every server that is kept from pages, and shows files by key."""
 
     def __init__(self, resolve: Resolve) -> None:

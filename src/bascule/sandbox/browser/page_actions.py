@@ -11,8 +11,8 @@ from playwright.async_api import ElementHandle, Error, Response
 
 from bascule.core.errors import BrowserCrashed, InvalidAction
 
-from .addresses import Addresses
-from .calls import Call
+from .address_resolver import AddressResolver
+from .calls import BrowserCall
 from .settings import BrowserSettings
 from .tabs import Tab, Tabs
 
@@ -22,14 +22,14 @@ _NO_WAIT = 0.2
 """Seconds in which what a click began shows itself."""
 
 
-class Hands:
+class PageActions:
     """Acts in the tabs of one browser. What cannot be done raises an error that says why."""
 
     def __init__(
         self,
         tabs: Tabs,
         *,
-        addresses: Addresses,
+        addresses: AddressResolver,
         settings: BrowserSettings,
         resolve: Callable[[str], Path],
         note: Callable[[str], None],
@@ -42,7 +42,7 @@ class Hands:
         self.messages: list[str] = []
         """What the calls said to the user."""
 
-    async def do(self, call: Call) -> None:
+    async def do(self, call: BrowserCall) -> None:
         """Do it, then wait until what it began is over or has had its time."""
         tab = await self._tabs.front()
         before = tab.loading()
@@ -249,7 +249,7 @@ class Hands:
         return str(file)
 
     def _was_refused(self, answer: Response) -> bool:
-        return answer.status == 403 and self._addresses.is_kept(answer.url)
+        return answer.status == 403 and self._addresses.is_blocked(answer.url)
 
     def _ensure_arrived(self, tab: Tab) -> None:
         """A link or form that led to where no page can go: say so, as `goto` does."""

@@ -13,7 +13,7 @@ from playwright.async_api import ElementHandle, Error, Frame, JSHandle, Page
 
 from bascule.core.errors import InvalidAction
 
-from .tree import Box, Node, Tree
+from .tree import AccessibilityNode, AccessibilityTree, Box
 
 _SCRIPT: Final = Path(__file__).with_name("page.js").read_text()
 _MOST_FRAMES: Final = 40
@@ -25,7 +25,7 @@ _TREE: Final = {"many": 4000, "most": 3000, "budget": 1500}
 _Answer = TypeVar("_Answer")
 
 
-class Reader:
+class PageReader:
     """Reads one page. Numbers of elements go on across documents, so that an old one is known to
     be old."""
 
@@ -52,9 +52,9 @@ class Reader:
             parts.append(_joined(seen))
         return "\n\n".join(filter(None, parts))
 
-    async def tree(self) -> Tree:
+    async def tree(self) -> AccessibilityTree:
         main = await self._one(self._page.main_frame)
-        nodes: list[Node] = []
+        nodes: list[AccessibilityNode] = []
         focused, is_partial = main["focused"], main["partial"]
         frames = await self._children(self._page.main_frame)
 
@@ -76,7 +76,7 @@ class Reader:
                 await add(below, node.depth, corner, await self._children(frame))
 
         await add(main, 0, (0, 0, *main["view"]), frames)
-        return Tree(main["title"], nodes, focused=focused, is_partial=is_partial)
+        return AccessibilityTree(main["title"], nodes, focused=focused, is_partial=is_partial)
 
     async def find(self, bid: str) -> ElementHandle:
         """Raises `InvalidAction`."""
@@ -156,10 +156,10 @@ def _joined(seen: dict[str, Any]) -> str:
     return f"{seen['head']}\n\n[… {left_out} characters left out …]\n\n{seen['tail']}"
 
 
-def _node(raw: list[Any], depth: int, at: Box) -> Node:
+def _node(raw: list[Any], depth: int, at: Box) -> AccessibilityNode:
     own, bid, role, name, properties, box, visible, clickable = raw
     placed = None if box is None else (box[0] + at[0], box[1] + at[1], box[2], box[3])
-    return Node(
+    return AccessibilityNode(
         depth + own,
         bid,
         role,

@@ -1,4 +1,4 @@
-"""What a page looks like, and the same with its elements numbered."""
+"""Screenshots of pages, plain and with numbered frames around the elements."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from playwright.async_api import Browser, BrowserContext, Error, Page
 
-from .tree import Node
+from .tree import AccessibilityNode
 
 _TIMEOUT: Final = 5.0
 _MOST_MARKS: Final = 300
 _KEPT: Final = 100
-"""Screenshots kept as files; the oldest go."""
+"""Screenshot files kept; older ones are deleted."""
 
 _DRAW: Final = """async ({ picture, marks }) => {
   const image = new Image();
@@ -52,16 +52,16 @@ _DRAW: Final = """async ({ picture, marks }) => {
 }"""
 
 
-class Easel:
-    """Draws on pictures in a page of its own, so that nothing is drawn on anybody's page."""
+class ScreenshotMarker:
+    """Draws numbered frames on screenshots, in a separate page: visited pages stay unchanged."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
         self._context: BrowserContext | None = None
         self._page: Page | None = None
 
-    async def mark(self, picture: str, nodes: Sequence[Node]) -> str:
-        """The picture with a numbered frame around every element that can be clicked."""
+    async def mark(self, picture: str, nodes: Sequence[AccessibilityNode]) -> str:
+        """Return the screenshot with a numbered frame around every clickable element."""
         marks = [
             [node.bid, *node.box]
             for node in nodes
@@ -76,9 +76,8 @@ class Easel:
         return f"data:image/png;base64,{drawn}"
 
 
-async def photograph(page: Page, *, limit: int) -> bytes:
-    """What is in view, as a PNG, or as a JPEG if that would be too large; empty if the page does
-    not let itself be drawn."""
+async def take_screenshot(page: Page, *, limit: int) -> bytes:
+    """A screenshot of the viewport, as JPEG if the PNG exceeds `limit` bytes; empty on failure."""
     how: dict[str, Any] = {"timeout": _TIMEOUT * 1000, "animations": "allow", "caret": "initial"}
     try:
         async with asyncio.timeout(_TIMEOUT + 1):
@@ -97,16 +96,16 @@ def data_url(picture: bytes) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
 
 
-class Album:
-    """Keeps screenshots as files, the newest of them."""
+class ScreenshotStore:
+    """Saves screenshots as files and deletes the oldest ones."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._mine: list[Path] = []
         self._numbers = itertools.count(1)
 
-    def keep(self, picture: bytes) -> str | None:
-        """The file's path; None when it cannot be written. Blocks."""
+    def save(self, picture: bytes) -> str | None:
+        """Write one and return its path; None if it cannot be written. Blocks."""
         if not picture:
             return None
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")

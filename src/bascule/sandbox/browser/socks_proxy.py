@@ -1,9 +1,9 @@
-"""The only way from the browser to any network: a SOCKS proxy that keeps some addresses from it.
+"""The SOCKS proxy through which the browser reaches every network, with some addresses blocked.
 
-All that Chromium loads comes through here, loopback included: redirects, WebSockets, workers and
-frames alike. Names are looked up here, once per connection, and what is checked is what is
-connected to, so that a name that points elsewhere the second time gains nothing. A connection to
-an address that is kept from pages is answered by a `Doorman` of ours, never by who listens there.
+Chromium loads everything through it, loopback included: redirects, WebSockets, workers and frames.
+The proxy resolves each name once per connection and connects to the address it checked, so DNS
+rebinding does not get past it. A connection to a blocked address is answered by a
+`BlockedHandler` here, never by the server that listens there.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Final
 logger = logging.getLogger(__name__)
 
 VIEWER_HOST: Final = "files.bascule.invalid"
-"""A name nobody can have; the file viewer answers to it."""
+"""Host name of the file viewer; `.invalid` is never registered."""
 
-Doorman = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+BlockedHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _CONNECT_TIMEOUT: Final = 15.0
@@ -33,19 +33,19 @@ _MOST_CONNECTIONS: Final = 512
 _OK, _FAILED, _REFUSED, _UNREACHABLE, _UNSUPPORTED = 0, 1, 5, 4, 7
 
 
-class Gate:
+class BrowserProxy:
     """Listens on a loopback port of its own between `start` and `aclose`."""
 
-    def __init__(self, refused: Sequence[tuple[str, int]], doorman: Doorman) -> None:
+    def __init__(self, refused: Sequence[tuple[str, int]], blocked_handler: BlockedHandler) -> None:
         self._refused = list(refused)
-        self._doorman = doorman
+        self._blocked_handler = blocked_handler
         self._server: asyncio.Server | None = None
         self._addresses: dict[int, set[Address]] = {}
         self._local_ports: set[int] = set()
         # The loop holds what it serves weakly: a quiet connection would be collected as garbage.
         self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._troubles: dict[tuple[str, int], str] = {}
-        self._kept: set[tuple[str, int]] = set()
+        self._blocked: set[tuple[str, int]] = set()
         self.port = 0
 
     async def start(self) -> None:
@@ -62,18 +62,18 @@ class Gate:
             writer.transport.abort()
         await asyncio.gather(*self._serving, return_exceptions=True)
 
-    def is_kept(self, address: Address, port: int) -> bool:
-        """Whether pages may not reach it."""
+    def is_blocked(self, address: Address, port: int) -> bool:
+        """Whether pages may not connect to this address and port."""
         if port in self._local_ports and is_of_this_machine(address):
             return True
         return address in self._addresses.get(port, ())
 
-    def was_kept(self, host: str, port: int) -> bool:
-        """Whether a connection to that name was answered by the doorman."""
-        return (host, port) in self._kept
+    def was_blocked(self, host: str, port: int) -> bool:
+        """Whether a connection to that host and port was blocked."""
+        return (host, port) in self._blocked
 
     def trouble(self, host: str, port: int) -> str:
-        """Why the last connection there failed; empty when it did not."""
+        """Why the last connection to that host and port failed; empty if it succeeded."""
         return self._troubles.get((host, port), "")
 
     async def _refuse(self, host: str, port: int) -> None:
@@ -106,7 +106,7 @@ class Gate:
             writer.write(_answer(_UNSUPPORTED))
             return
         if host == VIEWER_HOST:
-            await self._turn_away(reader, writer)
+            await self._answer_blocked(reader, writer)
             return
         try:
             addresses = await _look_up(host, port)
@@ -114,10 +114,10 @@ class Gate:
             self._remember(host, port, f"the name is not known ({error.strerror or error})")
             writer.write(_answer(_UNREACHABLE))
             return
-        if any(self.is_kept(address, port) for address in addresses):
-            if len(self._kept) < 1000:
-                self._kept.add((host, port))
-            await self._turn_away(reader, writer)
+        if any(self.is_blocked(address, port) for address in addresses):
+            if len(self._blocked) < 1000:
+                self._blocked.add((host, port))
+            await self._answer_blocked(reader, writer)
             return
         try:
             there = await _connect(addresses, port)
@@ -129,11 +129,13 @@ class Gate:
         writer.write(_answer(_OK))
         await _join((reader, writer), there)
 
-    async def _turn_away(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Let the doorman answer, and hear the browser out: what it still sends when a connection
-        is closed takes the answer with it."""
+    async def _answer_blocked(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Let the handler answer, then read what the browser still sends: closing a socket with
+        unread data resets the connection, and the answer would be lost."""
         writer.write(_answer(_OK))
-        await self._doorman(reader, writer)
+        await self._blocked_handler(reader, writer)
         with suppress(OSError):
             writer.write_eof()
             async with asyncio.timeout(_HEARING):
@@ -147,7 +149,7 @@ class Gate:
 
 
 def is_of_this_machine(address: Address) -> bool:
-    """Loopback, or an address of one of its interfaces: one that can be bound to."""
+    """Whether a socket can bind to it: loopback, or an address of an interface here."""
     if address.is_loopback or address.is_unspecified:
         return True
     if address.is_multicast:
@@ -192,7 +194,7 @@ async def _look_up(host: str, port: int) -> list[Address]:
 
 
 def _plain(text: str) -> Address:
-    """The address, an IPv4 one in an IPv6 dress without it."""
+    """The address; an IPv4-mapped IPv6 address as IPv4."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
@@ -216,7 +218,7 @@ async def _join(
     here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    """Carry bytes both ways until the browser has had enough."""
+    """Copy bytes both ways until the browser closes its side."""
     answering = asyncio.ensure_future(_carry(there[0], here[1]))
     try:
         await _carry(here[0], there[1])

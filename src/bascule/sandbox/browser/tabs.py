@@ -20,7 +20,7 @@ from playwright.async_api import (
 )
 
 from .file_viewer import without_key
-from .page_reader import Reader
+from .page_reader import PageReader
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Tab:
 
     def __init__(self, page: Page) -> None:
         self.page = page
-        self.reader = Reader(page)
+        self.reader = PageReader(page)
         self.has_crashed = asyncio.Event()
         self.is_stuck = False
         """It did not answer when it was looked at."""

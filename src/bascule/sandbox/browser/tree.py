@@ -13,7 +13,7 @@ _LISTED_NAME: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class AccessibilityNode:
     """An element, or a piece of text, which has no bid."""
 
     depth: int
@@ -27,11 +27,11 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class AccessibilityTree:
     """A document and what is in it."""
 
     title: str
-    nodes: Sequence[Node]
+    nodes: Sequence[AccessibilityNode]
     focused: str = ""
     is_partial: bool = False
     """The page is too large; only what is in view and a screen around it is here."""
@@ -90,7 +90,7 @@ def _shortened(name: str) -> str:
     return name if len(name) <= _LISTED_NAME else name[: _LISTED_NAME - 1] + "…"
 
 
-def _line(node: Node, *, name: str | None = None) -> str:
+def _line(node: AccessibilityNode, *, name: str | None = None) -> str:
     said = f"{node.role} {node.name if name is None else name!r}"
     words = [f"[{node.bid}] {said}" if node.bid else said]
     for key, value in node.properties.items():

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from bascule.core.errors import BasculeError, InternalError
 
-from .session import Place, Session
+from .browser_session import BrowserSession, BrowserSetup
 from .settings import BrowserSettings
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ LONGEST: Final = 64 << 20
 """Bytes of a message."""
 
 
-class Worker:
+class BrowserWorker:
     """Answers orders as they come until the input ends."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -44,7 +44,7 @@ class Worker:
         order = await self._next()
         if order is None:
             return
-        session = Session(_place(order["place"]), _settings(order["settings"]))
+        session = BrowserSession(_setup(order["place"]), _settings(order["settings"]))
         try:
             try:
                 await session.start()
@@ -61,7 +61,7 @@ class Worker:
                 async with asyncio.timeout(3):
                     await session.aclose()
 
-    def _take(self, session: Session, order: Mapping[str, Any]) -> None:
+    def _take(self, session: BrowserSession, order: Mapping[str, Any]) -> None:
         if order["op"] == "cancel":
             if (task := self._doing.get(order["id"])) is not None:
                 task.cancel()
@@ -70,7 +70,7 @@ class Worker:
         self._doing[order["id"]] = doing
         doing.add_done_callback(lambda _: self._doing.pop(order["id"], None))
 
-    async def _do(self, session: Session, order: Mapping[str, Any]) -> None:
+    async def _do(self, session: BrowserSession, order: Mapping[str, Any]) -> None:
         act = session.browse if order["kind"] == "browse" else session.interact
         try:
             seen = await act(order["args"], order.get("timeout"))
@@ -92,8 +92,8 @@ class Worker:
         await self._writer.drain()
 
 
-def _place(given: Mapping[str, Any]) -> Place:
-    return Place(
+def _setup(given: Mapping[str, Any]) -> BrowserSetup:
+    return BrowserSetup(
         chromium=given["chromium"],
         working_dir=Path(given["working_dir"]),
         roots=tuple(given.get("roots", ())),
@@ -124,7 +124,7 @@ async def _main() -> None:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         flow, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, sys.stdout)
         writer = asyncio.StreamWriter(flow, protocol, reader, loop)
-    await Worker(reader, writer).serve()
+    await BrowserWorker(reader, writer).serve()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A browser from the first action to the last, and what each action sees of it."""
+"""The life of one browser, and the observation that each action returns."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError, BrowserCrashed, NoSuchPath, SandboxStartFailed
 from bascule.sandbox.files.paths import Paths
 
-from .addresses import Addresses
-from .calls import Call, parse_calls
-from .file_viewer import Viewer
-from .page_actions import Hands
-from .screenshots import Album, Easel, data_url, photograph
+from .address_resolver import AddressResolver
+from .calls import BrowserCall, parse_calls
+from .file_viewer import FileViewer
+from .page_actions import PageActions
+from .screenshots import ScreenshotMarker, ScreenshotStore, data_url, take_screenshot
 from .settings import DOWNLOADS, SCREENSHOTS, BrowserSettings
-from .socks_proxy import Gate
+from .socks_proxy import BrowserProxy
 from .tabs import Tab, Tabs
-from .tree import Tree
+from .tree import AccessibilityTree
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +38,8 @@ _FLAGS: Final = (
     "--js-flags=--max-old-space-size=1024",
     "--renderer-process-limit=8",
 )
-"""Nothing goes past the gate: no QUIC, no WebRTC of its own, no names looked up. Memory is bounded
-per page, processes in number."""
+"""Nothing bypasses the proxy: no QUIC, no direct WebRTC, no DNS lookups. Memory per page and the
+number of processes are bounded."""
 
 _CRASHED: Final = "The browser crashed during the action; the next one starts it again"
 _LAUNCH_TIMEOUT: Final = 45.0
@@ -51,53 +51,53 @@ _LONGEST_NOTE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where the browser works."""
+class BrowserSetup:
+    """What the worker is told about its surroundings when it starts."""
 
     chromium: str
     working_dir: Path
     roots: tuple[str, ...] = ()
     own: tuple[tuple[str, int], ...] = ()
-    """Where the action server listens: kept from pages, and the viewer's name for agents."""
+    """Where the action server listens: blocked for pages; agents see files at `/view` there."""
     saves_screenshots: bool = True
 
 
-class Session(Closable):
+class BrowserSession(Closable):
     """One browser with one context of its own, started with the first action.
 
     Actions take turns. When a page or the browser crashes, the action under way is told, and the
     next one finds a new one in its place.
     """
 
-    def __init__(self, place: Place, settings: BrowserSettings) -> None:
-        self._place = place
+    def __init__(self, setup: BrowserSetup, settings: BrowserSettings) -> None:
+        self._setup = setup
         self._settings = settings
-        self._paths = Paths(place.roots or None)
-        self._viewer = Viewer(self._resolve)
-        self._gate = Gate((*settings.refused, *place.own), self._viewer.serve)
-        self._addresses = Addresses(
-            self._gate, self._viewer, own=place.own, allows_files=not place.roots
+        self._paths = Paths(setup.roots or None)
+        self._viewer = FileViewer(self._resolve)
+        self._proxy = BrowserProxy((*settings.refused, *setup.own), self._viewer.serve)
+        self._addresses = AddressResolver(
+            self._proxy, self._viewer, own=setup.own, allows_files=not setup.roots
         )
-        self._album = Album(place.working_dir / SCREENSHOTS)
+        self._screenshots = ScreenshotStore(setup.working_dir / SCREENSHOTS)
         self._turn = asyncio.Lock()
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
         self._crashed = asyncio.Event()
         self._pulse: CDPSession
         self._tabs: Tabs
-        self._easel: Easel
+        self._marker: ScreenshotMarker
         self._notes: list[str] = []
 
     async def start(self) -> None:
         """Start the browser. Raises `SandboxStartFailed`."""
-        await self._gate.start()
+        await self._proxy.start()
         self._playwright = await async_playwright().start()
         await self._launch()
 
     async def browse(self, args: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
         url = str(args.get("url", ""))
         quoted = url.replace("\\", "\\\\").replace('"', '\\"')
-        goto = Call("goto", {"url": url}, f'goto("{quoted}")')
+        goto = BrowserCall("goto", {"url": url}, f'goto("{quoted}")')
         return await self._act("browse", goto, args, timeout)
 
     async def interact(self, args: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class Session(Closable):
             await self._browser.close()
         if self._playwright is not None:
             await self._playwright.stop()
-        await self._gate.aclose()
+        await self._proxy.aclose()
 
     # The browser --------------------------------------------------------------------------
 
@@ -120,10 +120,10 @@ class Session(Closable):
         for sandboxed in (True, False) if await _may_be_sandboxed() else (False,):
             try:
                 self._browser = await self._playwright.chromium.launch(
-                    executable_path=self._place.chromium,
+                    executable_path=self._setup.chromium,
                     args=flags,
                     chromium_sandbox=sandboxed,
-                    proxy={"server": f"socks5://127.0.0.1:{self._gate.port}", "bypass": ""},
+                    proxy={"server": f"socks5://127.0.0.1:{self._proxy.port}", "bypass": ""},
                     timeout=_LAUNCH_TIMEOUT * 1000,
                 )
                 break
@@ -143,10 +143,10 @@ class Session(Closable):
         self._tabs = Tabs(
             context,
             most=self._settings.max_tabs,
-            downloads=self._place.working_dir / DOWNLOADS,
+            downloads=self._setup.working_dir / DOWNLOADS,
             note=self._note,
         )
-        self._easel = Easel(self._browser)
+        self._marker = ScreenshotMarker(self._browser)
 
     async def _ensure_running(self) -> None:
         if not await self._lives():
@@ -181,7 +181,7 @@ class Session(Closable):
     # One action ---------------------------------------------------------------------------
 
     async def _act(
-        self, kind: str, calls: str | Call, args: Mapping[str, Any], timeout: float | None
+        self, kind: str, calls: str | BrowserCall, args: Mapping[str, Any], timeout: float | None
     ) -> dict[str, Any]:
         async with self._turn:
             self._notes.clear()
@@ -199,9 +199,9 @@ class Session(Closable):
                 await asyncio.gather(work, crashing, return_exceptions=True)
 
     async def _perform(
-        self, kind: str, calls: str | Call, args: Mapping[str, Any], timeout: float | None
+        self, kind: str, calls: str | BrowserCall, args: Mapping[str, Any], timeout: float | None
     ) -> dict[str, Any]:
-        hands = Hands(
+        actions = PageActions(
             self._tabs,
             addresses=self._addresses,
             settings=self._settings,
@@ -216,7 +216,7 @@ class Session(Closable):
             async with asyncio.timeout(limit):
                 for call in parse_calls(calls) if isinstance(calls, str) else [calls]:
                     last = call.text
-                    await hands.do(call)
+                    await actions.do(call)
                 await self._tabs.saved(within=min(limit, self._settings.load_timeout))
         except TimeoutError:
             trouble = f"{last} was not done within {limit:g} seconds"
@@ -227,7 +227,7 @@ class Session(Closable):
         if self._tabs.downloaded and not trouble and last.startswith("goto"):
             return self._download(self._tabs.downloaded[-1])
         sight = await self._look(with_tree=kind != "browse" or bool(args.get("return_axtree")))
-        return await self._told(kind, sight, text, trouble, hands, args)
+        return await self._told(kind, sight, text, trouble, actions, args)
 
     def _download(self, file: str) -> dict[str, Any]:
         content = f"[Location of downloaded file: {file}]"
@@ -236,7 +236,9 @@ class Session(Closable):
     async def _look(self, *, with_tree: bool) -> _Sight:
         tab = await self._tabs.front()
         sight = _Sight(tab)
-        drawing = asyncio.ensure_future(photograph(tab.page, limit=self._settings.picture_limit))
+        drawing = asyncio.ensure_future(
+            take_screenshot(tab.page, limit=self._settings.picture_limit)
+        )
         try:
             async with asyncio.timeout(self._settings.look_timeout):
                 if with_tree:
@@ -270,14 +272,14 @@ class Session(Closable):
         sight: _Sight,
         calls: str,
         trouble: str,
-        hands: Hands,
+        actions: PageActions,
         args: Mapping[str, Any],
     ) -> dict[str, Any]:
         url = sight.tab.url
         picture = data_url(sight.picture)
         path = None
-        if self._place.saves_screenshots:
-            path = await asyncio.to_thread(self._album.keep, sight.picture)
+        if self._setup.saves_screenshots:
+            path = await asyncio.to_thread(self._screenshots.save, sight.picture)
         extras: dict[str, Any] = {
             "url": url,
             "trigger_by_action": kind,
@@ -291,7 +293,7 @@ class Session(Closable):
         }
         if sight.tree is not None:
             extras["focused_element_bid"] = sight.tree.focused
-            extras["set_of_marks"] = await self._easel.mark(picture, sight.tree.nodes)
+            extras["set_of_marks"] = await self._marker.mark(picture, sight.tree.nodes)
             if args.get("return_axtree"):
                 extras["axtree_object"] = sight.tree.as_object()
                 extras["extra_element_properties"] = sight.tree.properties()
@@ -302,7 +304,7 @@ class Session(Closable):
         lines += [f"[{note}]" for note in self._notes[:_MOST_NOTES]]
         if (more := len(self._notes) - _MOST_NOTES) > 0:
             lines.append(f"[… {more} more such notes …]")
-        lines += [f"[Message to the user: {text}]" for text in hands.messages]
+        lines += [f"[Message to the user: {text}]" for text in actions.messages]
         if trouble:
             lines += ["", "=== BEGIN error of the last action ===", trouble]
             lines += ["=== END error of the last action ===", ""]
@@ -338,7 +340,7 @@ class Session(Closable):
         if not path:
             raise NoSuchPath("The address of the viewer has to name a `path`")
         expanded = str(Path(path).expanduser()) if path.startswith("~") else path
-        return self._paths.resolve(expanded, str(self._place.working_dir))
+        return self._paths.resolve(expanded, str(self._setup.working_dir))
 
 
 class _Sight:
@@ -349,7 +351,7 @@ class _Sight:
         self.text = ""
         self.elements: list[str] = []
         """What can be acted on, by its bid; the tree has it otherwise."""
-        self.tree: Tree | None = None
+        self.tree: AccessibilityTree | None = None
         self.picture = b""
 
 

@@ -1,4 +1,4 @@
-"""What an agent means by an address, and why it could not be had."""
+"""Turns the address an agent gives into a URL to open, and explains why one failed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from bascule.core.errors import InvalidAction
 
-from .file_viewer import Viewer, without_key
-from .socks_proxy import VIEWER_HOST, Gate
+from .file_viewer import FileViewer, without_key
+from .socks_proxy import VIEWER_HOST, BrowserProxy
 
 _SCHEMES: Final = frozenset({"http", "https", "about", "data"})
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104
@@ -21,19 +21,19 @@ _CODE: Final = re.compile(r"net::(ERR_[A-Z_]+)")
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-class Addresses:
-    """Turns what `goto` is given into where the browser goes."""
+class AddressResolver:
+    """Resolves what `goto` is given to a URL that the browser opens."""
 
     def __init__(
         self,
-        gate: Gate,
-        viewer: Viewer,
+        proxy: BrowserProxy,
+        viewer: FileViewer,
         *,
         own: Sequence[tuple[str, int]],
         allows_files: bool,
     ) -> None:
         """`allows_files`: nothing confines the agent to some files, so a page may be one."""
-        self._gate = gate
+        self._proxy = proxy
         self._allows_files = allows_files
         self._viewer = viewer
         self._own = {(host.lower(), port) for host, port in own}
@@ -82,14 +82,14 @@ class Addresses:
             return f"{asked} leads to {url}, which is kept from the browser: {what}"
         return f"{url} is kept from the browser: {what}"
 
-    def is_kept(self, url: str) -> bool:
+    def is_blocked(self, url: str) -> bool:
         parts = urlsplit(url)
         place = (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
-        return place[0] == VIEWER_HOST or self._gate.was_kept(*place)
+        return place[0] == VIEWER_HOST or self._proxy.was_blocked(*place)
 
     def explained(self, url: str, message: str) -> str:
         """Why a page did not come, in words; the `message` is the browser's."""
-        if self.is_kept(url if "://" in url else f"http://{url}"):
+        if self.is_blocked(url if "://" in url else f"http://{url}"):
             return self.refusal("", url)
         code = found[1] if (found := _CODE.search(message)) else ""
         if not code:
@@ -98,5 +98,5 @@ class Addresses:
             return f"{url} could not be opened: {message.splitlines()[0]}"
         target = urlsplit(url if "://" in url else f"http://{url}")
         port = target.port or _PORTS.get(target.scheme, 0)
-        why = self._gate.trouble((target.hostname or "").lower(), port)
+        why = self._proxy.trouble((target.hostname or "").lower(), port)
         return f"{url} could not be opened: {why or code}" + (f" ({code})" if why else "")
