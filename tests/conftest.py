@@ -40,7 +40,10 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
     *(("os.pread", "sandbox/shell/log.py", name) for name in ("read", "_lines")),
     # /proc is memory; bash and Python are looked for on a PATH that is cached anyway.
     *((call, "sandbox/shell/bash.py", "_spawn") for call in ("os.stat", "os.access")),
-    *((call, "sandbox/shell/answers.py", "_interpreter") for call in ("os.stat", "os.access")),
+    *(
+        (call, "sandbox/shell/command_observations.py", "_interpreter")
+        for call in ("os.stat", "os.access")
+    ),
     ("os.stat", "sandbox/shell/bash.py", "_channel_readable"),
     ("os.readlink", "sandbox/shell/bash.py", "directory"),
     ("os.readlink", "sandbox/shell/bash.py", "is_starting_program"),

@@ -22,7 +22,7 @@ from bascule.sandbox.browser.settings import BrowserSettings, find_chromium
 from bascule.sandbox.ipython.settings import IPythonSettings
 from bascule.sandbox.server.serve import serve
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
-from bascule.sandbox.shell.keeper import Account
+from bascule.sandbox.shell.keeper import ShellAccount
 from bascule.sandbox.shell.settings import ShellSettings, find_account
 
 from .logs import configure_logging
@@ -207,7 +207,7 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]"), _port(port)
 
 
-def _working_dir(text: str, account: Account | None, *, is_made: bool) -> Path:
+def _working_dir(text: str, account: ShellAccount | None, *, is_made: bool) -> Path:
     """OpenHands, which names an account, relies on its directory being made. For everybody else a
     directory that is not there is a mistyped one."""
     path = Path(text).resolve()

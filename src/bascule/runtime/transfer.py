@@ -10,20 +10,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from bascule.sandbox.files.archive import Archives, Download
 from bascule.sandbox.files.paths import Paths, failure
 from bascule.sandbox.files.storage import Storage
+from bascule.sandbox.files.transfers import FileDownload, FileTransfers
 
 if TYPE_CHECKING:
     from bascule.sandbox.executor import Sandbox
 
 
-def pack(source: Path) -> Download:
+def pack(source: Path) -> FileDownload:
     """What to send of `source`: a file as it is, a directory as a zip. Raises `NoSuchPath`."""
-    return Archives(Storage(Paths())).download(str(source.absolute()), "/")
+    return FileTransfers(Storage(Paths())).download(str(source.absolute()), "/")
 
 
-def destination_of(packed: Download, source: Path, destination: str) -> str:
+def destination_of(packed: FileDownload, source: Path, destination: str) -> str:
     """Where it goes: a file into `destination`, a directory into one of its own name there."""
     if not packed.is_zip:
         return destination

@@ -42,18 +42,18 @@ from bascule.core.observations import Interrupted, Nothing, Observation, UserRej
 from bascule.wire import error_observation
 
 from .browser.settings import find_chromium, why_no_browser
-from .files.archive import Archives
-from .files.editor import Editor
-from .files.files import Files
-from .files.paths import Owner, Paths
+from .files.editor import FileEditor
+from .files.files import SandboxFiles
+from .files.paths import FileOwner, Paths
 from .files.search import Search
 from .files.storage import Storage
+from .files.transfers import FileTransfers
 from .settings import SandboxSettings
 from .shell.shells import IPYTHON, Shells
 
 if TYPE_CHECKING:
     from .browser.browser import Browser
-    from .ipython.kernel import Kernel
+    from .ipython.kernel import IPythonKernel
 
 logger = logging.getLogger(__name__)
 
@@ -98,16 +98,16 @@ class Sandbox(Closable):
         self.shells = Shells(self.settings.shells)
         paths = Paths(
             self.settings.roots or None,
-            owner=None if account is None else Owner(account.uid, account.gid),
+            owner=None if account is None else FileOwner(account.uid, account.gid),
         )
         self.paths = paths
         storage = Storage(paths)
         files, editor, search = (
-            Files(storage),
-            Editor(storage),
+            SandboxFiles(storage),
+            FileEditor(storage),
             Search(paths, ripgrep=shutil.which("rg")),
         )
-        self.files, self.archives = files, Archives(storage)
+        self.files, self.archives = files, FileTransfers(storage)
         self._blocking: Mapping[type[Action], _Blocking] = {
             FileRead: lambda action, cwd: _reader(action, files, editor)(action, cwd),
             FileWrite: files.write,
@@ -120,7 +120,7 @@ class Sandbox(Closable):
             Grep: search.grep,
         }
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="sandbox")
-        self._kernel: Kernel | None = None
+        self._kernel: IPythonKernel | None = None
         self._closed = False
         self.watcher: Watcher | None = None
 
@@ -164,12 +164,12 @@ class Sandbox(Closable):
         self.settings = replace(self.settings, browser=browser)
 
     @property
-    def kernel(self) -> Kernel:
+    def kernel(self) -> IPythonKernel:
         """IPython; its process starts with its first cell."""
         if self._kernel is None:
-            from .ipython.kernel import Kernel  # most sandboxes never run a cell
+            from .ipython.kernel import IPythonKernel  # most sandboxes never run a cell
 
-            self._kernel = Kernel(
+            self._kernel = IPythonKernel(
                 self.settings.ipython,
                 self.settings.shells,
                 keeper=self.shells.keeper,
@@ -292,7 +292,7 @@ async def _not_confirmed(action: CmdRun | IPythonRun) -> Observation:
     return Nothing()
 
 
-def _reader(action: FileRead, files: Files, editor: Editor) -> _Blocking:
+def _reader(action: FileRead, files: SandboxFiles, editor: FileEditor) -> _Blocking:
     return editor.view if action.impl_source == "oh_aci" else files.read
 
 

@@ -13,8 +13,8 @@ import pytest
 from bascule.core.actions import FileEdit, FileRead, FileWrite
 from bascule.core.errors import NotSupported
 from bascule.core.observations import FileEdited
-from bascule.sandbox.files.editor import Editor
-from bascule.sandbox.files.files import Files
+from bascule.sandbox.files.editor import FileEditor
+from bascule.sandbox.files.files import SandboxFiles
 from bascule.sandbox.files.paths import Paths
 from bascule.sandbox.files.storage import Storage
 
@@ -27,25 +27,25 @@ def storage() -> Storage:
 
 
 @pytest.fixture
-def editor(storage: Storage) -> Editor:
-    return Editor(storage)
+def editor(storage: Storage) -> FileEditor:
+    return FileEditor(storage)
 
 
 @pytest.fixture
 def file(tmp_path: Path, storage: Storage) -> Path:
     content = "This is a test file.\nThis file is for testing purposes."
-    Files(storage).write(FileWrite(str(tmp_path / "test.txt"), content), "/")
+    SandboxFiles(storage).write(FileWrite(str(tmp_path / "test.txt"), content), "/")
     return tmp_path / "test.txt"
 
 
-def edit(editor: Editor, path: Path | str, command: str, **arguments: Any) -> FileEdited:
+def edit(editor: FileEditor, path: Path | str, command: str, **arguments: Any) -> FileEdited:
     return editor.edit(FileEdit(str(path), command=command, **arguments), "/")
 
 
 # Viewing --------------------------------------------------------------------------------
 
 
-def test_a_file_is_viewed_with_its_lines_numbered(editor: Editor, file: Path) -> None:
+def test_a_file_is_viewed_with_its_lines_numbered(editor: FileEditor, file: Path) -> None:
     viewed = edit(editor, file, "view")
 
     assert viewed.content == (
@@ -57,14 +57,16 @@ def test_a_file_is_viewed_with_its_lines_numbered(editor: Editor, file: Path) ->
     assert (viewed.prev_exist, viewed.diff, viewed.impl_source) == (True, "", "oh_aci")
 
 
-def test_a_read_by_the_editor_shows_the_same(editor: Editor, file: Path) -> None:
+def test_a_read_by_the_editor_shows_the_same(editor: FileEditor, file: Path) -> None:
     read = editor.view(FileRead(str(file), impl_source="oh_aci"), "/")
 
     assert read.content == edit(editor, file, "view").content
     assert (read.path, read.impl_source) == (str(file), "oh_aci")
 
 
-def test_a_read_by_the_editor_that_fails_is_still_a_read(editor: Editor, tmp_path: Path) -> None:
+def test_a_read_by_the_editor_that_fails_is_still_a_read(
+    editor: FileEditor, tmp_path: Path
+) -> None:
     read = editor.view(FileRead(str(tmp_path / "nothing"), impl_source="oh_aci"), "/")
 
     assert read.kind == "read"
@@ -81,7 +83,7 @@ def test_a_read_by_the_editor_that_fails_is_still_a_read(editor: Editor, tmp_pat
     ],
 )
 def test_a_range_of_lines_is_viewed(
-    editor: Editor, tmp_path: Path, view_range: list[int], expected: str
+    editor: FileEditor, tmp_path: Path, view_range: list[int], expected: str
 ) -> None:
     (tmp_path / "f").write_text("a\nb\nc\nd\n")
 
@@ -92,7 +94,7 @@ def test_a_range_of_lines_is_viewed(
 
 @pytest.mark.parametrize("view_range", [[0, 1], [5, 6], [3, 2], [1], [1, 2, 3], ["1", "2"]])
 def test_what_is_no_range_of_the_file_is_refused(
-    editor: Editor, tmp_path: Path, view_range: list[int]
+    editor: FileEditor, tmp_path: Path, view_range: list[int]
 ) -> None:
     (tmp_path / "f").write_text("a\nb\nc\nd\n")
 
@@ -101,7 +103,7 @@ def test_what_is_no_range_of_the_file_is_refused(
     assert viewed.content.startswith("ERROR:\nInvalid `view_range` parameter: ")
 
 
-def test_a_directory_is_viewed_two_levels_deep(editor: Editor, tmp_path: Path) -> None:
+def test_a_directory_is_viewed_two_levels_deep(editor: FileEditor, tmp_path: Path) -> None:
     for name in ("a/b/c/d", "a/.x", "z.txt", ".one", ".two/f", "a-b"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
@@ -117,7 +119,7 @@ def test_a_directory_is_viewed_two_levels_deep(editor: Editor, tmp_path: Path) -
 
 
 def test_a_directory_without_hidden_entries_says_nothing_of_them(
-    editor: Editor, tmp_path: Path
+    editor: FileEditor, tmp_path: Path
 ) -> None:
     (tmp_path / "f").touch()
 
@@ -127,7 +129,7 @@ def test_a_directory_without_hidden_entries_says_nothing_of_them(
     assert "range" in edit(editor, tmp_path, "view", view_range=[1, 2]).content
 
 
-def test_a_view_that_is_too_long_is_clipped(editor: Editor, tmp_path: Path) -> None:
+def test_a_view_that_is_too_long_is_clipped(editor: FileEditor, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("Line 1\n" * 16_000)
     (tmp_path / "one-line").write_text("x" * 50_000)
     (tmp_path / "many").mkdir()
@@ -146,7 +148,7 @@ def test_a_view_that_is_too_long_is_clipped(editor: Editor, tmp_path: Path) -> N
 
 
 def test_a_part_of_a_file_too_large_to_edit_can_be_viewed(storage: Storage, tmp_path: Path) -> None:
-    editor = Editor(storage, size_limit=1000)
+    editor = FileEditor(storage, size_limit=1000)
     (tmp_path / "f").write_text("".join(f"line {n}\n" for n in range(1, 1001)))
 
     assert "Look at a part of it with `view_range`" in edit(editor, tmp_path / "f", "view").content
@@ -157,7 +159,7 @@ def test_a_part_of_a_file_too_large_to_edit_can_be_viewed(storage: Storage, tmp_
     assert "past the limit of 1,000" in edited.content
 
 
-def test_carriage_returns_are_not_shown(editor: Editor, tmp_path: Path) -> None:
+def test_carriage_returns_are_not_shown(editor: FileEditor, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"a\r\nb\r\n")
 
     assert "\r" not in edit(editor, tmp_path / "f", "view").content
@@ -167,7 +169,7 @@ def test_carriage_returns_are_not_shown(editor: Editor, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["New file content", "", "a\n", "a\r\nb"])
-def test_a_file_is_created_exactly_as_given(editor: Editor, tmp_path: Path, text: str) -> None:
+def test_a_file_is_created_exactly_as_given(editor: FileEditor, tmp_path: Path, text: str) -> None:
     created = edit(editor, tmp_path / "deep" / "new.txt", "create", file_text=text)
 
     assert created.content == f"File created successfully at: {tmp_path}/deep/new.txt"
@@ -177,7 +179,7 @@ def test_a_file_is_created_exactly_as_given(editor: Editor, tmp_path: Path, text
     assert "1\t" in edit(editor, tmp_path / "deep" / "new.txt", "view").content
 
 
-def test_the_diff_of_a_new_file_is_all_of_it(editor: Editor, tmp_path: Path) -> None:
+def test_the_diff_of_a_new_file_is_all_of_it(editor: FileEditor, tmp_path: Path) -> None:
     path = tmp_path / "f"
 
     created = edit(editor, path, "create", file_text="a\nb\n")
@@ -185,7 +187,7 @@ def test_the_diff_of_a_new_file_is_all_of_it(editor: Editor, tmp_path: Path) -> 
     assert created.diff == f"--- {path}\n+++ {path}\n@@ -0,0 +1,2 @@\n+a\n+b"
 
 
-def test_a_file_that_exists_is_not_created(editor: Editor, file: Path) -> None:
+def test_a_file_that_exists_is_not_created(editor: FileEditor, file: Path) -> None:
     refused = edit(editor, file, "create", file_text="New content")
 
     assert refused.content.startswith(f"ERROR:\nInvalid `path` parameter: {file}. File already ex")
@@ -193,7 +195,9 @@ def test_a_file_that_exists_is_not_created(editor: Editor, file: Path) -> None:
     assert "test file" in file.read_text()
 
 
-def test_a_relative_path_starts_from_the_shells_directory(editor: Editor, tmp_path: Path) -> None:
+def test_a_relative_path_starts_from_the_shells_directory(
+    editor: FileEditor, tmp_path: Path
+) -> None:
     created = editor.edit(FileEdit("f", command="create", file_text="x"), str(tmp_path))
 
     assert created.path == f"{tmp_path}/f"
@@ -203,7 +207,7 @@ def test_a_relative_path_starts_from_the_shells_directory(editor: Editor, tmp_pa
 # Replacing ------------------------------------------------------------------------------
 
 
-def test_a_text_is_replaced_and_what_is_around_it_shown(editor: Editor, tmp_path: Path) -> None:
+def test_a_text_is_replaced_and_what_is_around_it_shown(editor: FileEditor, tmp_path: Path) -> None:
     path = tmp_path / "f"
     edit(editor, path, "create", file_text='def test():\n\tprint("Hello, World!")')
 
@@ -229,7 +233,7 @@ def test_a_text_is_replaced_and_what_is_around_it_shown(editor: Editor, tmp_path
     assert edited.prev_exist
 
 
-def test_the_snippet_has_four_lines_around_the_change(editor: Editor, tmp_path: Path) -> None:
+def test_the_snippet_has_four_lines_around_the_change(editor: FileEditor, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("".join(f"{n}\n" for n in range(1, 21)))
 
     edited = edit(editor, tmp_path / "f", "str_replace", old_str="10\n", new_str="a\nb\n")
@@ -238,7 +242,7 @@ def test_the_snippet_has_four_lines_around_the_change(editor: Editor, tmp_path: 
     assert numbers == [str(n) for n in range(6, 17)]
 
 
-def test_a_text_can_be_removed(editor: Editor, tmp_path: Path) -> None:
+def test_a_text_can_be_removed(editor: FileEditor, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("Line 1\nLine to remove\nLine 3\n")
 
     edited = edit(editor, tmp_path / "f", "str_replace", old_str="Line to remove\n", new_str="")
@@ -267,7 +271,7 @@ NONE = "No replacement was performed, old_str `x` did not appear verbatim in {pa
     ],
 )
 def test_a_replacement_that_cannot_be_made_says_why(
-    editor: Editor, tmp_path: Path, content: str, old: str | None, expected: str
+    editor: FileEditor, tmp_path: Path, content: str, old: str | None, expected: str
 ) -> None:
     path = tmp_path / "f"
     path.write_text(content)
@@ -295,7 +299,7 @@ def test_a_replacement_that_cannot_be_made_says_why(
     ],
 )
 def test_lines_are_inserted_after_a_line(
-    editor: Editor, tmp_path: Path, content: str, line: int | str, new: str, expected: str
+    editor: FileEditor, tmp_path: Path, content: str, line: int | str, new: str, expected: str
 ) -> None:
     path = tmp_path / "f"
     path.write_text(content)
@@ -306,7 +310,7 @@ def test_lines_are_inserted_after_a_line(
     assert edited.content.startswith(f"The file {path} has been edited. ")
 
 
-def test_an_empty_line_that_was_inserted_is_shown(editor: Editor, tmp_path: Path) -> None:
+def test_an_empty_line_that_was_inserted_is_shown(editor: FileEditor, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("Line 1\nLine 2\n")
 
     content = edit(editor, tmp_path / "f", "insert", insert_line=1, new_str="").content
@@ -324,7 +328,7 @@ def test_an_empty_line_that_was_inserted_is_shown(editor: Editor, tmp_path: Path
     ],
 )
 def test_an_insertion_that_cannot_be_made_says_why(
-    editor: Editor, file: Path, line: int | str | None, new: str | None, expected: str
+    editor: FileEditor, file: Path, line: int | str | None, new: str | None, expected: str
 ) -> None:
     refused = edit(editor, file, "insert", insert_line=line, new_str=new)
 
@@ -334,7 +338,7 @@ def test_an_insertion_that_cannot_be_made_says_why(
 # Undoing --------------------------------------------------------------------------------
 
 
-def test_the_last_edit_is_undone(editor: Editor, file: Path) -> None:
+def test_the_last_edit_is_undone(editor: FileEditor, file: Path) -> None:
     edit(editor, file, "str_replace", old_str="test file", new_str="sample file")
 
     undone = edit(editor, file, "undo_edit")
@@ -347,7 +351,7 @@ def test_the_last_edit_is_undone(editor: Editor, file: Path) -> None:
     assert file.read_text().startswith("This is a test file.\n")
 
 
-def test_edits_are_undone_one_by_one_and_ten_deep(editor: Editor, tmp_path: Path) -> None:
+def test_edits_are_undone_one_by_one_and_ten_deep(editor: FileEditor, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"0\r\n")
     for n in range(12):
@@ -362,13 +366,13 @@ def test_edits_are_undone_one_by_one_and_ten_deep(editor: Editor, tmp_path: Path
 
 @pytest.mark.parametrize("command", ["create", "write"])
 def test_what_was_not_edited_cannot_be_undone(
-    editor: Editor, storage: Storage, tmp_path: Path, command: str
+    editor: FileEditor, storage: Storage, tmp_path: Path, command: str
 ) -> None:
     path = tmp_path / "f"
     if command == "create":
         edit(editor, path, "create", file_text="x")
     else:
-        Files(storage).write(FileWrite(str(path), ""), "/")
+        SandboxFiles(storage).write(FileWrite(str(path), ""), "/")
 
     assert "No edit history found for" in edit(editor, path, "undo_edit").content
 
@@ -386,7 +390,7 @@ def test_what_was_not_edited_cannot_be_undone(
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_an_edit_keeps_encoding_line_ends_and_mode(
-    editor: Editor,
+    editor: FileEditor,
     tmp_path: Path,
     command: str,
     arguments: dict[str, Any],
@@ -408,7 +412,9 @@ def test_an_edit_keeps_encoding_line_ends_and_mode(
     assert path.read_bytes() == original
 
 
-def test_a_text_over_several_lines_is_found_in_a_crlf_file(editor: Editor, tmp_path: Path) -> None:
+def test_a_text_over_several_lines_is_found_in_a_crlf_file(
+    editor: FileEditor, tmp_path: Path
+) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"a\r\nb\r\nc\r\n")
 
@@ -418,7 +424,7 @@ def test_a_text_over_several_lines_is_found_in_a_crlf_file(editor: Editor, tmp_p
     assert path.read_bytes() == b"x\r\nz\r\n\r\n"
 
 
-def test_a_character_the_encoding_lacks_changes_nothing(editor: Editor, tmp_path: Path) -> None:
+def test_a_character_the_encoding_lacks_changes_nothing(editor: FileEditor, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes("één".encode("cp1252"))
 
@@ -431,7 +437,7 @@ def test_a_character_the_encoding_lacks_changes_nothing(editor: Editor, tmp_path
 # What is refused ------------------------------------------------------------------------
 
 
-def test_a_path_that_is_not_there_is_named(editor: Editor, tmp_path: Path) -> None:
+def test_a_path_that_is_not_there_is_named(editor: FileEditor, tmp_path: Path) -> None:
     for command in ("view", "str_replace", "insert", "undo_edit"):
         path = tmp_path / "nonexistent.txt"
         refused = edit(
@@ -443,7 +449,9 @@ def test_a_path_that_is_not_there_is_named(editor: Editor, tmp_path: Path) -> No
         assert not refused.prev_exist
 
 
-def test_directories_documents_and_binaries_are_not_edited(editor: Editor, tmp_path: Path) -> None:
+def test_directories_documents_and_binaries_are_not_edited(
+    editor: FileEditor, tmp_path: Path
+) -> None:
     (tmp_path / "a.docx").write_bytes(b"PK\0\0")
     (tmp_path / "a.bin").write_bytes(b"\0\1")
     arguments = {"old_str": "a", "new_str": "b"}
@@ -459,19 +467,19 @@ def test_directories_documents_and_binaries_are_not_edited(editor: Editor, tmp_p
         )
 
 
-def test_an_unknown_command_and_an_invalid_path_are_told(editor: Editor) -> None:
+def test_an_unknown_command_and_an_invalid_path_are_told(editor: FileEditor) -> None:
     assert "Unrecognized command 'fly'" in edit(editor, "/tmp", "fly").content
     assert edit(editor, "", "view").content == "ERROR:\nThe path is empty"
     assert edit(editor, "a\0b", "view").path == "a\0b"
 
 
-def test_edits_of_another_kind_are_not_made_here(editor: Editor) -> None:
+def test_edits_of_another_kind_are_not_made_here(editor: FileEditor) -> None:
     with pytest.raises(NotSupported):
         editor.edit(FileEdit("/f", impl_source="llm_based_edit"), "/")
 
 
 def test_a_missing_parameter_is_named_whether_the_file_is_there_or_not(
-    editor: Editor, tmp_path: Path
+    editor: FileEditor, tmp_path: Path
 ) -> None:
     refused = edit(editor, tmp_path / "none.txt", "create", file_text=None)
 
@@ -479,7 +487,7 @@ def test_a_missing_parameter_is_named_whether_the_file_is_there_or_not(
 
 
 def test_a_file_that_changes_under_the_edit_is_left_as_it_became(
-    editor: Editor, storage: Storage, file: Path, monkeypatch: pytest.MonkeyPatch
+    editor: FileEditor, storage: Storage, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load = storage.load
 
@@ -499,7 +507,7 @@ def test_a_file_that_changes_under_the_edit_is_left_as_it_became(
 
 
 @pytest.mark.slow
-def test_threads_that_edit_one_file_all_get_theirs_in(editor: Editor, tmp_path: Path) -> None:
+def test_threads_that_edit_one_file_all_get_theirs_in(editor: FileEditor, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("".join(f"<{n}>\n" for n in range(60)))
 

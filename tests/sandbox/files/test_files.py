@@ -24,14 +24,14 @@ from bascule.core.errors import (
     PathExists,
     UndecodableFile,
 )
-from bascule.sandbox.files.files import Files
+from bascule.sandbox.files.files import SandboxFiles
 from bascule.sandbox.files.paths import Paths
 from bascule.sandbox.files.storage import Storage
 
 
 @pytest.fixture
-def files() -> Files:
-    return Files(Storage(Paths()))
+def files() -> SandboxFiles:
+    return SandboxFiles(Storage(Paths()))
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def cwd(tmp_path: Path) -> str:
 # Reading --------------------------------------------------------------------------------
 
 
-def test_a_file_is_read_as_it_is_and_its_path_told_in_full(files: Files, cwd: str) -> None:
+def test_a_file_is_read_as_it_is_and_its_path_told_in_full(files: SandboxFiles, cwd: str) -> None:
     Path(cwd, "a.txt").write_bytes("één\r\ntwo\n\n".encode())
 
     read = files.read(FileRead("a.txt"), cwd)
@@ -65,7 +65,7 @@ def test_a_file_is_read_as_it_is_and_its_path_told_in_full(files: Files, cwd: st
     ],
 )
 def test_lines_are_counted_from_nought_and_the_last_is_left_out(
-    files: Files, cwd: str, start: int, end: int, expected: str
+    files: SandboxFiles, cwd: str, start: int, end: int, expected: str
 ) -> None:
     Path(cwd, "f").write_text("one\ntwo\n")
 
@@ -73,7 +73,7 @@ def test_lines_are_counted_from_nought_and_the_last_is_left_out(
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, -1), (0, -2), (3, 2)])
-def test_what_is_no_range_is_refused(files: Files, cwd: str, start: int, end: int) -> None:
+def test_what_is_no_range_is_refused(files: SandboxFiles, cwd: str, start: int, end: int) -> None:
     Path(cwd, "f").write_text("one\n")
 
     with pytest.raises(InvalidRange):
@@ -98,7 +98,7 @@ def test_what_is_no_range_is_refused(files: Files, cwd: str, start: int, end: in
 )
 @pytest.mark.parametrize("absolute", [False, True])
 def test_media_come_as_a_data_url_by_any_path(
-    files: Files, cwd: str, name: str, type: str, absolute: bool
+    files: SandboxFiles, cwd: str, name: str, type: str, absolute: bool
 ) -> None:
     data = b"\x89PNG\r\n\0\xff" * 10
     Path(cwd, name).write_bytes(data)
@@ -110,7 +110,7 @@ def test_media_come_as_a_data_url_by_any_path(
     assert base64.b64decode(encoded) == data
 
 
-def test_a_binary_file_is_named_as_clients_expect(files: Files, cwd: str) -> None:
+def test_a_binary_file_is_named_as_clients_expect(files: SandboxFiles, cwd: str) -> None:
     Path(cwd, "a.bin").write_bytes(b"\0\1\2")
 
     with pytest.raises(BinaryFile) as refused:
@@ -119,7 +119,7 @@ def test_a_binary_file_is_named_as_clients_expect(files: Files, cwd: str) -> Non
     assert refused.value.message == "ERROR_BINARY_FILE"
 
 
-def test_what_cannot_be_read_is_told_apart(files: Files, cwd: str) -> None:
+def test_what_cannot_be_read_is_told_apart(files: SandboxFiles, cwd: str) -> None:
     Path(cwd, "f").touch()
 
     with pytest.raises(NoSuchPath, match="File not found"):
@@ -132,7 +132,7 @@ def test_what_cannot_be_read_is_told_apart(files: Files, cwd: str) -> None:
 
 def test_of_a_large_file_only_what_was_asked_for_is_loaded(cwd: str) -> None:
     """A sparse file of a gigabyte: reading all of it would take that much memory."""
-    files = Files(Storage(Paths()), read_limit=1 << 20)
+    files = SandboxFiles(Storage(Paths()), read_limit=1 << 20)
     with open(f"{cwd}/large", "wb") as file:
         file.write(b"".join(b"line %d\n" % n for n in range(200_000)))
         file.truncate(1 << 30)
@@ -147,7 +147,7 @@ def test_of_a_large_file_only_what_was_asked_for_is_loaded(cwd: str) -> None:
 
 
 def test_a_large_binary_file_is_binary_rather_than_large(cwd: str) -> None:
-    files = Files(Storage(Paths()), read_limit=100)
+    files = SandboxFiles(Storage(Paths()), read_limit=100)
     Path(cwd, "a.bin").write_bytes(b"\0" * 101)
 
     with pytest.raises(BinaryFile):
@@ -162,7 +162,7 @@ def test_a_large_binary_file_is_binary_rather_than_large(cwd: str) -> None:
     [("x", "x\n"), ("x\ny", "x\ny\n"), ("x\n", "x\n"), ("", ""), ("x\r\ny", "x\r\ny\r\n")],
 )
 def test_the_last_line_of_a_written_file_ends_with_a_newline(
-    files: Files, cwd: str, content: str, stored: str
+    files: SandboxFiles, cwd: str, content: str, stored: str
 ) -> None:
     written = files.write(FileWrite("deep/er/f", content), cwd)
 
@@ -183,7 +183,7 @@ def test_the_last_line_of_a_written_file_ends_with_a_newline(
     ],
 )
 def test_lines_of_a_file_are_replaced(
-    files: Files, cwd: str, start: int, end: int, content: str, expected: str
+    files: SandboxFiles, cwd: str, start: int, end: int, content: str, expected: str
 ) -> None:
     Path(cwd, "f").write_text("one\ntwo\nthree\n")
 
@@ -192,7 +192,9 @@ def test_lines_of_a_file_are_replaced(
     assert Path(cwd, "f").read_text() == expected
 
 
-def test_lines_after_one_without_a_newline_begin_on_their_own(files: Files, cwd: str) -> None:
+def test_lines_after_one_without_a_newline_begin_on_their_own(
+    files: SandboxFiles, cwd: str
+) -> None:
     Path(cwd, "f").write_text("one\ntwo")
 
     files.write(FileWrite("f", "three", start=2), cwd)
@@ -200,7 +202,7 @@ def test_lines_after_one_without_a_newline_begin_on_their_own(files: Files, cwd:
     assert Path(cwd, "f").read_text() == "one\ntwo\nthree\n"
 
 
-def test_lines_past_the_end_cannot_be_replaced(files: Files, cwd: str) -> None:
+def test_lines_past_the_end_cannot_be_replaced(files: SandboxFiles, cwd: str) -> None:
     Path(cwd, "f").write_text("one\n")
 
     with pytest.raises(InvalidRange, match="has 1 lines"):
@@ -210,7 +212,7 @@ def test_lines_past_the_end_cannot_be_replaced(files: Files, cwd: str) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
 @pytest.mark.parametrize("part", [False, True])
 def test_a_file_keeps_its_encoding_and_its_line_ends(
-    files: Files, cwd: str, encoding: str, part: bool
+    files: SandboxFiles, cwd: str, encoding: str, part: bool
 ) -> None:
     file = Path(cwd, "f")
     file.write_bytes("één\r\ntwo\r\n".encode(encoding))
@@ -228,7 +230,7 @@ def test_a_file_keeps_its_encoding_and_its_line_ends(
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("content", ["é", "e"])
 def test_a_large_file_keeps_its_encoding_though_only_its_end_tells(
-    files: Files, cwd: str, newline: bytes, content: str
+    files: SandboxFiles, cwd: str, newline: bytes, content: str
 ) -> None:
     file = Path(cwd, "f")
     file.write_bytes(b"plain" + newline * 1_500_000 + b"caf\xe9" + newline)
@@ -238,7 +240,7 @@ def test_a_large_file_keeps_its_encoding_though_only_its_end_tells(
     assert file.read_bytes() == content.encode("cp1252") + newline
 
 
-def test_a_mixture_of_line_ends_is_written_as_given(files: Files, cwd: str) -> None:
+def test_a_mixture_of_line_ends_is_written_as_given(files: SandboxFiles, cwd: str) -> None:
     file = Path(cwd, "f")
     file.write_bytes(b"one\r\ntwo\nthree\r\n")
 
@@ -248,7 +250,7 @@ def test_a_mixture_of_line_ends_is_written_as_given(files: Files, cwd: str) -> N
 
 
 def test_an_encoding_that_cannot_hold_new_lines_is_no_reason_to_lose_the_old(
-    files: Files, cwd: str
+    files: SandboxFiles, cwd: str
 ) -> None:
     file = Path(cwd, "f")
     file.write_bytes("één\ntwo\n".encode("cp1252"))
@@ -261,14 +263,14 @@ def test_an_encoding_that_cannot_hold_new_lines_is_no_reason_to_lose_the_old(
     assert file.read_text() == "日本\n"
 
 
-def test_text_that_is_no_text_is_refused(files: Files, cwd: str) -> None:
+def test_text_that_is_no_text_is_refused(files: SandboxFiles, cwd: str) -> None:
     with pytest.raises(UndecodableFile):
         files.write(FileWrite("f", "\ud800"), cwd)
 
     assert os.listdir(cwd) == []
 
 
-def test_a_binary_file_can_be_written_over_but_not_in_part(files: Files, cwd: str) -> None:
+def test_a_binary_file_can_be_written_over_but_not_in_part(files: SandboxFiles, cwd: str) -> None:
     Path(cwd, "f").write_bytes(b"\0\1")
 
     with pytest.raises(BinaryFile):
@@ -278,7 +280,7 @@ def test_a_binary_file_can_be_written_over_but_not_in_part(files: Files, cwd: st
     assert Path(cwd, "f").read_text() == "x\n"
 
 
-def test_a_directory_is_not_written_over(files: Files, cwd: str) -> None:
+def test_a_directory_is_not_written_over(files: SandboxFiles, cwd: str) -> None:
     Path(cwd, "d").mkdir()
 
     with pytest.raises(IsADirectory):
@@ -290,7 +292,7 @@ def test_a_directory_is_not_written_over(files: Files, cwd: str) -> None:
     st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "cp1252"]),
 )
 def test_writing_back_what_was_read_changes_nothing(content: str, encoding: str) -> None:
-    files = Files(Storage(Paths()))
+    files = SandboxFiles(Storage(Paths()))
     with tempfile.TemporaryDirectory() as cwd:
         data = content.encode(encoding)
         if not content.endswith("\n"):
@@ -303,7 +305,9 @@ def test_writing_back_what_was_read_changes_nothing(content: str, encoding: str)
 
 
 @pytest.mark.slow
-def test_threads_that_replace_different_lines_all_get_theirs_in(files: Files, cwd: str) -> None:
+def test_threads_that_replace_different_lines_all_get_theirs_in(
+    files: SandboxFiles, cwd: str
+) -> None:
     Path(cwd, "f").write_text("".join(f"old {n}\n" for n in range(40)))
 
     def write(worker: int) -> None:
@@ -322,7 +326,7 @@ def test_threads_that_replace_different_lines_all_get_theirs_in(files: Files, cw
 # Directories and removal ----------------------------------------------------------------
 
 
-def test_a_directory_is_made_with_its_parents_once(files: Files, cwd: str) -> None:
+def test_a_directory_is_made_with_its_parents_once(files: SandboxFiles, cwd: str) -> None:
     first = files.make_dir(MakeDir("a/b/c"), cwd)
     second = files.make_dir(MakeDir("a/b/c"), cwd)
 
@@ -331,14 +335,14 @@ def test_a_directory_is_made_with_its_parents_once(files: Files, cwd: str) -> No
     assert Path(cwd, "a/b/c").is_dir()
 
 
-def test_a_directory_is_not_made_where_a_file_is(files: Files, cwd: str) -> None:
+def test_a_directory_is_not_made_where_a_file_is(files: SandboxFiles, cwd: str) -> None:
     Path(cwd, "f").touch()
     for path in ("f", "f/g"):
         with pytest.raises(PathExists):
             files.make_dir(MakeDir(path), cwd)
 
 
-def test_only_an_empty_directory_goes_unless_told_otherwise(files: Files, cwd: str) -> None:
+def test_only_an_empty_directory_goes_unless_told_otherwise(files: SandboxFiles, cwd: str) -> None:
     files.write(FileWrite("d/e/f", "x"), cwd)
 
     with pytest.raises(DirectoryNotEmpty, match="recursive"):
@@ -350,7 +354,7 @@ def test_only_an_empty_directory_goes_unless_told_otherwise(files: Files, cwd: s
     assert os.listdir(cwd) == []
 
 
-def test_removing_a_link_leaves_what_it_leads_to(files: Files, cwd: str) -> None:
+def test_removing_a_link_leaves_what_it_leads_to(files: SandboxFiles, cwd: str) -> None:
     files.write(FileWrite("d/f", "x"), cwd)
     Path(cwd, "to-directory").symlink_to("d")
     Path(cwd, "to-file").symlink_to("d/f")
@@ -364,7 +368,7 @@ def test_removing_a_link_leaves_what_it_leads_to(files: Files, cwd: str) -> None
     assert os.listdir(f"{cwd}/d") == ["f"]
 
 
-def test_a_tree_is_removed_without_following_links(files: Files, cwd: str) -> None:
+def test_a_tree_is_removed_without_following_links(files: SandboxFiles, cwd: str) -> None:
     files.write(FileWrite("keep/f", "x"), cwd)
     files.write(FileWrite("d/g", "x"), cwd)
     Path(cwd, "d/link").symlink_to(f"{cwd}/keep")
@@ -374,7 +378,9 @@ def test_a_tree_is_removed_without_following_links(files: Files, cwd: str) -> No
     assert os.listdir(f"{cwd}/keep") == ["f"]
 
 
-def test_a_file_and_a_directory_are_removed_by_different_actions(files: Files, cwd: str) -> None:
+def test_a_file_and_a_directory_are_removed_by_different_actions(
+    files: SandboxFiles, cwd: str
+) -> None:
     Path(cwd, "d").mkdir()
     Path(cwd, "f").touch()
 
@@ -399,7 +405,9 @@ def tree(cwd: str) -> str:
     return cwd
 
 
-def test_a_listing_has_directories_first_and_what_each_entry_is(files: Files, tree: str) -> None:
+def test_a_listing_has_directories_first_and_what_each_entry_is(
+    files: SandboxFiles, tree: str
+) -> None:
     listing = files.list_dir(ListDir(), tree)
 
     assert listing.content.split("\n") == [
@@ -414,7 +422,7 @@ def test_a_listing_has_directories_first_and_what_each_entry_is(files: Files, tr
     assert listing.path == tree
 
 
-def test_a_listing_goes_as_deep_as_asked(files: Files, tree: str) -> None:
+def test_a_listing_goes_as_deep_as_asked(files: SandboxFiles, tree: str) -> None:
     listing = files.list_dir(ListDir(depth=3, include_hidden=False), tree)
 
     assert listing.content.split("\n") == [
@@ -423,7 +431,7 @@ def test_a_listing_goes_as_deep_as_asked(files: Files, tree: str) -> None:
     ]
 
 
-def test_a_listing_stops_at_its_limit_and_says_so(files: Files, tree: str) -> None:
+def test_a_listing_stops_at_its_limit_and_says_so(files: SandboxFiles, tree: str) -> None:
     listing = files.list_dir(ListDir(limit=2), tree)
 
     assert [entry.path for entry in listing.entries] == [".hidden", "src"]
@@ -432,7 +440,7 @@ def test_a_listing_stops_at_its_limit_and_says_so(files: Files, tree: str) -> No
     assert not files.list_dir(ListDir(limit=7), tree).truncated
 
 
-def test_what_cannot_be_listed_is_refused(files: Files, tree: str) -> None:
+def test_what_cannot_be_listed_is_refused(files: SandboxFiles, tree: str) -> None:
     with pytest.raises(NotADirectory):
         files.list_dir(ListDir("README"), tree)
     with pytest.raises(NoSuchPath):
@@ -441,7 +449,7 @@ def test_what_cannot_be_listed_is_refused(files: Files, tree: str) -> None:
         files.list_dir(ListDir(depth=0), tree)
 
 
-def test_names_are_listed_as_openhands_lists_them(files: Files, tree: str) -> None:
+def test_names_are_listed_as_openhands_lists_them(files: SandboxFiles, tree: str) -> None:
     assert files.list_names(".", tree) == [
         *(".hidden/", "link/", "src/", "Zoo/"),
         *("apple", "README"),
@@ -451,7 +459,7 @@ def test_names_are_listed_as_openhands_lists_them(files: Files, tree: str) -> No
     assert files.list_names("", tree) == []
 
 
-def test_a_name_that_is_not_utf8_can_be_listed(files: Files, cwd: str) -> None:
+def test_a_name_that_is_not_utf8_can_be_listed(files: SandboxFiles, cwd: str) -> None:
     Path(os.fsdecode(os.fsencode(cwd) + b"/caf\xe9")).touch()
 
     assert files.list_names(".", cwd) == ["caf\ufffd"]

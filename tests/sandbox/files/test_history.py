@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bascule.sandbox.files.history import History, Made
+from bascule.sandbox.files.history import EditHistory, RecordedEdit
 
 
-def drain(history: History, key: str) -> list[bytes]:
+def drain(history: EditHistory, key: str) -> list[bytes]:
     found = []
     while (made := history.last(key)) is not None:
         found.append(made.before)
@@ -14,30 +14,30 @@ def drain(history: History, key: str) -> list[bytes]:
 
 
 def test_versions_come_back_newest_first_and_per_file() -> None:
-    history = History(depth=10, limit=1000)
+    history = EditHistory(depth=10, limit=1000)
     for data in (b"1", b"2", b"3"):
-        history.push("a", Made(data, b""))
-    history.push("b", Made(b"other", b""))
+        history.push("a", RecordedEdit(data, b""))
+    history.push("b", RecordedEdit(b"other", b""))
 
     assert drain(history, "a") == [b"3", b"2", b"1"]
     assert drain(history, "b") == [b"other"]
 
 
 def test_the_oldest_goes_when_it_is_too_deep() -> None:
-    history = History(depth=2, limit=1000)
+    history = EditHistory(depth=2, limit=1000)
     for data in (b"1", b"2", b"3"):
-        history.push("a", Made(data, b""))
+        history.push("a", RecordedEdit(data, b""))
 
     assert drain(history, "a") == [b"3", b"2"]
 
 
 def test_the_oldest_of_all_goes_when_it_is_too_much() -> None:
-    history = History(depth=10, limit=10)
-    history.push("a", Made(b"aaaaa", b""))
-    history.push("b", Made(b"bbbbb", b""))
-    history.push("a", Made(b"ccccc", b""))
+    history = EditHistory(depth=10, limit=10)
+    history.push("a", RecordedEdit(b"aaaaa", b""))
+    history.push("b", RecordedEdit(b"bbbbb", b""))
+    history.push("a", RecordedEdit(b"ccccc", b""))
 
     assert drain(history, "a") == [b"ccccc"]
     assert drain(history, "b") == [b"bbbbb"]
-    history.push("a", Made(b"x" * 11, b""))
+    history.push("a", RecordedEdit(b"x" * 11, b""))
     assert drain(history, "a") == []

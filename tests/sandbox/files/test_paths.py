@@ -28,8 +28,8 @@ from bascule.core.errors import (
     NoSuchPath,
     PathOutsideRoots,
 )
-from bascule.sandbox.files.editor import Editor
-from bascule.sandbox.files.files import Files
+from bascule.sandbox.files.editor import FileEditor
+from bascule.sandbox.files.files import SandboxFiles
 from bascule.sandbox.files.paths import Paths
 from bascule.sandbox.files.search import Search
 from bascule.sandbox.files.storage import Storage
@@ -56,13 +56,13 @@ def confined(root: Path) -> Storage:
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 300, "a/" * 3000, "\ud800"])
 def test_a_path_no_file_can_have_is_invalid(tmp_path: Path, path: str) -> None:
     with pytest.raises(InvalidPath):
-        Files(Storage(Paths())).write(FileWrite(path, "x"), str(tmp_path))
+        SandboxFiles(Storage(Paths())).write(FileWrite(path, "x"), str(tmp_path))
 
 
 def test_a_relative_path_starts_from_the_shells_directory(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
 
-    Files(Storage(Paths())).write(FileWrite("a.txt", "x"), str(tmp_path / "here"))
+    SandboxFiles(Storage(Paths())).write(FileWrite("a.txt", "x"), str(tmp_path / "here"))
 
     assert (tmp_path / "here" / "a.txt").read_text() == "x\n"
 
@@ -73,9 +73,9 @@ def test_a_relative_path_that_leads_outside_is_told_with_where_it_was_taken_from
     elsewhere = str(root.parent / "outside")
     for path in ("secret.txt", "no/such"):
         with pytest.raises(PathOutsideRoots, match=rf"'{path}' was taken from {elsewhere}, where"):
-            Files(confined).read(FileRead(path), elsewhere)
+            SandboxFiles(confined).read(FileRead(path), elsewhere)
     with pytest.raises(PathOutsideRoots) as absolute:
-        Files(confined).read(FileRead(f"{elsewhere}/secret.txt"), str(root))
+        SandboxFiles(confined).read(FileRead(f"{elsewhere}/secret.txt"), str(root))
     assert "taken from" not in absolute.value.message
 
 
@@ -106,7 +106,7 @@ def test_links_that_lead_in_a_circle_are_refused(tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to("a")
 
     with pytest.raises(InvalidPath):
-        Files(Storage(Paths())).read(FileRead("a"), str(tmp_path))
+        SandboxFiles(Storage(Paths())).read(FileRead("a"), str(tmp_path))
 
 
 def test_resolve_gives_the_real_path(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_nothing_leads_out_of_the_roots(
     (root / "to-link").symlink_to("to-file")
     (root / "deep").mkdir()
     (root / "to-inside").symlink_to("deep")
-    files, editor, cwd, path = Files(confined), Editor(confined), str(root), escape(root)
+    files, editor, cwd, path = SandboxFiles(confined), FileEditor(confined), str(root), escape(root)
     search = Search(confined.paths, ripgrep=None)
 
     for attempt in (
@@ -185,19 +185,19 @@ def test_nothing_leads_out_of_the_roots(
 def test_a_link_that_stays_inside_is_followed(root: Path, confined: Storage) -> None:
     (root / "link").symlink_to(root / "file.txt")
 
-    assert Files(confined).read(FileRead("link"), str(root)).content == "inside\n"
+    assert SandboxFiles(confined).read(FileRead("link"), str(root)).content == "inside\n"
 
 
 def test_a_way_in_from_outside_is_as_good_as_any(root: Path, confined: Storage) -> None:
     (root.parent / "door").symlink_to(root)
 
-    content = Files(confined).read(FileRead(str(root.parent / "door" / "file.txt")), "/")
+    content = SandboxFiles(confined).read(FileRead(str(root.parent / "door" / "file.txt")), "/")
 
     assert content.content == "inside\n"
 
 
 def test_the_root_itself_can_be_listed_but_not_removed(root: Path, confined: Storage) -> None:
-    files = Files(confined)
+    files = SandboxFiles(confined)
 
     assert files.list_names(".", str(root)) == ["file.txt"]
     assert not files.make_dir(MakeDir(str(root)), "/").created
@@ -209,7 +209,7 @@ def test_the_root_itself_can_be_listed_but_not_removed(root: Path, confined: Sto
 
 def test_what_is_missing_inside_is_missing(root: Path, confined: Storage) -> None:
     with pytest.raises(NoSuchPath):
-        Files(confined).read(FileRead("nothing/here.txt"), str(root))
+        SandboxFiles(confined).read(FileRead("nothing/here.txt"), str(root))
 
 
 @pytest.mark.slow
@@ -217,7 +217,7 @@ def test_swapping_a_directory_for_a_link_never_opens_the_outside(
     root: Path, confined: Storage
 ) -> None:
     """A directory that turns into a link to the outside and back while it is being used."""
-    files, search = Files(confined), Search(confined.paths, ripgrep=None)
+    files, search = SandboxFiles(confined), Search(confined.paths, ripgrep=None)
     outside = root.parent / "outside"
     (outside / "page.txt").write_text("secret\n")
     (root / "current").mkdir()

@@ -25,7 +25,7 @@ from bascule.core.errors import (
     PermissionRefused,
     StorageFailed,
 )
-from bascule.sandbox.files.paths import Owner, Paths, failure
+from bascule.sandbox.files.paths import FileOwner, Paths, failure
 from bascule.sandbox.files.storage import Storage
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change owners")
@@ -113,7 +113,7 @@ def test_a_replaced_file_keeps_its_owner(tmp_path: Path, storage: Storage) -> No
 
 @needs_root
 def test_new_files_and_directories_go_to_the_owner_given(tmp_path: Path) -> None:
-    storage = Storage(Paths(owner=Owner(1234, 5678)))
+    storage = Storage(Paths(owner=FileOwner(1234, 5678)))
     with storage.paths.place("a/b/c.txt", str(tmp_path), make_parents=True) as place:
         storage.replace(place, b"x")
 

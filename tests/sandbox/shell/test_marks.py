@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bascule.sandbox.shell.marks import (
     PROMPT,
-    End,
+    CommandEnd,
     find_end,
     find_mark,
     held_back,
@@ -76,7 +76,7 @@ def test_a_mark_tells_what_it_marks() -> None:
 
 
 def test_the_end_tells_status_options_path_and_directory() -> None:
-    assert find_end(TOLD, NONCE) == End(3, -1, "himBs", "/bin:/usr/bin", "/tmp")
+    assert find_end(TOLD, NONCE) == CommandEnd(3, -1, "himBs", "/bin:/usr/bin", "/tmp")
 
 
 @given(st.integers(0, len(TOLD) - 1))
@@ -91,7 +91,7 @@ def test_a_trace_of_the_line_is_no_end() -> None:
 
 
 def test_a_job_a_hook_or_a_trace_makes_a_shell_that_is_not_calm() -> None:
-    def told(before: bytes, after: bytes) -> End:
+    def told(before: bytes, after: bytes) -> CommandEnd:
         end = find_end(TOLD.replace(before, after), NONCE)
         assert end is not None
         return end

@@ -7,14 +7,14 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bascule.sandbox.shell.output import Output
+from bascule.sandbox.shell.output import CommandOutput
 
 pieces = st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode)))
 
 
 @given(pieces)
 def test_without_a_limit_all_is_there(data: list[bytes]) -> None:
-    output = Output(0)
+    output = CommandOutput(0)
     for piece in data:
         output.add(piece)
     taken = output.take(final=True)
@@ -26,7 +26,7 @@ def test_without_a_limit_all_is_there(data: list[bytes]) -> None:
 def test_answers_joined_are_the_whole_text(text: str, cuts: list[int]) -> None:
     whole = text.encode(errors="replace")
     edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
-    output = Output(0)
+    output = CommandOutput(0)
     seen = ""
     for start, end in itertools.pairwise(edges):
         output.add(whole[start:end])
@@ -39,7 +39,7 @@ def test_what_is_left_out_is_counted(text: str, cuts: list[int], limit: int) -> 
     whole = text.encode(errors="replace")
     text = whole.decode()
     edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
-    output = Output(limit)
+    output = CommandOutput(limit)
     for start, end in itertools.pairwise(edges):
         output.add(whole[start:end])
     taken = output.take(final=True)
@@ -51,7 +51,7 @@ def test_what_is_left_out_is_counted(text: str, cuts: list[int], limit: int) -> 
 
 
 def test_memory_is_bounded_by_the_limit() -> None:
-    output = Output(100)
+    output = CommandOutput(100)
     for _ in range(1000):
         output.add(b"x" * 1000)
     taken = output.take(final=True)

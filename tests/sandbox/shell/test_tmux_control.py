@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bascule.sandbox.shell.tmux_control import ControlReader, PaneOutput, Reply, Visit, unescaped
+from bascule.sandbox.shell.tmux_control import (
+    ControlReader,
+    PaneOutput,
+    TmuxClientChange,
+    TmuxReply,
+    unescaped,
+)
 
 
 def escaped(data: bytes) -> bytes:
@@ -57,14 +63,14 @@ def test_replies_are_those_to_our_own_commands() -> None:
         b"%begin 1 262 1\nno such pane\n%error 1 262 1\n"
     )
     assert ControlReader().feed(stream) == [
-        Reply(("%1 /dev/pts/3", "%output is text here"), is_error=False),
-        Reply(("no such pane",), is_error=True),
+        TmuxReply(("%1 /dev/pts/3", "%output is text here"), is_error=False),
+        TmuxReply(("no such pane",), is_error=True),
     ]
 
 
 def test_who_comes_to_look_and_leaves_is_told() -> None:
     stream = b"%client-session-changed /dev/pts/5 $1 main\n%client-detached /dev/pts/5\n"
     assert ControlReader().feed(stream) == [
-        Visit("/dev/pts/5", "main"),
-        Visit("/dev/pts/5", None),
+        TmuxClientChange("/dev/pts/5", "main"),
+        TmuxClientChange("/dev/pts/5", None),
     ]

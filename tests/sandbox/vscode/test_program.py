@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from bascule.sandbox.shell.keeper import Keeper
-from bascule.sandbox.vscode.program import Program
+from bascule.sandbox.vscode.program import SupervisedProgram
 from tests.cli.processes import PATIENCE, ended
 
 pytestmark = pytest.mark.slow
@@ -22,8 +22,8 @@ async def keeper() -> AsyncIterator[Keeper]:
         yield keeper
 
 
-async def bash(keeper: Keeper, script: str, cwd: Path) -> Program:
-    program = Program(keeper)
+async def bash(keeper: Keeper, script: str, cwd: Path) -> SupervisedProgram:
+    program = SupervisedProgram(keeper)
     await program.start(["/bin/bash", "-c", script], env={"PATH": "/bin:/usr/bin"}, cwd=cwd)
     return program
 

@@ -20,7 +20,7 @@ from bascule.core.errors import BrowserCrashed, SandboxDied, SandboxStartFailed
 from bascule.core.observations import Observation
 from bascule.sandbox.shell.keeper import Keeper
 from bascule.sandbox.shell.settings import ShellSettings, shell_environment
-from bascule.sandbox.vscode.program import Program
+from bascule.sandbox.vscode.program import SupervisedProgram
 from bascule.wire import decode_observation, encode_action, error_from_wire
 
 from .settings import BrowserSettings
@@ -111,7 +111,7 @@ class Browser(Closable):
             self._keeper = Keeper(directory=self._directory)
         await asyncio.to_thread(self._make_directory)
         env = {**shell_environment(self._shells), "TMPDIR": str(self._directory)}
-        line = _Line(Program(self._keeper))
+        line = _Line(SupervisedProgram(self._keeper))
         try:
             await line.start(self._told, env=env, shells=self._shells)
         except BaseException:
@@ -128,7 +128,7 @@ class Browser(Closable):
 class _Line:
     """One worker, from its start to its end."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: SupervisedProgram) -> None:
         self._program = program
         self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._writer: asyncio.StreamWriter | None = None

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from typing import Any
 
 from .globs import compile_glob
-from .linesearch import Hit, LineSearch
+from .linesearch import LineMatch, LineSearch
 from .walk import walk_files
 
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -37,7 +37,7 @@ def main(request: dict[str, Any]) -> None:
         _send(asdict(hit))
 
 
-def _hits(request: dict[str, Any], lines: LineSearch) -> Iterator[Hit]:
+def _hits(request: dict[str, Any], lines: LineSearch) -> Iterator[LineMatch]:
     if request["file"] is not None:
         yield from lines.search(request["file"], "")
         return

@@ -19,7 +19,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from bascule.core.errors import InvalidArchive
 
 from .staging import NEW_FILE_MODE
-from .unpacking import Archive, Entry, safe_parts
+from .unpacking import Archive, ArchiveEntry, safe_parts
 
 _MAX_LINK: Final = 4096
 _MAX_READ: Final = 1 << 20
@@ -93,14 +93,14 @@ def _zip_file(stream: IO[bytes]) -> ZipFile:
         raise BadZipFile(str(error)) from error
 
 
-def _zip_entries(file: ZipFile, length: int, limits: UnpackLimits) -> list[Entry]:
+def _zip_entries(file: ZipFile, length: int, limits: UnpackLimits) -> list[ArchiveEntry]:
     limit = _Limit(length, limits)
     for info in file.infolist():
         limit.add(info.file_size)
     return [_zip_entry(file, info, length) for info in file.infolist()]
 
 
-def _zip_entry(file: ZipFile, info: ZipInfo, length: int) -> Entry:
+def _zip_entry(file: ZipFile, info: ZipInfo, length: int) -> ArchiveEntry:
     name = info.filename
     if not 0 <= info.header_offset < length:
         raise InvalidArchive(f"The archive is broken: {name!r} is not where it should be")
@@ -114,7 +114,7 @@ def _zip_entry(file: ZipFile, info: ZipInfo, length: int) -> Entry:
     kind = stat.S_IFDIR if info.is_dir() else kind
     if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
         raise InvalidArchive(f"{name!r} in the archive is neither file, directory nor link")
-    return Entry(
+    return ArchiveEntry(
         name=name,
         parts=parts,
         kind=kind,
@@ -165,7 +165,7 @@ class _Bounded(io.RawIOBase):
         return self._stream.tell()
 
 
-def _tar_entries(tar: tarfile.TarFile, length: int, limits: UnpackLimits) -> list[Entry]:
+def _tar_entries(tar: tarfile.TarFile, length: int, limits: UnpackLimits) -> list[ArchiveEntry]:
     limit = _Limit(length, limits)
     entries = []
     files: set[tuple[str, ...]] = set()
@@ -185,7 +185,7 @@ def _members(tar: tarfile.TarFile) -> Iterable[tarfile.TarInfo]:
         yield member
 
 
-def _tar_entry(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
+def _tar_entry(tar: tarfile.TarFile, member: tarfile.TarInfo) -> ArchiveEntry:
     kinds = {
         member.isreg(): stat.S_IFREG,
         member.islnk(): stat.S_IFREG,
@@ -194,7 +194,7 @@ def _tar_entry(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
     }
     if True not in kinds:
         raise InvalidArchive(f"{member.name!r} in the archive is neither file, directory nor link")
-    return Entry(
+    return ArchiveEntry(
         name=member.name,
         parts=safe_parts(member.name),
         kind=kinds[True],

@@ -33,10 +33,10 @@ from bascule.core.observations import FileContent, FileEdited
 from .diff import unified_diff
 from .edits import Edited, insert_lines, replace_once, take_back
 from .excerpts import Excerpts
-from .history import History, Made
+from .history import EditHistory, RecordedEdit
 from .lines import count_lines
-from .paths import Place
-from .storage import Storage, Version
+from .paths import PinnedPath
+from .storage import FileVersion, Storage
 from .textfile import TextFormat, decode, unix_lines
 from .view import show_directory, show_file, show_snippet
 
@@ -53,7 +53,7 @@ _REVIEW = "Review the changes and make sure they are as expected. Edit the file 
 T = TypeVar("T")
 
 
-class Editor:
+class FileEditor:
     """One per sandbox: it remembers the last edits of each file."""
 
     def __init__(self, storage: Storage, *, size_limit: int = EDIT_LIMIT) -> None:
@@ -63,7 +63,7 @@ class Editor:
         self._excerpts = Excerpts(
             storage, limit=size_limit, advice="Look at a part of it with `view_range`"
         )
-        self._history = History(depth=HISTORY_DEPTH, limit=HISTORY_LIMIT)
+        self._history = EditHistory(depth=HISTORY_DEPTH, limit=HISTORY_LIMIT)
 
     def edit(self, action: FileEdit, cwd: str) -> FileEdited:
         """Do `command`. `old_content` and `new_content` repeat the request, as clients expect;
@@ -168,7 +168,7 @@ class Editor:
     def _save(self, file: _Opened, edited: Edited) -> _Done:
         data = file.format.encode(edited.content, file.shown)
         self._storage.replace(file.place, data, over=file.version)
-        self._history.push(file.place.key, Made(file.version.data, data))
+        self._history.push(file.place.key, RecordedEdit(file.version.data, data))
         snippet = show_snippet(edited.content, edited.line, edited.lines, file.shown)
         return _Done(
             f"The file {file.shown} has been edited. {snippet}{_REVIEW}",
@@ -187,7 +187,7 @@ class Editor:
             yield replace(file, text=file.as_text(text.content))
 
     @contextmanager
-    def _existing(self, path: str, cwd: str) -> Iterator[Place]:
+    def _existing(self, path: str, cwd: str) -> Iterator[PinnedPath]:
         shown = self._paths.absolute(path, cwd)
         try:
             with self._paths.place(path, cwd) as place:
@@ -219,7 +219,7 @@ class Editor:
                 return show_file(text, place.shown, whole=text)
             return self._view_lines(place, view_range)
 
-    def _view_lines(self, place: Place, view_range: Sequence[int]) -> str:
+    def _view_lines(self, place: PinnedPath, view_range: Sequence[int]) -> str:
         first, last = _as_range(view_range)
         found = unix_lines(self._excerpts.lines(place, first - 1, last))
         if not found:
@@ -258,8 +258,8 @@ class _Done:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    place: Place
-    version: Version
+    place: PinnedPath
+    version: FileVersion
     text: str
     format: TextFormat
 
@@ -272,7 +272,7 @@ class _Opened:
         return unix_lines(given) if self.format.crlf else given
 
 
-def _without(made: Made, file: _Opened) -> bytes:
+def _without(made: RecordedEdit, file: _Opened) -> bytes:
     """What the file holds, less that edit: what others changed in it since stays."""
     if file.version.data == made.after:
         return made.before

@@ -7,7 +7,7 @@ import os
 from bascule.core.errors import BinaryFile, FileTooLarge
 
 from .lines import skip_lines_in_file, slice_lines
-from .paths import Place
+from .paths import PinnedPath
 from .storage import Storage, ensure_fits, read_up_to
 from .textfile import SAMPLE, decode, is_wide, looks_binary
 
@@ -24,7 +24,7 @@ class Excerpts:
         self._limit = limit
         self._advice = advice
 
-    def lines(self, place: Place, start: int, end: int) -> str:
+    def lines(self, place: PinnedPath, start: int, end: int) -> str:
         """Lines `start` up to `end`, 0-based, -1 for all that follow; as the file has them."""
         try:
             version = self._storage.load(place, limit=self._limit, advice=self._advice)
@@ -32,7 +32,7 @@ class Excerpts:
             return self._part(place, start, end)
         return slice_lines(decode(version.data, place.shown).content, start, end)
 
-    def _part(self, place: Place, start: int, end: int) -> str:
+    def _part(self, place: PinnedPath, start: int, end: int) -> str:
         with self._storage.reading(place) as (descriptor, found):
             sample = os.pread(descriptor, SAMPLE, 0)
             if looks_binary(sample):

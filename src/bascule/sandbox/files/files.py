@@ -37,9 +37,9 @@ from bascule.core.observations import (
 from .excerpts import Excerpts
 from .lines import count_lines, skip_lines
 from .media import data_url, media_type
-from .paths import Place, make_directory, printable
+from .paths import PinnedPath, make_directory, printable
 from .storage import Storage, read_up_to
-from .textfile import Text, TextFormat, decode, end_with_newline, format_of_start
+from .textfile import DecodedText, TextFormat, decode, end_with_newline, format_of_start
 
 READ_LIMIT = 32 << 20
 """Bytes that one `read` returns at most, and the largest file of which lines are replaced."""
@@ -48,7 +48,7 @@ _ASK_FOR_LINES = "Ask for a range of lines (`start`, `end`), or download it"
 _START = 1 << 20
 
 
-class Files:
+class SandboxFiles:
     def __init__(self, storage: Storage, *, read_limit: int = READ_LIMIT) -> None:
         self._storage = storage
         self._paths = storage.paths
@@ -160,7 +160,7 @@ class Files:
         found.sort(key=lambda each: (each[0], each[1].lower(), each[1]))
         return [printable(name) + "/" * (not is_file) for is_file, name in found]
 
-    def _format_of(self, place: Place, content: str) -> TextFormat:
+    def _format_of(self, place: PinnedPath, content: str) -> TextFormat:
         """How to write `content` over what is at `place`: as that is written, if it is text.
 
         A large file is judged by its start, unless that is plain ASCII and `content` is not: then
@@ -177,7 +177,7 @@ class Files:
         except (FileNotFoundError, BinaryFile):
             return TextFormat()
 
-    def _replace_lines(self, place: Place, content: str, start: int, end: int) -> None:
+    def _replace_lines(self, place: PinnedPath, content: str, start: int, end: int) -> None:
         try:
             advice = "Change it with a program in the shell"
             version = self._storage.load(place, limit=self._limit, advice=advice)
@@ -189,7 +189,7 @@ class Files:
         self._storage.replace(place, old.format.encode(new, place.shown), over=version)
 
 
-def _with_lines_replaced(old: Text, content: str, start: int, end: int, shown: str) -> str:
+def _with_lines_replaced(old: DecodedText, content: str, start: int, end: int, shown: str) -> str:
     there = count_lines(old.content)
     if start > there:
         raise InvalidRange(f"{shown} has {there} lines; none can be written after line {start}")
@@ -207,7 +207,7 @@ def _encode_or_utf8(old: TextFormat, content: str, shown: str) -> bytes:
         return TextFormat(crlf=old.crlf).encode(content, shown)
 
 
-def _remove_tree(place: Place) -> None:
+def _remove_tree(place: PinnedPath) -> None:
     try:
         shutil.rmtree(place.name, dir_fd=place.directory)
     except RecursionError:

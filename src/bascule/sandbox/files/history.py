@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RecordedEdit:
     """One edit: what the file held before and after it."""
 
     before: bytes
@@ -20,17 +20,17 @@ class Made:
         return len(self.before) + len(self.after)
 
 
-class History:
+class EditHistory:
     """Edits that can be undone. When all together pass `limit` bytes the oldest is forgotten."""
 
     def __init__(self, *, depth: int, limit: int) -> None:
         self._depth = depth
         self._limit = limit
         self._lock = threading.Lock()
-        self._versions: deque[tuple[Hashable, Made]] = deque()
+        self._versions: deque[tuple[Hashable, RecordedEdit]] = deque()
         self._size = 0
 
-    def push(self, key: Hashable, made: Made) -> None:
+    def push(self, key: Hashable, made: RecordedEdit) -> None:
         with self._lock:
             mine = [each for each in self._versions if each[0] == key]
             if len(mine) == self._depth:
@@ -40,7 +40,7 @@ class History:
             while self._size > self._limit:
                 self._forget(self._versions[0])
 
-    def last(self, key: Hashable) -> Made | None:
+    def last(self, key: Hashable) -> RecordedEdit | None:
         with self._lock:
             return next((made for each, made in reversed(self._versions) if each == key), None)
 
@@ -52,6 +52,6 @@ class History:
                     del self._versions[index]
                     return
 
-    def _forget(self, version: tuple[Hashable, Made]) -> None:
+    def _forget(self, version: tuple[Hashable, RecordedEdit]) -> None:
         self._versions.remove(version)
         self._size -= version[1].size

@@ -12,7 +12,7 @@ _NEVER = re.compile(r"(?!)")
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class IgnoreRules:
     """One `.gitignore` file. Of all its lines that fit a path, the last one decides."""
 
     for_files: re.Pattern[str]
@@ -28,10 +28,10 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class IgnoreLevel:
     """Rules, and how a path relative to the search's start reads from where they are written."""
 
-    rules: Rules
+    rules: IgnoreRules
     prefix: str = ""
     cut: int = 0
 
@@ -39,7 +39,7 @@ class Level:
         return self.rules.verdict(self.prefix + path[self.cut :], is_directory=is_directory)
 
 
-def is_ignored(levels: Iterable[Level], path: str, *, is_directory: bool) -> bool:
+def is_ignored(levels: Iterable[IgnoreLevel], path: str, *, is_directory: bool) -> bool:
     """The nearest level that has something to say decides; `levels` has the nearest first."""
     for level in levels:
         verdict = level.verdict(path, is_directory=is_directory)
@@ -48,7 +48,7 @@ def is_ignored(levels: Iterable[Level], path: str, *, is_directory: bool) -> boo
     return False
 
 
-def parse_rules(text: str) -> Rules | None:
+def parse_rules(text: str) -> IgnoreRules | None:
     """None when there is not one rule. A line that makes no sense is passed over, as by git."""
     every: list[str] = []
     for_files: list[str] = []
@@ -66,7 +66,7 @@ def parse_rules(text: str) -> Rules | None:
             kept.add(f"r{number}")
     if not every:
         return None
-    return Rules(_last_first(for_files), _last_first(every), frozenset(kept))
+    return IgnoreRules(_last_first(for_files), _last_first(every), frozenset(kept))
 
 
 def _parse_line(line: str) -> tuple[str, bool, bool] | None:

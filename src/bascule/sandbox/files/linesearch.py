@@ -29,7 +29,7 @@ _MAX_WIDE = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class LineMatch:
     path: str
     line: int
     text: str
@@ -45,7 +45,7 @@ class LineSearch:
         plain = pattern.isascii() and not ignore_case and (literal or re.escape(pattern) == pattern)
         self._needle = pattern.encode() if plain else b""
 
-    def search(self, descriptor: int, path: str) -> Iterator[Hit]:
+    def search(self, descriptor: int, path: str) -> Iterator[LineMatch]:
         """The lines of a file in which the pattern is found; none of a binary one."""
         sample = os.pread(descriptor, SAMPLE, 0)
         if looks_binary(sample):
@@ -53,7 +53,7 @@ class LineSearch:
         for number, line in enumerate(self._lines(descriptor, path, is_wide(sample)), 1):
             found = self._wanted.search(line)
             if found is not None:
-                yield Hit(path, number, excerpt(line, found.start()))
+                yield LineMatch(path, number, excerpt(line, found.start()))
 
     def _lines(self, descriptor: int, path: str, wide: bool) -> Iterator[str]:
         with open(descriptor, "rb", closefd=False) as file:

@@ -1,6 +1,6 @@
 """Where a path leads, and whether it may be used.
 
-Whatever touches a file goes through a `Place`: a directory held open, and a name in it. The
+Whatever touches a file goes through a `PinnedPath`: a directory held open, and a name in it. The
 directory is opened first and checked afterwards, by asking the kernel where the open descriptor
 really is; from then on links may be swapped at will, the place stays the same one. The name in it
 is never followed as a link. So nothing can happen between the check and the use.
@@ -36,7 +36,7 @@ _MAX_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class FileOwner:
     """Whom new files and directories belong to, when that is not the server's own user."""
 
     uid: int
@@ -44,7 +44,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PinnedPath:
     """A name in a directory that is held open; whether anything is there is another question."""
 
     directory: int
@@ -76,7 +76,7 @@ class Paths:
     """
 
     def __init__(
-        self, roots: Sequence[Path | str] | None = None, *, owner: Owner | None = None
+        self, roots: Sequence[Path | str] | None = None, *, owner: FileOwner | None = None
     ) -> None:
         self.owner = owner
         self._roots = None if roots is None else tuple(_as_prefix(root) for root in roots)
@@ -111,7 +111,7 @@ class Paths:
     @contextmanager
     def place(
         self, path: str, cwd: str, *, follow: bool = True, make_parents: bool = False
-    ) -> Iterator[Place]:
+    ) -> Iterator[PinnedPath]:
         """Hold the place of a file. With `follow`, of the file that a link there leads to."""
         shown = self.absolute(path, cwd)
         with self._explaining(path, cwd), self._naming(shown):
@@ -126,7 +126,7 @@ class Paths:
                 if follow:
                     directory, name = self._follow(directory, name, shown)
                 held = os.fstat(directory)
-                yield Place(directory, name, shown, (held.st_dev, held.st_ino, name))
+                yield PinnedPath(directory, name, shown, (held.st_dev, held.st_ino, name))
             finally:
                 os.close(directory)
 
@@ -231,7 +231,7 @@ class Paths:
             raise failure(error, shown) from error
 
 
-def make_directory(above: int, name: str, owner: Owner | None) -> bool:
+def make_directory(above: int, name: str, owner: FileOwner | None) -> bool:
     """Make a directory in an open one; False when one is there already."""
     try:
         os.mkdir(name, dir_fd=above)

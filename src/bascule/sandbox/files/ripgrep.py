@@ -11,8 +11,8 @@ from typing import Any
 
 from bascule.core.actions import Grep
 
-from .child import Child
-from .linesearch import MAX_LINE, Hit, excerpt
+from .bounded_process import BoundedProcess
+from .linesearch import MAX_LINE, LineMatch, excerpt
 from .textfile import SAMPLE, decode_line, looks_binary
 from .walk import VERSION_CONTROL
 
@@ -32,24 +32,25 @@ def find_ripgrep() -> str | None:
 def list_files(
     program: str, directory: int, *, include_ignored: bool, deadline: float
 ) -> Iterator[str]:
-    """Paths relative to the open directory, in no order. Raises `OutOfTime`."""
+    """Paths relative to the open directory, in no order. Raises `DeadlineExceeded`."""
     argv = [program, "--files", "--null", *_rules(include_ignored), "./"]
-    with Child(argv, directory=directory, deadline=deadline) as child:
+    with BoundedProcess(argv, directory=directory, deadline=deadline) as child:
         for piece in child.pieces(b"\0", limit=_MAX_PATH):
             yield os.fsdecode(piece).removeprefix("./")
 
 
 def search_lines(
     program: str, action: Grep, directory: int, *, file: int | None, deadline: float
-) -> Iterator[Hit]:
-    """Hits below the open directory, or in the open file. Raises `OutOfTime`, `PatternRefused`."""
+) -> Iterator[LineMatch]:
+    """Matches below the open directory or in the open file. Raises `DeadlineExceeded` and
+    `PatternRefused`."""
     argv = [program, "--json", "--crlf", "--sort=path", f"--max-count={action.limit + 1}"]
     argv += _rules(action.include_ignored)
     argv += ["--ignore-case"] * action.ignore_case + ["--fixed-strings"] * action.literal
     argv += _names(action.include) if file is None else []
     argv += ["--regexp", action.pattern, "--", f"/proc/self/fd/{file}" if file else "./"]
     inherit = () if file is None else (file,)
-    with Child(argv, directory=directory, deadline=deadline, inherit=inherit) as child:
+    with BoundedProcess(argv, directory=directory, deadline=deadline, inherit=inherit) as child:
         for piece in child.pieces(b"\n", limit=_MAX_PIECE):
             hit = _hit(piece)
             if hit is not None:
@@ -86,7 +87,7 @@ def _names(include: str) -> list[str]:
     return [f"--type-add=bascule:{name}", "--type=bascule"]
 
 
-def _hit(piece: bytes) -> Hit | None:
+def _hit(piece: bytes) -> LineMatch | None:
     message: dict[str, Any] = json.loads(piece) if piece else {}
     if message.get("type") != "match":
         return None
@@ -95,7 +96,7 @@ def _hit(piece: bytes) -> Hit | None:
     text = decode_line(line)
     at = len(decode_line(line[: data["submatches"][0]["start"]])) if data["submatches"] else 0
     path = os.fsdecode(_bytes(data["path"])).removeprefix("./")
-    return Hit(path, data["line_number"], excerpt(text, at))
+    return LineMatch(path, data["line_number"], excerpt(text, at))
 
 
 def _bytes(value: dict[str, str]) -> bytes:

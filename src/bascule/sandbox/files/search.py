@@ -20,9 +20,9 @@ from bascule.core.errors import InvalidPattern, InvalidRange, NotADirectory
 from bascule.core.observations import GlobResult, GrepMatch, GrepResult
 
 from . import ripgrep as rg
-from .child import Child, OutOfTime
+from .bounded_process import BoundedProcess, DeadlineExceeded
 from .globs import compile_glob
-from .linesearch import MAX_LINE, Hit
+from .linesearch import MAX_LINE, LineMatch
 from .paths import Paths, printable
 from .walk import walk_files
 
@@ -55,7 +55,7 @@ class Search:
                 for path, above, name in self._files(directory, action):
                     if fits(path):
                         ages.append((-_modified(above, name), path))
-            except OutOfTime:
+            except DeadlineExceeded:
                 late = True
         newest = heapq.nsmallest(action.limit, ages)
         paths = [_joined(shown, path) for _, path in newest]
@@ -77,7 +77,7 @@ class Search:
         _ensure_limit(action.limit)
         _ensure_line_pattern(action.pattern)
         shown = self._paths.absolute(action.path, cwd)
-        hits: list[Hit] = []
+        hits: list[LineMatch] = []
         late = False
         with ExitStack() as held:
             directory, file = self._open(action.path, cwd, held)
@@ -86,7 +86,7 @@ class Search:
                     hits.append(hit)
                     if len(hits) > action.limit:
                         break
-            except OutOfTime:
+            except DeadlineExceeded:
                 late = True
         matches = [
             GrepMatch(path=_joined(shown, hit.path), line=hit.line, text=hit.text)
@@ -114,7 +114,7 @@ class Search:
             return
         for found in walk_files(directory, include_ignored=ignored):
             if time.monotonic() > deadline:
-                raise OutOfTime
+                raise DeadlineExceeded
             yield found.path, found.directory, found.entry.name
 
     def _open(self, path: str, cwd: str, held: ExitStack) -> tuple[int, int | None]:
@@ -127,7 +127,7 @@ class Search:
         held.callback(os.close, file)
         return place.directory, file
 
-    def _hits(self, action: Grep, directory: int, file: int | None) -> Iterator[Hit]:
+    def _hits(self, action: Grep, directory: int, file: int | None) -> Iterator[LineMatch]:
         deadline = self._deadline(action)
         compile_glob(action.include)
         if self._ripgrep is not None:
@@ -140,7 +140,7 @@ class Search:
 
     def _hits_by_ripgrep(
         self, action: Grep, directory: int, file: int | None, deadline: float
-    ) -> Iterator[Hit]:
+    ) -> Iterator[LineMatch]:
         assert self._ripgrep is not None
         include = compile_glob(action.include).fullmatch
         seen, wanted = "", False
@@ -151,7 +151,7 @@ class Search:
                 wanted = file is not None or not action.include or bool(include(subject))
                 wanted = wanted and not rg.is_binary(directory, hit.path)
             if wanted:
-                yield hit if file is None else Hit("", hit.line, hit.text)
+                yield hit if file is None else LineMatch("", hit.line, hit.text)
 
     def _deadline(self, action: Glob | Grep) -> float:
         """A little before the action's own time is up, so that what was found still gets out."""
@@ -160,7 +160,7 @@ class Search:
 
 def _hits_by_python(
     action: Grep, directory: int, file: int | None, deadline: float
-) -> Iterator[Hit]:
+) -> Iterator[LineMatch]:
     request = {
         "directory": directory,
         "file": file,
@@ -173,14 +173,14 @@ def _hits_by_python(
     # -P: the directory searched must not be where Python looks for its modules.
     argv = [sys.executable, "-P", "-m", "bascule.sandbox.files._grep_main", json.dumps(request)]
     inherit = [directory] if file is None else [directory, file]
-    with Child(argv, directory=directory, deadline=deadline, inherit=inherit) as child:
+    with BoundedProcess(argv, directory=directory, deadline=deadline, inherit=inherit) as child:
         for piece in child.pieces(b"\n", limit=MAX_LINE):
             message = json.loads(piece)
             if "error" in message:
                 raise InvalidPattern(
                     f"{action.pattern!r} is not a regular expression: {message['error']}"
                 )
-            yield Hit(**message)
+            yield LineMatch(**message)
         complaints = child.complaints()
         if complaints:
             raise RuntimeError(f"The search process failed: {complaints}")

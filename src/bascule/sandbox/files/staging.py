@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from .paths import Owner, Place, ensure_regular
+from .paths import FileOwner, PinnedPath, ensure_regular
 
 NEW_FILE_MODE = 0o664
 _NO_ROOM_BESIDE = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -19,7 +19,7 @@ _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 @dataclass(frozen=True, slots=True)
-class Old:
+class ReplacedFile:
     """The file about to be replaced."""
 
     descriptor: int | None
@@ -33,7 +33,7 @@ class Old:
 
 
 @contextmanager
-def opened_old(place: Place) -> Iterator[Old | None]:
+def opened_old(place: PinnedPath) -> Iterator[ReplacedFile | None]:
     """What is at a place, None when nothing is.
 
     Opening it for writing asks the system whether we may, as no rename would.
@@ -42,13 +42,13 @@ def opened_old(place: Place) -> Iterator[Old | None]:
     try:
         if found is not None:
             ensure_regular(found, place.shown)
-        yield None if found is None else Old(descriptor, found)
+        yield None if found is None else ReplacedFile(descriptor, found)
     finally:
         if descriptor is not None:
             os.close(descriptor)
 
 
-def _open_for_writing(place: Place) -> tuple[int | None, os.stat_result | None]:
+def _open_for_writing(place: PinnedPath) -> tuple[int | None, os.stat_result | None]:
     try:
         descriptor = place.open(os.O_WRONLY)
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def _open_for_writing(place: Place) -> tuple[int | None, os.stat_result | None]:
     return descriptor, os.fstat(descriptor)
 
 
-class Staged:
+class StagedFile:
     """A new version waiting beside the old one; what is not published is removed."""
 
     def __init__(self, descriptor: int, directory: int, name: str | None) -> None:
@@ -70,7 +70,7 @@ class Staged:
 
     @classmethod
     @contextmanager
-    def beside(cls, place: Place, old: Old | None) -> Iterator[Staged]:
+    def beside(cls, place: PinnedPath, old: ReplacedFile | None) -> Iterator[StagedFile]:
         name = f".bascule-{secrets.token_hex(6)}.tmp"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         # Until it has the mode of the old file, nobody else may read what is written into it.
@@ -93,11 +93,11 @@ class Staged:
         for piece in content:
             write_all(self._descriptor, piece)
 
-    def give_to(self, owner: Owner | None) -> None:
+    def give_to(self, owner: FileOwner | None) -> None:
         if owner is not None:
             os.fchown(self._descriptor, owner.uid, owner.gid)
 
-    def take_after(self, old: Old) -> bool:
+    def take_after(self, old: ReplacedFile) -> bool:
         """Become what the old file is but for the content; False when that is not ours to do."""
         if self._name is None:
             return False
@@ -119,17 +119,17 @@ class Staged:
             _copy_attributes(old.descriptor, self._descriptor)
         return True
 
-    def publish(self, place: Place, *, must_be_new: bool) -> None:
+    def publish(self, place: PinnedPath, *, must_be_new: bool) -> None:
         if must_be_new and self._link_to(place):
             return
         self.rename_to(place)
 
-    def rename_to(self, place: Place) -> None:
+    def rename_to(self, place: PinnedPath) -> None:
         assert self._name is not None
         os.rename(self._name, place.name, src_dir_fd=self._directory, dst_dir_fd=place.directory)
         self._name = None
 
-    def _link_to(self, place: Place) -> bool:
+    def _link_to(self, place: PinnedPath) -> bool:
         """A link, unlike a rename, fails when something is there; some file systems have none."""
         assert self._name is not None
         try:

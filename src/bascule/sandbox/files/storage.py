@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from bascule.core.errors import EditConflict, FileTooLarge, PathExists
 
 from .locks import KeyedLocks
-from .paths import Paths, Place, ensure_regular
-from .staging import Old, Staged, opened_old
+from .paths import Paths, PinnedPath, ensure_regular
+from .staging import ReplacedFile, StagedFile, opened_old
 
 _BLOCK = 1 << 20
 _NOT_REPLACEABLE = (errno.EBUSY, errno.EXDEV)
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class FileVersion:
     """What a file held at one moment, and by which it is known whether it changed since."""
 
     data: bytes
@@ -45,13 +45,13 @@ class Storage:
         self._locks = KeyedLocks()
 
     @contextmanager
-    def turn(self, place: Place) -> Iterator[None]:
+    def turn(self, place: PinnedPath) -> Iterator[None]:
         """Keep every other writer of this place waiting, from reading the old version on."""
         with self._locks.hold(place.key):
             yield
 
     @contextmanager
-    def reading(self, place: Place) -> Iterator[tuple[int, os.stat_result]]:
+    def reading(self, place: PinnedPath) -> Iterator[tuple[int, os.stat_result]]:
         """The descriptor of the file there and what it is; refuses what is not a file."""
         descriptor = place.open(os.O_RDONLY)
         try:
@@ -61,20 +61,20 @@ class Storage:
         finally:
             os.close(descriptor)
 
-    def load(self, place: Place, *, limit: int, advice: str) -> Version:
+    def load(self, place: PinnedPath, *, limit: int, advice: str) -> FileVersion:
         """The whole file. Raises `FileTooLarge` past `limit` bytes, with `advice` what to do."""
         with self.reading(place) as (descriptor, found), self._alone(found):
             ensure_fits(found.st_size, limit, place.shown, advice)
             data = read_up_to(descriptor, limit + 1, expected=found.st_size)
             ensure_fits(len(data), limit, place.shown, advice)
-            return Version(data, found)
+            return FileVersion(data, found)
 
     def replace(
         self,
-        place: Place,
+        place: PinnedPath,
         content: bytes | Iterable[bytes],
         *,
-        over: Version | None = None,
+        over: FileVersion | None = None,
         must_be_new: bool = False,
     ) -> None:
         """Make `content` what the file holds, or leave it as it was.
@@ -86,7 +86,7 @@ class Storage:
             if old is not None and must_be_new:
                 raise PathExists(f"{place.shown} exists already")
             _ensure_unchanged(place, old.found if old else None, over)
-            with Staged.beside(place, old) as staged:
+            with StagedFile.beside(place, old) as staged:
                 staged.fill([content] if isinstance(content, bytes) else content)
                 if old is None:
                     staged.give_to(self.paths.owner)
@@ -96,7 +96,9 @@ class Storage:
                 else:
                     self._swap(place, old, staged, over)
 
-    def _swap(self, place: Place, old: Old, staged: Staged, over: Version | None) -> None:
+    def _swap(
+        self, place: PinnedPath, old: ReplacedFile, staged: StagedFile, over: FileVersion | None
+    ) -> None:
         _ensure_unchanged(place, place.stat(), over)
         try:
             staged.rename_to(place)
@@ -105,7 +107,9 @@ class Storage:
                 raise
             self._rewrite(place, old, staged, over)
 
-    def _rewrite(self, place: Place, old: Old, staged: Staged, over: Version | None) -> None:
+    def _rewrite(
+        self, place: PinnedPath, old: ReplacedFile, staged: StagedFile, over: FileVersion | None
+    ) -> None:
         assert old.descriptor is not None
         with self._alone(old.found):
             _ensure_unchanged(place, os.fstat(old.descriptor), over)
@@ -141,7 +145,9 @@ def read_up_to(descriptor: int, count: int, *, expected: int = 0) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _ensure_unchanged(place: Place, now: os.stat_result | None, over: Version | None) -> None:
+def _ensure_unchanged(
+    place: PinnedPath, now: os.stat_result | None, over: FileVersion | None
+) -> None:
     if over is None:
         return
     then = over.found

@@ -49,14 +49,14 @@ class TextFormat:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class DecodedText:
     """A file's text as it is, and how the file writes it."""
 
     content: str
     format: TextFormat
 
 
-def decode(data: bytes, shown: str) -> Text:
+def decode(data: bytes, shown: str) -> DecodedText:
     """Raises `BinaryFile` for what is not text. Encoding the result again gives the same bytes."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -64,7 +64,7 @@ def decode(data: bytes, shown: str) -> Text:
                 content = data[len(mark) :].decode(encoding)
             except UnicodeDecodeError:
                 continue
-            return Text(content, TextFormat(encoding, mark, is_crlf(content)))
+            return DecodedText(content, TextFormat(encoding, mark, is_crlf(content)))
     if b"\0" in data[:SAMPLE]:
         raise BinaryFile("ERROR_BINARY_FILE", path=shown)
     try:
@@ -73,7 +73,7 @@ def decode(data: bytes, shown: str) -> Text:
         if _has_many_controls(data[:SAMPLE]):
             raise BinaryFile("ERROR_BINARY_FILE", path=shown) from None
         content, encoding = _decode_legacy(data)
-    return Text(content, TextFormat(encoding, b"", is_crlf(content)))
+    return DecodedText(content, TextFormat(encoding, b"", is_crlf(content)))
 
 
 def format_of_start(start: bytes) -> TextFormat:

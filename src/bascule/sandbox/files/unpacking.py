@@ -22,7 +22,7 @@ from typing import IO
 
 from bascule.core.errors import InvalidArchive
 
-from .paths import Owner, make_directory
+from .paths import FileOwner, make_directory
 from .staging import write_all
 
 _BLOCK = 1 << 20
@@ -32,7 +32,7 @@ _MAX_DEPTH = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ArchiveEntry:
     """One thing in an archive, whatever kind of archive it is."""
 
     name: str
@@ -74,7 +74,7 @@ def safe_parts(name: str) -> tuple[str, ...]:
 class Archive:
     """What an archive holds, looked at before anything is written."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[ArchiveEntry]) -> None:
         self._entries = [entry for entry in entries if entry.parts]
         _ensure_tree(self._entries)
         for entry in self._entries:
@@ -84,7 +84,7 @@ class Archive:
     def unpack(
         self,
         destination: int,
-        owner: Owner | None,
+        owner: FileOwner | None,
         on_entry: Callable[[int, int], None] = lambda _done, _of: None,
     ) -> None:
         """Into an open directory, over what is there."""
@@ -98,7 +98,7 @@ class Archive:
                 final.take_from(staged, entry)
 
 
-def _extract(entry: Entry, tree: _Tree) -> None:
+def _extract(entry: ArchiveEntry, tree: _Tree) -> None:
     if entry.kind == stat.S_IFDIR:
         tree.make(entry.parts)
         return
@@ -115,7 +115,7 @@ def _extract(entry: Entry, tree: _Tree) -> None:
         tree.give(entry.last, directory)
 
 
-def _extract_file(entry: Entry, directory: int) -> None:
+def _extract_file(entry: ArchiveEntry, directory: int) -> None:
     descriptor = os.open(entry.last, _NEW, entry.mode, dir_fd=directory)
     try:
         with entry.open() as content:
@@ -128,7 +128,7 @@ def _extract_file(entry: Entry, directory: int) -> None:
 class _Tree:
     """Where entries go: the stage, and then the destination."""
 
-    def __init__(self, directory: int, owner: Owner | None) -> None:
+    def __init__(self, directory: int, owner: FileOwner | None) -> None:
         self.directory = directory
         self._owner = owner
         self._made: set[tuple[str, ...]] = set()
@@ -151,7 +151,7 @@ class _Tree:
             uid, gid = self._owner.uid, self._owner.gid
             os.chown(name, uid, gid, dir_fd=directory, follow_symlinks=False)
 
-    def take_from(self, other: _Tree, entry: Entry) -> None:
+    def take_from(self, other: _Tree, entry: ArchiveEntry) -> None:
         if entry.kind == stat.S_IFDIR:
             self.make(entry.parts)
             return
@@ -163,7 +163,7 @@ class _Tree:
             os.rename(entry.last, entry.last, src_dir_fd=source, dst_dir_fd=target)
 
 
-def _ensure_tree(entries: Sequence[Entry]) -> None:
+def _ensure_tree(entries: Sequence[ArchiveEntry]) -> None:
     """Each name once, and nothing below what is not a directory."""
     leaves: set[tuple[str, ...]] = set()
     for entry in entries:
@@ -177,7 +177,7 @@ def _ensure_tree(entries: Sequence[Entry]) -> None:
             raise InvalidArchive(f"{entry.name!r} is below a file or link of the archive")
 
 
-def _ensure_link_inside(entry: Entry) -> None:
+def _ensure_link_inside(entry: ArchiveEntry) -> None:
     """A link may climb only at its start, and no higher than the destination.
 
     Then whatever links it leads through, which all obey the same, it stays inside.
@@ -192,7 +192,7 @@ def _ensure_link_inside(entry: Entry) -> None:
         )
 
 
-def _ensure_no_clash(entries: Sequence[Entry], destination: int) -> None:
+def _ensure_no_clash(entries: Sequence[ArchiveEntry], destination: int) -> None:
     """What is there already must be of the same kind, or the move would stop half way."""
     for entry in entries:
         with _below(destination, entry.above) as directory:

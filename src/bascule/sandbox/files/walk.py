@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .ignore import Level, is_ignored, parse_rules
+from .ignore import IgnoreLevel, is_ignored, parse_rules
 from .paths import real_path
 
 VERSION_CONTROL = (".git", ".hg", ".svn")
@@ -20,7 +20,7 @@ _BELOW = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     path: str
     """Relative to where the walk began."""
     directory: int
@@ -33,10 +33,10 @@ class _Frame:
     directory: int
     prefix: str
     entries: Iterator[os.DirEntry[str]]
-    levels: Sequence[Level]
+    levels: Sequence[IgnoreLevel]
 
 
-def walk_files(root: int, *, include_ignored: bool = False) -> Generator[Found, None, None]:
+def walk_files(root: int, *, include_ignored: bool = False) -> Generator[FoundFile, None, None]:
     """Files below the open directory `root`, names compared byte by byte within a directory.
 
     As ripgrep has it, rules from above `root` count too, up to the repository it is in; and what
@@ -59,14 +59,14 @@ def walk_files(root: int, *, include_ignored: bool = False) -> Generator[Found, 
             elif entry.is_file(follow_symlinks=False):
                 path = frame.prefix + entry.name
                 if not is_ignored(frame.levels, path, is_directory=False):
-                    yield Found(path, frame.directory, entry)
+                    yield FoundFile(path, frame.directory, entry)
     finally:
         while frames:
             _leave(frames)
 
 
 def _enter(
-    directory: int, prefix: str, levels: Sequence[Level], *, include_ignored: bool
+    directory: int, prefix: str, levels: Sequence[IgnoreLevel], *, include_ignored: bool
 ) -> _Frame:
     with os.scandir(directory) as scan:
         entries = sorted(scan, key=lambda entry: os.fsencode(entry.name))
@@ -102,7 +102,7 @@ def _leave(frames: list[_Frame]) -> None:
         os.close(frame.directory)
 
 
-def _level_in(directory: int, prefix: str) -> list[Level]:
+def _level_in(directory: int, prefix: str) -> list[IgnoreLevel]:
     try:
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(".gitignore", flags, dir_fd=directory)
@@ -116,8 +116,8 @@ def _level_in(directory: int, prefix: str) -> list[Level]:
         os.close(descriptor)
 
 
-def _levels_above(root: str) -> list[Level]:
-    levels: list[Level] = []
+def _levels_above(root: str) -> list[IgnoreLevel]:
+    levels: list[IgnoreLevel] = []
     here = Path(root)
     prefix = ""
     while here.parent != here and not (here / ".git").exists():
@@ -131,6 +131,6 @@ def _levels_above(root: str) -> list[Level]:
     return levels
 
 
-def _levels(data: bytes, *, prefix: str = "", cut: int = 0) -> list[Level]:
+def _levels(data: bytes, *, prefix: str = "", cut: int = 0) -> list[IgnoreLevel]:
     rules = parse_rules(data.decode("utf-8", "surrogateescape"))
-    return [] if rules is None else [Level(rules, prefix, cut)]
+    return [] if rules is None else [IgnoreLevel(rules, prefix, cut)]

@@ -73,7 +73,7 @@ Say = Callable[..., None]
 # The kernel -------------------------------------------------------------------------------
 
 
-class Kernel:
+class KernelProcess:
     """A process that runs cells, from `start` until it has died."""
 
     def __init__(self, directory: Path, on_input: Callable[[Cell], None]) -> None:
@@ -392,7 +392,7 @@ def text_of(bundle: Any) -> str:
 # Orders -----------------------------------------------------------------------------------
 
 
-class Worker:
+class KernelWorker:
     """Takes orders and answers each of them."""
 
     def __init__(self, directory: Path, say: Say, *, is_rich: bool, had_life: bool) -> None:
@@ -401,7 +401,7 @@ class Worker:
         self._is_rich = is_rich
         self._orders: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
-        self._kernel: Kernel | None = None
+        self._kernel: KernelProcess | None = None
         self._had_life = had_life
         self._waiting: Cell | None = None
         self._late = ""
@@ -422,7 +422,7 @@ class Worker:
             await self._kernel.end()
 
     async def _run(self, order: dict[str, Any]) -> None:
-        reply = Reply(order["id"])
+        reply = CellReply(order["id"])
         cell: Cell | None = None
         try:
             if order["is_input"]:
@@ -445,7 +445,7 @@ class Worker:
         reply.cwd = kernel.cwd() if kernel else ""
         self._say("done", **reply.__dict__)
 
-    async def _make_room(self, order: dict[str, Any], reply: Reply) -> bool:
+    async def _make_room(self, order: dict[str, Any], reply: CellReply) -> bool:
         """Wait until the kernel is free; False if it is not in time."""
         interrupted: Cell | None = None
         while (kernel := self._kernel) is not None and (busy := kernel.running) is not None:
@@ -470,7 +470,7 @@ class Worker:
             )
         return True
 
-    async def _begin(self, order: dict[str, Any], reply: Reply) -> Cell | None:
+    async def _begin(self, order: dict[str, Any], reply: CellReply) -> Cell | None:
         kernel = await self._ready_kernel(order, reply)
         if kernel is None:
             return None
@@ -486,10 +486,10 @@ class Worker:
         kernel.execute(cell)
         return cell
 
-    async def _ready_kernel(self, order: dict[str, Any], reply: Reply) -> Kernel | None:
+    async def _ready_kernel(self, order: dict[str, Any], reply: CellReply) -> KernelProcess | None:
         kernel = self._kernel
         if kernel is None or kernel.dead.is_set():
-            kernel = self._kernel = Kernel(self._directory, self._ask)
+            kernel = self._kernel = KernelProcess(self._directory, self._ask)
             kernel.late = self._keep_late
             self._late = ""
             where = next((p for p in (order["cwd"], order["start_dir"]) if p and is_dir(p)), "/")
@@ -518,14 +518,16 @@ class Worker:
                 await self._prepare(kernel, begin, reply, complaint)
         return kernel
 
-    async def _prepare(self, kernel: Kernel, code: str, reply: Reply, complaint: str) -> None:
+    async def _prepare(
+        self, kernel: KernelProcess, code: str, reply: CellReply, complaint: str
+    ) -> None:
         cell = Cell("", code, say=nobody, late=nobody, is_rich=False)
         kernel.execute(cell, quietly=True)
         await first_of(cell.over.wait(), kernel.dead.wait())
         if cell.error is not None:
             reply.notes.append(f"[{complaint}: {cell.error['name']}: {cell.error['value']}]")
 
-    def _answer_question(self, order: dict[str, Any], reply: Reply) -> Cell | None:
+    def _answer_question(self, order: dict[str, Any], reply: CellReply) -> Cell | None:
         cell, self._waiting = self._waiting, None
         if cell is None or self._kernel is None:
             reply.state = "idle"
@@ -538,7 +540,7 @@ class Worker:
         self._kernel.answer(order["code"].rstrip("\n"))
         return cell
 
-    async def _follow(self, cell: Cell, order: dict[str, Any], reply: Reply) -> None:
+    async def _follow(self, cell: Cell, order: dict[str, Any], reply: CellReply) -> None:
         """Until the cell ends, asks, or is out of time; fills in the reply."""
         kernel = self._kernel
         assert kernel is not None
@@ -611,7 +613,7 @@ class Worker:
             self._late = (self._late + text)[-MOST_LATE:]
 
 
-class Reply:
+class CellReply:
     """What an order is answered with."""
 
     def __init__(self, order: str) -> None:
@@ -733,7 +735,9 @@ async def serve(directory: Path, flags: set[str]) -> None:
         )
     else:
         say("ready", python=sys.executable)
-        worker = Worker(directory, say, is_rich="--rich" in flags, had_life="--again" in flags)
+        worker = KernelWorker(
+            directory, say, is_rich="--rich" in flags, had_life="--again" in flags
+        )
         while line := await reader.readline():
             worker.take(json.loads(line))
         await worker.end()

@@ -26,13 +26,13 @@ from bascule.core.observations import CellMetadata, Interrupted, IPythonOutput
 from bascule.sandbox.shell.keeper import Keeper
 from bascule.sandbox.shell.log import DiskLog
 from bascule.sandbox.shell.notes import left_out
-from bascule.sandbox.shell.output import Output
+from bascule.sandbox.shell.output import CommandOutput
 from bascule.sandbox.shell.settings import ShellSettings, shell_environment
 from bascule.sandbox.shell.shells import IPYTHON
 
 from . import notes
 from .settings import IPythonSettings
-from .worker import Message, Worker
+from .worker import KernelWorkerClient, Message
 
 _GONE: Final[Message] = {"op": "done", "state": "died", "notes": [notes.WORKER_GONE]}
 
@@ -41,7 +41,7 @@ _GONE: Final[Message] = {"op": "done", "state": "died", "notes": [notes.WORKER_G
 class _Order:
     """A cell, or an answer to one, that somebody waits for."""
 
-    output: Output
+    output: CommandOutput
     on_progress: OnProgress | None
     done: asyncio.Future[Message]
     log_start: int | None = None
@@ -49,7 +49,7 @@ class _Order:
     began: float = field(default_factory=time.monotonic)
 
 
-class Kernel(Closable):
+class IPythonKernel(Closable):
     """One IPython kernel, started with the first cell. Cells take turns.
 
     A cell that raises is an observation. One that outlives its time-out, or whose caller is
@@ -72,11 +72,11 @@ class Kernel(Closable):
         self._ensure_dir = ensure_dir
         self._shell_cwd = shell_cwd
         self._log: DiskLog | None = None
-        self._worker: Worker | None = None
+        self._worker: KernelWorkerClient | None = None
         self._python = ""
         self._cwd = ""
         self._had_life = False
-        self._birth: asyncio.Task[Worker] | None = None
+        self._birth: asyncio.Task[KernelWorkerClient] | None = None
         self._orders: dict[str, _Order] = {}
         self._interrupts: dict[str, asyncio.Future[bool]] = {}
         self._numbers = itertools.count(1)
@@ -102,7 +102,7 @@ class Kernel(Closable):
         worker = await self._ready_worker()
         number = str(next(self._numbers))
         loop = asyncio.get_running_loop()
-        order = _Order(Output(limit), on_progress, loop.create_future())
+        order = _Order(CommandOutput(limit), on_progress, loop.create_future())
         self._orders[number] = order
         try:
             worker.send(
@@ -150,7 +150,7 @@ class Kernel(Closable):
 
     # The worker ---------------------------------------------------------------------------
 
-    async def _ready_worker(self) -> Worker:
+    async def _ready_worker(self) -> KernelWorkerClient:
         """Started if there is none. Being cancelled meanwhile leaves the start to the next."""
         if self._worker is not None and self._worker.is_alive:
             return self._worker
@@ -159,17 +159,19 @@ class Kernel(Closable):
             self._birth.add_done_callback(self._born)
         return await asyncio.shield(self._birth)
 
-    def _born(self, birth: asyncio.Task[Worker]) -> None:
+    def _born(self, birth: asyncio.Task[KernelWorkerClient]) -> None:
         self._birth = None
         if not birth.cancelled() and birth.exception() is None:
             self._worker = birth.result()
 
-    async def _start(self) -> Worker:
+    async def _start(self) -> KernelWorkerClient:
         if self._worker is not None:  # one that was killed
             await self._worker.aclose()
         place = await asyncio.to_thread(self._prepare)
         python = await asyncio.to_thread(self._find_python)
-        worker = Worker(self._keeper, on_message=self._on_message, on_end=self._on_worker_end)
+        worker = KernelWorkerClient(
+            self._keeper, on_message=self._on_message, on_end=self._on_worker_end
+        )
         try:
             await worker.start(
                 python,
@@ -210,7 +212,7 @@ class Kernel(Closable):
             )
         return found
 
-    async def _wait(self, worker: Worker, number: str, order: _Order) -> Message:
+    async def _wait(self, worker: KernelWorkerClient, number: str, order: _Order) -> Message:
         try:
             return await asyncio.shield(order.done)
         except asyncio.CancelledError:

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import MissingTool, SandboxDied, SandboxStartFailed
-from bascule.sandbox.shell.keeper import Account, Keeper
-from bascule.sandbox.vscode.program import Program
+from bascule.sandbox.shell.keeper import Keeper, ShellAccount
+from bascule.sandbox.vscode.program import SupervisedProgram
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _LONGEST: Final = 1 << 30
 """Bytes of a message; a cell may show tens of megabytes at once."""
 
 
-class Worker(Closable):
+class KernelWorkerClient(Closable):
     """A worker process below a keeper, from `start` until it ends or is closed.
 
     `on_message` gets what it says about orders, `on_end` is called once if it ends by itself.
@@ -41,7 +41,7 @@ class Worker(Closable):
         self._keeper = keeper
         self._on_message = on_message
         self._on_end = on_end
-        self._program = Program(keeper)
+        self._program = SupervisedProgram(keeper)
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self.python = ""
@@ -55,7 +55,7 @@ class Worker(Closable):
         directory: Path,
         env: Mapping[str, str],
         cwd: Path,
-        account: Account | None,
+        account: ShellAccount | None,
         is_first: bool,
     ) -> None:
         """Raises `MissingTool` when the interpreter has no ipykernel, `SandboxStartFailed` when it

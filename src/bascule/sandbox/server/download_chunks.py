@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
-from bascule.sandbox.files.archive import Download
+from bascule.sandbox.files.transfers import FileDownload
 
 
 async def pieces_of(
-    download: Download, in_thread: Callable[..., Awaitable[Any]]
+    download: FileDownload, in_thread: Callable[..., Awaitable[Any]]
 ) -> AsyncGenerator[bytes, None]:
     """Each piece, read in a thread. Closing this closes the download, once no thread is in it."""
     iterator = iter(download)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from bascule.core.actions import FileEdit
-from bascule.sandbox.files.editor import Editor
+from bascule.sandbox.files.editor import FileEditor
 from bascule.sandbox.files.paths import Paths
 from bascule.sandbox.files.storage import Storage
 
@@ -18,7 +18,7 @@ PRELUDE: Final = f"globals().update(__import__({__name__!r}, fromlist=['skills']
 def skills() -> Mapping[str, Callable[..., str]]:
     """By name. The editor is the kernel's own: it acts as the kernel's user and remembers for
     `undo_edit` what was changed through it."""
-    editor = Editor(Storage(Paths()))
+    editor = FileEditor(Storage(Paths()))
 
     def file_editor(
         command: str,

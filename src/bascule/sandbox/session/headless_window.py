@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from bascule.core.contracts import Closable
 from bascule.core.errors import SandboxStartFailed
 from bascule.sandbox.shell.keeper import Keeper
-from bascule.sandbox.vscode.program import Program
+from bascule.sandbox.vscode.program import SupervisedProgram
 
 from .tunnel import Forwarder, LoopbackPort, to_unix
 
@@ -113,7 +113,7 @@ class HeadlessWindow(Closable):
         await asyncio.to_thread(_unlocked, self._directory)
         self._dead.clear()
         query = urlencode({"folder": str(self._folder)}, safe="/")
-        program = Program(self._keeper)
+        program = SupervisedProgram(self._keeper)
         argv = (
             self._chromium,
             *_FLAGS,

@@ -52,7 +52,7 @@ def main(socket_fd: int, directory: str | None, seconds: float) -> None:
     os.set_inheritable(socket_fd, False)
     link = socket.socket(fileno=socket_fd)
     door = open_door(directory) if directory is not None and seconds else None
-    keeper = Keeper(link, door, seconds)  # whose link is open until all is done
+    keeper = KeeperServer(link, door, seconds)  # whose link is open until all is done
     try:
         keeper.serve()
     finally:
@@ -76,17 +76,17 @@ def open_door(directory: str) -> socket.socket:
     return door
 
 
-class Keeper:
+class KeeperServer:
     def __init__(self, link: socket.socket, door: socket.socket | None, seconds: float) -> None:
         self.link: socket.socket | None = link
         self.door = door
         self.seconds = seconds
         self.alone_until: float | None = None
         self.is_leaving = False
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, HeldDescriptors] = {}
         self.statuses: dict[int, int] = {}
         self.shells: set[int] = set()
-        self.endings: dict[int, Ending] = {}
+        self.endings: dict[int, ShellEnding] = {}
         self.starting: dict[int, tuple[int, int]] = {}
         self.poll = select.poll()
         self.poll.register(link, select.POLLIN)
@@ -143,7 +143,7 @@ class Keeper:
             return None
         return max(0.0, min(deadlines) - time.monotonic()) * 1000 + 1
 
-    def spools(self) -> dict[int, Held]:
+    def spools(self) -> dict[int, HeldDescriptors]:
         """Descriptors whose content is moved to a file, which is when no server reads them."""
         if self.link is not None:
             return {}
@@ -201,7 +201,7 @@ class Keeper:
             self.end(message["pid"], message["grace"])
         elif message["op"] == "hold":
             self.release(message["key"])
-            self.held[message["key"]] = Held(fds, message["spool"])
+            self.held[message["key"]] = HeldDescriptors(fds, message["spool"])
         elif message["op"] == "release":
             self.release(message["key"])
         elif message["op"] == "leave":
@@ -277,7 +277,7 @@ class Keeper:
             self.send(op="ended", pid=pid)
             return
         signal_process(pid, signal.SIGSTOP)  # it must start nothing more; its children go on
-        ending = Ending(pid, time.monotonic() + grace)
+        ending = ShellEnding(pid, time.monotonic() + grace)
         for child in descendants(pid):
             try:
                 watch = os.pidfd_open(child)
@@ -289,7 +289,7 @@ class Keeper:
                 signal_process(child, number)
         self.endings[pid] = ending
 
-    def finish(self, ending: Ending) -> None:
+    def finish(self, ending: ShellEnding) -> None:
         """Kill what is left of a shell, the shell last: while it lives its orphans are its own."""
         del self.endings[ending.pid]
         for fd in ending.waiting:
@@ -301,7 +301,7 @@ class Keeper:
         self.send(op="ended", pid=ending.pid)
 
 
-class Held:
+class HeldDescriptors:
     """Descriptors kept open for the next server. What comes out of one may go to a file meanwhile.
 
     The kernel moves it, so that a byte is either in the pipe or in the file whatever happens.
@@ -337,7 +337,7 @@ class Held:
         return moved > 0
 
 
-class Ending:
+class ShellEnding:
     """A shell being ended: its processes were asked to leave and have until `deadline`."""
 
     def __init__(self, pid: int, deadline: float) -> None:

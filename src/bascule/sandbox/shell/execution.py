@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from .alarm import Alarm
-from .marks import End
-from .output import Output
+from .marks import CommandEnd
+from .output import CommandOutput
 
 Reason = Literal["end", "soft", "hard", "lost"]
 """Why a wait is over: the command ended, printed nothing for a while, is out of time, or bash died
@@ -41,7 +41,7 @@ class Execution:
     """Marks on the terminal say where its output starts and ends."""
     is_printed = False
     """All it printed has been read, its end mark too."""
-    end: End | None = None
+    end: CommandEnd | None = None
     """What bash told of its end; its last output may still be on the way."""
     is_begun = False
     """Bash is known to run it; looked up only when it matters."""
@@ -66,7 +66,7 @@ class Execution:
         self,
         *,
         nonce: bytes,
-        output: Output,
+        output: CommandOutput,
         loop: asyncio.AbstractEventLoop,
         alarm: Alarm,
         age: float = 0.0,

@@ -27,7 +27,7 @@ GRACE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ShellAccount:
     """The user a shell runs as, when that is not the server's own."""
 
     name: str
@@ -49,7 +49,7 @@ class Spool:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RecoveredKeeper:
     """What a keeper whose server was killed has kept for the next one."""
 
     held: Mapping[str, tuple[int, ...]]
@@ -71,7 +71,7 @@ class Keeper(Closable):
     def __init__(self, *, directory: Path | None = None, keep_for: float = 0.0) -> None:
         self._directory = directory
         self._keep_for = keep_for
-        self._found: asyncio.Future[Found] | None = None
+        self._found: asyncio.Future[RecoveredKeeper] | None = None
         self._held: dict[str, tuple[int, ...]] = {}
         self._descriptors: list[int] = []
         self._gone: asyncio.Future[None] | None = None
@@ -101,7 +101,7 @@ class Keeper(Closable):
         cwd: str,
         terminal: int,
         channel: int,
-        account: Account | None,
+        account: ShellAccount | None,
         on_exit: Callable[[int], None],
     ) -> int:
         """Start `argv` with `terminal` as its controlling terminal and `channel` as its input.
@@ -168,7 +168,7 @@ class Keeper(Closable):
         if self._link is not None:
             self._send({"op": "release", "key": key})
 
-    async def find(self) -> Found | None:
+    async def find(self) -> RecoveredKeeper | None:
         """Take over the keeper that waits in the directory; None if there is none.
 
         Raises `SandboxStartFailed` when it has a server that lives.
@@ -184,7 +184,7 @@ class Keeper(Closable):
             link.close()
             return None
         self._loop = asyncio.get_running_loop()
-        found: asyncio.Future[Found] = self._loop.create_future()
+        found: asyncio.Future[RecoveredKeeper] = self._loop.create_future()
         self._found = found
         self._gone = self._loop.create_future()
         self._link = link
@@ -339,7 +339,9 @@ class Keeper(Closable):
                 del self._descriptors[:count]
             case "found" if self._found is not None:
                 held, self._held = self._held, {}
-                self._found.set_result(Found(held, dict(message["statuses"]), message["lost"]))
+                self._found.set_result(
+                    RecoveredKeeper(held, dict(message["statuses"]), message["lost"])
+                )
             case "busy" if self._found is not None:
                 self._found.set_exception(
                     SandboxStartFailed(

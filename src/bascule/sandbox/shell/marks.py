@@ -72,7 +72,7 @@ def new_nonce() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class CommandEnd:
     """What bash tells at the end of a command."""
 
     status: int
@@ -90,7 +90,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundMark:
     """A mark on the terminal, in a piece of output: what came before it and where it stops."""
 
     before: int
@@ -203,7 +203,7 @@ def is_refusal(output: bytes) -> bool:
     return _REFUSAL.fullmatch(output) is not None
 
 
-def find_mark(data: bytes, nonce: bytes) -> Found | None:
+def find_mark(data: bytes, nonce: bytes) -> FoundMark | None:
     """The first mark of `nonce` on the terminal."""
     opening = _OPEN + nonce + b";"
     at = data.find(opening)
@@ -211,10 +211,10 @@ def find_mark(data: bytes, nonce: bytes) -> Found | None:
     if at < 0 or stop > len(data):
         return None
     letter = data[stop - 2 : stop - 1]
-    return Found(at, stop, is_start=letter == b"S", was_asked=letter == b"F")
+    return FoundMark(at, stop, is_start=letter == b"S", was_asked=letter == b"F")
 
 
-def find_end(said: bytes, nonce: bytes) -> End | None:
+def find_end(said: bytes, nonce: bytes) -> CommandEnd | None:
     """The end of the command of `nonce`, if it has come whole."""
     at = said.find(b"\x1b" + nonce)  # a trace of the line itself has no escape there
     if at < 0:
@@ -290,11 +290,11 @@ def _report(nonce: str, letter: str, *, marked: bool) -> str:
 
 
 @functools.lru_cache(maxsize=64)  # most ends are alike
-def _parse(body: bytes) -> End:
+def _parse(body: bytes) -> CommandEnd:
     state, path, cwd = body.decode("utf-8", "surrogateescape").split("\x1f", 2)
     letter, status, background, options, hook = state.split(";")
     is_noisy = bool(background or hook)
-    return End(
+    return CommandEnd(
         int(status),
         int(background or -1),
         options,

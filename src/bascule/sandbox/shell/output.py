@@ -14,7 +14,7 @@ _NOTE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class OutputSlice:
     """What was printed since the last time: decoded, and how much of it there was."""
 
     head: str
@@ -26,10 +26,10 @@ class Taken:
     """Bytes."""
 
 
-NOTHING = Taken("", "", 0, 0)
+NOTHING = OutputSlice("", "", 0, 0)
 
 
-class Output:
+class CommandOutput:
     """Bytes in, text out. Memory is bounded by the limit, not by what is printed.
 
     `limit` counts characters; 0 means all. A character split between two answers goes whole into
@@ -69,7 +69,7 @@ class Output:
             self._tail_size -= gone
             self._dropped += gone
 
-    def take(self, *, final: bool) -> Taken:
+    def take(self, *, final: bool) -> OutputSlice:
         """All since the last time. Unless `final`, an unfinished last character is kept back."""
         size = self._size
         if not size:
@@ -86,10 +86,10 @@ class Output:
         if not dropped:
             whole = head + tail if tail else head
             if not self.limit or len(whole) <= self.limit:
-                return Taken(whole.decode("utf-8", "replace"), "", size, 0)
+                return OutputSlice(whole.decode("utf-8", "replace"), "", size, 0)
             text = whole.decode("utf-8", "surrogateescape")
             if len(text) <= self.limit:
-                return Taken(_replace(text), "", size, 0)
+                return OutputSlice(_replace(text), "", size, 0)
             first, last = text, text
         else:
             first = head.decode("utf-8", "surrogateescape")
@@ -98,7 +98,7 @@ class Output:
         half = (room or 2 * len(first)) // 2
         first, last = first[:half], last[len(last) - half :] if half else ""
         left_out = size - _width(first) - _width(last)
-        return Taken(_replace(first), _replace(last), size, left_out)
+        return OutputSlice(_replace(first), _replace(last), size, left_out)
 
 
 def _width(text: str) -> int:

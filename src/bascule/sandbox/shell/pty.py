@@ -21,14 +21,14 @@ from bascule.core.observations import CmdOutput
 
 from . import notes
 from .alarm import Alarm
-from .answers import Answers
 from .bash import BashProcess
+from .command_observations import CommandObservations
 from .execution import Execution
 from .keeper import Keeper
 from .log import DiskLog
 from .marks import (
     PROMPT,
-    End,
+    CommandEnd,
     ask_line,
     command_line,
     find_end,
@@ -42,7 +42,7 @@ from .marks import (
     without_marks,
     without_prompt,
 )
-from .output import Output
+from .output import CommandOutput
 from .pty_bash import PtyBash
 from .settings import ShellSettings
 
@@ -87,7 +87,7 @@ class PtyShell(Shell):
         self._listeners: list[OnProgress] = []
         self._env = environment
         self._cwd = str(settings.working_dir)
-        self._answers = Answers(name, settings=settings, log=log)
+        self._answers = CommandObservations(name, settings=settings, log=log)
         self._alarm: Alarm | None = None
         self._bash: BashProcess | None = None
         self._execution: Execution | None = None
@@ -191,7 +191,7 @@ class PtyShell(Shell):
             self._alarm = Alarm(loop)
         execution = Execution(
             nonce=nonce.encode(),
-            output=Output(self._settings.output_limit if limit is None else limit),
+            output=CommandOutput(self._settings.output_limit if limit is None else limit),
             loop=loop,
             alarm=self._alarm,
         )
@@ -414,7 +414,7 @@ class PtyShell(Shell):
         else:
             self._said = said[-_MOST_SAID:]
 
-    def _take_end(self, execution: Execution, end: End) -> None:
+    def _take_end(self, execution: Execution, end: CommandEnd) -> None:
         execution.end = end
         if not execution.is_printed:
             self._require_bash().drain()  # what it printed is in the terminal by now
@@ -427,14 +427,14 @@ class PtyShell(Shell):
         else:  # the mark follows at once, unless a signal got in between
             execution.later(_PATIENCE / 10, lambda: self._finish_without_mark(execution, end))
 
-    def _finish_without_mark(self, execution: Execution, end: End) -> None:
+    def _finish_without_mark(self, execution: Execution, end: CommandEnd) -> None:
         def finish() -> None:
             if not execution.is_over:
                 self._finish(execution, end)
 
         self._require_bash().after_output(finish)
 
-    def _finish(self, execution: Execution, end: End) -> None:
+    def _finish(self, execution: Execution, end: CommandEnd) -> None:
         if self._rest and not execution.is_printed:
             rest, self._rest = self._rest, b""
             self._emit(execution, rest)

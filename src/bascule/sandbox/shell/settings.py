@@ -11,7 +11,7 @@ from typing import Literal
 
 from bascule.core.errors import InvalidSetting
 
-from .keeper import Account
+from .keeper import ShellAccount
 
 ShellKind = Literal["pty", "tmux"]
 """pty: the fastest. tmux: people can attach, and it can outlive a server that was killed."""
@@ -49,7 +49,7 @@ class ShellSettings:
     """None: a directory of our own, removed in the end."""
     log_limit: int = 64 << 20
     """Bytes of output kept on disk per shell."""
-    account: Account | None = None
+    account: ShellAccount | None = None
     load_rc: bool = False
     """Read ~/.bashrc at start. Off: shells are the same whatever the user's files say."""
     rows: int = 40
@@ -81,7 +81,7 @@ def shell_environment(settings: ShellSettings) -> dict[str, str]:
     return env
 
 
-def find_account(username: str | None, user_id: int | None) -> Account | None:
+def find_account(username: str | None, user_id: int | None) -> ShellAccount | None:
     """The account to run shells as: None when it is the server's own.
 
     Raises `InvalidSetting` when there is no such user, or the server may not become it.
@@ -109,4 +109,4 @@ def find_account(username: str | None, user_id: int | None) -> Account | None:
             f"only root can run shells as {entry.pw_name!r}; start as root, or as that user"
         )
     groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
-    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir)
+    return ShellAccount(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir)

@@ -26,7 +26,7 @@ from bascule.core.errors import (
 )
 from bascule.core.observations import CmdOutput, Interrupted
 
-from .keeper import Found, Keeper
+from .keeper import Keeper, RecoveredKeeper
 from .log import DiskLog
 from .pty import PtyShell
 from .settings import ShellKind, ShellSettings, shell_environment
@@ -237,7 +237,7 @@ class Shells(Closable):
         shell.subscribe(self._pass_on)
         return shell
 
-    def _recall(self, record: Mapping[str, Any], found: Found) -> None:
+    def _recall(self, record: Mapping[str, Any], found: RecoveredKeeper) -> None:
         name, (start, end) = record["name"], record["log"]
         shell = self._make_tmux(name, self._settings, (start, end))
         pid = record["bash"]["pid"] if record["bash"] else None

@@ -24,12 +24,12 @@ from .alarm import Alarm
 from .bash import BashProcess
 from .execution import Execution
 from .log import DiskLog
-from .marks import End
-from .output import Output
+from .marks import CommandEnd
+from .output import CommandOutput
 from .pty import PtyShell
 from .settings import ShellSettings
 from .tmux_bash import TmuxBash
-from .tmux_host import Pane, TmuxHost
+from .tmux_host import TmuxHost, TmuxPane
 
 _SHOWN = 2000
 """Characters of a command that people are shown."""
@@ -106,7 +106,7 @@ class TmuxShell(PtyShell):
         if record["execution"]:
             self._execution = self._recalled(record["execution"])
         if record["pane"] is not None:
-            self._host.panes[self.name] = Pane(*record["pane"])
+            self._host.panes[self.name] = TmuxPane(*record["pane"])
         if record["bash"] is not None and channel is not None:
             self._recall_bash(record["bash"], channel, status)
 
@@ -244,7 +244,7 @@ class TmuxShell(PtyShell):
         assert self._alarm is not None
         execution = Execution(
             nonce=kept["nonce"].encode(),
-            output=Output(kept["limit"]),
+            output=CommandOutput(kept["limit"]),
             loop=asyncio.get_running_loop(),
             alarm=self._alarm,
             age=time.time() - kept["began"],
@@ -252,7 +252,7 @@ class TmuxShell(PtyShell):
         for name in _KEPT:
             setattr(execution, name, kept[name])
         execution.is_told = True
-        execution.end = kept["end"] and End(**kept["end"])
+        execution.end = kept["end"] and CommandEnd(**kept["end"])
         execution.log_start = max(execution.log_start, self._log.start)
         if execution.is_started:
             execution.output.add(self._log.read(execution.log_start, kept["log_end"]))

@@ -15,7 +15,7 @@ from .bash import BashProcess, quiet
 from .keeper import Keeper
 from .marks import OURS, fence, for_eyes, new_nonce, unfinished_mark, unfinished_show
 from .settings import ShellSettings
-from .tmux_host import Pane, TmuxHost
+from .tmux_host import TmuxHost, TmuxPane
 
 _TYPED = 65536
 _OPEN = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
@@ -52,7 +52,7 @@ class TmuxBash(BashProcess):
         self._on_line: Callable[[bytes], None] | None = None
         self._unwritten = bytearray()
         self._rest = b""
-        self._pane: Pane | None = None
+        self._pane: TmuxPane | None = None
         self.position = 0
         """In the host's stream: what came before has been delivered."""
 
@@ -73,7 +73,7 @@ class TmuxBash(BashProcess):
         assert self._channel is not None
         keeper.hold(self._name, self._channel.fileno())
 
-    def adopt(self, pane: Pane, channel: int, remembered: Mapping[str, Any]) -> None:
+    def adopt(self, pane: TmuxPane, channel: int, remembered: Mapping[str, Any]) -> None:
         """Take over a bash that a server before us started and `remembered`."""
         self.pid, self.position = remembered["pid"], remembered["stream"]
         self._modes = bytes.fromhex(remembered["modes"])
@@ -165,7 +165,7 @@ class TmuxBash(BashProcess):
             os.close(self._tty)
             self._tty = -1
 
-    def _take_terminal(self, pane: Pane) -> None:
+    def _take_terminal(self, pane: TmuxPane) -> None:
         self._pane, self.terminal = pane, pane.terminal
         self._host.listen(pane, self._pane_output, self._lost)
         self._tty = os.open(self.terminal, _OPEN | os.O_NONBLOCK)

@@ -29,7 +29,7 @@ class PaneOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class TmuxReply:
     """What one of our commands answered."""
 
     lines: tuple[str, ...]
@@ -37,14 +37,14 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class TmuxClientChange:
     """Somebody looks at a session now; or at none any more."""
 
     client: str
     session: str | None
 
 
-Event = PaneOutput | Reply | Visit
+Event = PaneOutput | TmuxReply | TmuxClientChange
 
 
 class ControlReader:
@@ -78,19 +78,19 @@ class ControlReader:
             events.append(PaneOutput(pane.decode(), unescaped(b"".join(pieces)), self.position))
         return events
 
-    def _control(self, line: bytes) -> Reply | Visit | None:
+    def _control(self, line: bytes) -> TmuxReply | TmuxClientChange | None:
         word, _, rest = line.partition(b" ")
         if self._reply is None:
             if word == b"%begin" and rest.endswith(b" 1"):  # 1: a command of this client's own
                 self._reply = []
             elif word == b"%client-session-changed" and rest.count(b" ") == 2:
                 client, _, session = rest.decode("utf-8", "replace").split(" ")
-                return Visit(client, session)
+                return TmuxClientChange(client, session)
             elif word == b"%client-detached":
-                return Visit(rest.decode("utf-8", "replace"), None)
+                return TmuxClientChange(rest.decode("utf-8", "replace"), None)
         elif word in (b"%end", b"%error"):
             lines, self._reply = tuple(self._reply), None
-            return Reply(lines, is_error=word == b"%error")
+            return TmuxReply(lines, is_error=word == b"%error")
         else:
             self._reply.append(line.decode("utf-8", "replace"))
         return None

@@ -30,9 +30,9 @@ from pathlib import Path
 from bascule.core.contracts import Closable
 from bascule.core.errors import InvalidSetting, MissingTool, SandboxDied, SandboxStartFailed
 
-from .keeper import Found, Keeper, Spool
+from .keeper import Keeper, RecoveredKeeper, Spool
 from .marks import PARKED, new_nonce
-from .tmux_control import ControlReader, PaneOutput, Reply, Visit
+from .tmux_control import ControlReader, PaneOutput, TmuxClientChange, TmuxReply
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ set -g status-right "an agent's shell; what you type goes to what runs; Ctrl-b d
 
 
 @dataclass(slots=True)
-class Pane:
+class TmuxPane:
     """A pane of tmux, and what is parked in it."""
 
     id: str
@@ -96,15 +96,15 @@ class TmuxHost(Closable):
         self._end = self._trimmed = 0
         self._reader = ControlReader()
         self._unwritten = bytearray()
-        self._replies: deque[asyncio.Future[Reply] | None] = deque()
+        self._replies: deque[asyncio.Future[TmuxReply] | None] = deque()
         self._server = -1
         self._listeners: dict[str, OnPaneOutput] = {}
         self._mourners: dict[str, Callable[[], None]] = {}
         self._early: dict[str, bytes] = {}
-        self._opening: dict[str, asyncio.Task[Pane]] = {}
+        self._opening: dict[str, asyncio.Task[TmuxPane]] = {}
         self._visitors: dict[str, str] = {}
         self._hosts: dict[str, Callable[[bool], None]] = {}
-        self.panes: dict[str, Pane] = {}
+        self.panes: dict[str, TmuxPane] = {}
         """By the name of their shell."""
 
     @property
@@ -118,7 +118,7 @@ class TmuxHost(Closable):
 
     # Panes -----------------------------------------------------------------------------------
 
-    async def pane(self, name: str, *, rows: int, columns: int) -> Pane:
+    async def pane(self, name: str, *, rows: int, columns: int) -> TmuxPane:
         """The pane of that name, with a fresh terminal that waits for a process.
 
         Whoever is attached stays; what had the terminal before is cut off. Being cancelled does
@@ -144,13 +144,13 @@ class TmuxHost(Closable):
                     await self._ask(f"kill-pane -t {pane.id}")
             end_process(pane.parked)
 
-    async def _open_pane(self, name: str, rows: int, columns: int) -> Pane:
+    async def _open_pane(self, name: str, rows: int, columns: int) -> TmuxPane:
         try:
             return await self._ready_pane(name, rows, columns)
         except SandboxDied:  # tmux was killed just now; a pane of the next one will do
             return await self._ready_pane(name, rows, columns)
 
-    async def _ready_pane(self, name: str, rows: int, columns: int) -> Pane:
+    async def _ready_pane(self, name: str, rows: int, columns: int) -> TmuxPane:
         await self._ensure_started()
         old = self.panes.get(name)
         if old is not None and not await self._has(old):
@@ -162,7 +162,7 @@ class TmuxHost(Closable):
             end_process(old.parked)
         return pane
 
-    async def _has(self, pane: Pane) -> bool:
+    async def _has(self, pane: TmuxPane) -> bool:
         return pane.id in await self._ask("list-panes -a -F '#{pane_id}'")
 
     async def _new_pane(self, name: str, rows: int, columns: int) -> str:
@@ -179,7 +179,7 @@ class TmuxHost(Closable):
         await self._ask(f"link-window -d -s {pane} -t ={_HUB}:")
         return pane
 
-    def listen(self, pane: Pane, on_output: OnPaneOutput, on_gone: Callable[[], None]) -> None:
+    def listen(self, pane: TmuxPane, on_output: OnPaneOutput, on_gone: Callable[[], None]) -> None:
         """From now on; `on_gone` is called when tmux ends before the pane is closed."""
         self._listeners[pane.id] = on_output
         self._mourners[pane.id] = on_gone
@@ -188,12 +188,12 @@ class TmuxHost(Closable):
         """Call back when the first comes to look at the shell of that name, and the last leaves."""
         self._hosts[session_name(name)] = on_attended
 
-    def leave(self, pane: Pane) -> None:
+    def leave(self, pane: TmuxPane) -> None:
         """Listen no more."""
         self._listeners.pop(pane.id, None)
         self._mourners.pop(pane.id, None)
 
-    def type(self, pane: Pane, data: bytes) -> None:
+    def type(self, pane: TmuxPane, data: bytes) -> None:
         """Type exactly these bytes, also when somebody is scrolling in the pane."""
         lines = [f"copy-mode -q -t {pane.id}"]
         for start in range(0, len(data), _KEYS_PER_LINE):
@@ -204,7 +204,7 @@ class TmuxHost(Closable):
 
     # Coming and going ------------------------------------------------------------------------
 
-    async def find(self) -> Found | None:
+    async def find(self) -> RecoveredKeeper | None:
         """Take over what a killed server left in the directory, if anything was.
 
         `resume` is to be called once all who listen to panes are back.
@@ -241,7 +241,7 @@ class TmuxHost(Closable):
             self._take(data, merge=False)  # panes know which of it they have seen
         # Replies to the server before, which nobody waits for, come first.
         nonce = new_nonce()
-        synced: asyncio.Future[Reply] = self._loop.create_future()
+        synced: asyncio.Future[TmuxReply] = self._loop.create_future()
         self._replies.append(synced)
         self._write(f"display-message -p {nonce}\n")
         self._loop.add_reader(self._out, self._readable)
@@ -252,7 +252,7 @@ class TmuxHost(Closable):
         self._server = int(pid)
         for line in await self._ask("list-clients -F '#{client_session} #{client_name}'"):
             session, _, client = line.partition(" ")
-            self._visit(Visit(client, session))
+            self._visit(TmuxClientChange(client, session))
 
     async def aclose(self) -> None:
         if under_way := [*self._opening.values(), *filter(None, [self._starting])]:
@@ -333,7 +333,7 @@ class TmuxHost(Closable):
                 f"directory of at most {_LONGEST_SOCKET - len('/keeper')} bytes"
             )
 
-    async def _park(self, pane: str) -> Pane:
+    async def _park(self, pane: str) -> TmuxPane:
         parked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         seen = self._early.pop(pane, b"")
 
@@ -354,21 +354,21 @@ class TmuxHost(Closable):
         if not await parked:
             raise SandboxDied(_GONE)
         pid, _, terminal = facts.partition(" ")
-        return Pane(pane, int(pid), terminal)
+        return TmuxPane(pane, int(pid), terminal)
 
     # The control client ----------------------------------------------------------------------
 
     async def _ask(self, command: str) -> tuple[str, ...]:
         """Have tmux do something. Raises `SandboxStartFailed` with what it says if it does not."""
         assert self._loop is not None
-        answered: asyncio.Future[Reply] = self._loop.create_future()
+        answered: asyncio.Future[TmuxReply] = self._loop.create_future()
         self._tell(command, answered)
         reply = await answered
         if reply.is_error:
             raise SandboxStartFailed(f"tmux: {' '.join(reply.lines)} ({command.split()[0]})")
         return reply.lines
 
-    def _tell(self, command: str, answered: asyncio.Future[Reply] | None) -> None:
+    def _tell(self, command: str, answered: asyncio.Future[TmuxReply] | None) -> None:
         if self._in < 0:
             raise SandboxDied(_GONE)
         self._replies.append(answered)
@@ -409,7 +409,7 @@ class TmuxHost(Closable):
         for event in self._reader.feed(data, merge=merge):
             if isinstance(event, PaneOutput):
                 self._pass_on(event)
-            elif isinstance(event, Visit):
+            elif isinstance(event, TmuxClientChange):
                 self._visit(event)
             elif self._replies:
                 answered = self._replies.popleft()
@@ -426,7 +426,7 @@ class TmuxHost(Closable):
             early = self._early.get(output.pane, b"") + output.data
             self._early[output.pane] = early[-_EARLY:]
 
-    def _visit(self, visit: Visit) -> None:
+    def _visit(self, visit: TmuxClientChange) -> None:
         before = self._visitors.pop(visit.client, None)
         if visit.session is not None:
             self._visitors[visit.client] = visit.session

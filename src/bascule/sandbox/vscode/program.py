@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bascule.core.contracts import Closable
-from bascule.sandbox.shell.keeper import Account, Keeper
+from bascule.sandbox.shell.keeper import Keeper, ShellAccount
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _ORPHANS_TO_KEEPER: Final = (
 would never reap them, so they go to the keeper itself (36: PR_SET_CHILD_SUBREAPER)."""
 
 
-class Program(Closable):
+class SupervisedProgram(Closable):
     """Runs below a keeper, which ends it with all it started when we end, however that is.
 
     What detached itself from the program ends with the keeper.
@@ -53,7 +53,7 @@ class Program(Closable):
         env: Mapping[str, str],
         cwd: Path,
         channel: int | None = None,
-        account: Account | None = None,
+        account: ShellAccount | None = None,
     ) -> None:
         """Raises `SandboxStartFailed` when it cannot be run. `channel` is its standard input, which
         stays the caller's; without one it reads nothing."""

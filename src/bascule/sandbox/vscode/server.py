@@ -21,10 +21,10 @@ from bascule.core.contracts import Closable
 from bascule.core.errors import SandboxStartFailed
 from bascule.sandbox.shell.keeper import Keeper
 
-from .door import Door
 from .installation import Installation
 from .preferences import Preferences, write_preferences
-from .program import Program
+from .program import SupervisedProgram
+from .sign_in_redirect import SignInRedirect
 
 _START: Final = 60.0
 """Seconds it has to listen; a busy machine needs a few."""
@@ -81,8 +81,8 @@ class VSCodeServer(Closable):
         self._lock = -1
         self._run: Path | None = None
         self._keeper: Keeper | None = None
-        self._program: Program | None = None
-        self._door: Door | None = None
+        self._program: SupervisedProgram | None = None
+        self._door: SignInRedirect | None = None
         self.url = ""
 
     async def start(self) -> None:
@@ -101,7 +101,7 @@ class VSCodeServer(Closable):
             raise SandboxStartFailed(f"VS Code did not start: {words}") from None
         if self._settings.socket is None:
             await asyncio.to_thread(self._remember_port)
-            self._door = Door(self.url, cookie=self._cookie, value=self._session_key)
+            self._door = SignInRedirect(self.url, cookie=self._cookie, value=self._session_key)
             await self._door.start()
 
     @property
@@ -211,10 +211,10 @@ class VSCodeServer(Closable):
 
     # Running ------------------------------------------------------------------------------
 
-    async def _spawn(self, *arguments: str) -> Program:
+    async def _spawn(self, *arguments: str) -> SupervisedProgram:
         assert self._keeper is not None
         data = self._settings.data
-        program = Program(self._keeper)
+        program = SupervisedProgram(self._keeper)
         shared = self._settings.shared_extensions
         argv = (
             *self._installation.command,
@@ -241,7 +241,7 @@ class VSCodeServer(Closable):
         # XDG_RUNTIME_DIR: its sockets go where they are swept up, if it has no place for them.
         return {"XDG_RUNTIME_DIR": str(self._run), **kept, "VSCODE_CLI": "1"}
 
-    async def _leave_room(self, program: Program) -> None:
+    async def _leave_room(self, program: SupervisedProgram) -> None:
         with suppress(ProcessLookupError, TimeoutError):
             if program.pid and not program.ended.done():
                 os.kill(program.pid, signal.SIGTERM)

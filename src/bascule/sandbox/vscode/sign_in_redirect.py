@@ -24,7 +24,7 @@ _REFUSED: Final = (
 )
 
 
-class Door(Closable):
+class SignInRedirect(Closable):
     """Gives whoever has the key the cookie that VS Code asks for, and sends them on to it.
 
     Cookies are a host's, not a port's: one that is set here is sent to VS Code on another port.

@@ -16,11 +16,11 @@ from bascule.core.errors import MissingTool
 _READ = 1 << 16
 
 
-class OutOfTime(Exception):
+class DeadlineExceeded(Exception):
     """The deadline came before the end of the output."""
 
 
-class Child:
+class BoundedProcess:
     """Runs in an open directory; leaving the context ends it, finished or not."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Child:
     def pieces(self, end: bytes, *, limit: int) -> Iterator[bytes]:
         """What it prints, cut at each `end`; a piece past `limit` bytes comes as an empty one.
 
-        Raises `OutOfTime` at the deadline.
+        Raises `DeadlineExceeded` at the deadline.
         """
         waiting = bytearray()
         overlong = False
@@ -92,7 +92,7 @@ class Child:
         while True:
             left = self._deadline - time.monotonic()
             if left <= 0 or not readable.poll(left * 1000):
-                raise OutOfTime
+                raise DeadlineExceeded
             block = os.read(output, _READ)
             if not block:
                 return

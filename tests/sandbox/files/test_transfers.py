@@ -24,15 +24,15 @@ from bascule.core.errors import (
     NoSuchPath,
     PathOutsideRoots,
 )
-from bascule.sandbox.files.archive import Archives
 from bascule.sandbox.files.contents import UnpackLimits
-from bascule.sandbox.files.paths import Owner, Paths
+from bascule.sandbox.files.paths import FileOwner, Paths
 from bascule.sandbox.files.storage import Storage
+from bascule.sandbox.files.transfers import FileTransfers
 
 
 @pytest.fixture
-def archives() -> Archives:
-    return Archives(Storage(Paths()))
+def archives() -> FileTransfers:
+    return FileTransfers(Storage(Paths()))
 
 
 def zipped(entries: dict[str, bytes | str]) -> io.BytesIO:
@@ -62,7 +62,7 @@ def tree(root: Path) -> dict[str, bytes | str | None]:
 # Downloads ------------------------------------------------------------------------------
 
 
-def test_a_file_is_downloaded_as_it_is(archives: Archives, tmp_path: Path) -> None:
+def test_a_file_is_downloaded_as_it_is(archives: FileTransfers, tmp_path: Path) -> None:
     data = os.urandom(3_000_000)
     (tmp_path / "a.bin").write_bytes(data)
 
@@ -71,7 +71,7 @@ def test_a_file_is_downloaded_as_it_is(archives: Archives, tmp_path: Path) -> No
         assert b"".join(download) == data
 
 
-def test_a_directory_is_downloaded_as_a_zip(archives: Archives, tmp_path: Path) -> None:
+def test_a_directory_is_downloaded_as_a_zip(archives: FileTransfers, tmp_path: Path) -> None:
     source = tmp_path / "project"
     (source / "empty" / "deep").mkdir(parents=True)
     (source / ".hidden").write_bytes(b"h")
@@ -114,7 +114,7 @@ def test_a_directory_is_downloaded_as_a_zip(archives: Archives, tmp_path: Path) 
     assert stat.S_IMODE(archive.getinfo("run.sh").external_attr >> 16) == 0o755
 
 
-def test_other_programs_understand_the_zip(archives: Archives, tmp_path: Path) -> None:
+def test_other_programs_understand_the_zip(archives: FileTransfers, tmp_path: Path) -> None:
     if shutil.which("unzip") is None:
         pytest.skip("unzip is not installed")
     (tmp_path / "in" / "d").mkdir(parents=True)
@@ -127,7 +127,7 @@ def test_other_programs_understand_the_zip(archives: Archives, tmp_path: Path) -
     assert tree(tmp_path / "out") == tree(tmp_path / "in")
 
 
-def test_a_file_can_be_had_as_a_zip_too(archives: Archives, tmp_path: Path) -> None:
+def test_a_file_can_be_had_as_a_zip_too(archives: FileTransfers, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
 
     with archives.download_zip("a.txt", str(tmp_path)) as download:
@@ -138,7 +138,7 @@ def test_a_file_can_be_had_as_a_zip_too(archives: Archives, tmp_path: Path) -> N
 
 
 def test_what_is_not_there_is_refused_before_anything_is_sent(
-    archives: Archives, tmp_path: Path
+    archives: FileTransfers, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
 
@@ -147,10 +147,10 @@ def test_what_is_not_there_is_refused_before_anything_is_sent(
     with pytest.raises(InvalidPath):
         archives.download("pipe", str(tmp_path))
     with pytest.raises(PathOutsideRoots):
-        Archives(Storage(Paths([tmp_path]))).download("/etc", "/")
+        FileTransfers(Storage(Paths([tmp_path]))).download("/etc", "/")
 
 
-def test_a_zip_takes_the_memory_of_a_block(archives: Archives, tmp_path: Path) -> None:
+def test_a_zip_takes_the_memory_of_a_block(archives: FileTransfers, tmp_path: Path) -> None:
     (tmp_path / "big").mkdir()
     for n in range(3):
         with open(tmp_path / "big" / str(n), "wb") as file:
@@ -165,7 +165,7 @@ def test_a_zip_takes_the_memory_of_a_block(archives: Archives, tmp_path: Path) -
     assert peak < 8 << 20
 
 
-def test_a_download_given_up_leaves_nothing_open(archives: Archives, tmp_path: Path) -> None:
+def test_a_download_given_up_leaves_nothing_open(archives: FileTransfers, tmp_path: Path) -> None:
     (tmp_path / "d" / "e").mkdir(parents=True)
     (tmp_path / "d" / "e" / "f").write_bytes(b"x" * 5_000_000)
     before = len(os.listdir("/proc/self/fd"))
@@ -179,7 +179,7 @@ def test_a_download_given_up_leaves_nothing_open(archives: Archives, tmp_path: P
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_file_that_grows_is_sent_as_it_was(archives: Archives, tmp_path: Path) -> None:
+def test_a_file_that_grows_is_sent_as_it_was(archives: FileTransfers, tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"x" * 10)
     download = archives.download("log", str(tmp_path))
     with open(tmp_path / "log", "ab") as file:
@@ -192,7 +192,7 @@ def test_a_file_that_grows_is_sent_as_it_was(archives: Archives, tmp_path: Path)
 
 
 def test_an_upload_appears_whole_in_a_directory_made_for_it(
-    archives: Archives, tmp_path: Path
+    archives: FileTransfers, tmp_path: Path
 ) -> None:
     path = archives.store(io.BytesIO(b"data" * 1_000_000), "new/dir", "a.bin", str(tmp_path))
 
@@ -202,7 +202,7 @@ def test_an_upload_appears_whole_in_a_directory_made_for_it(
 
 
 def test_an_upload_replaces_what_is_there_and_keeps_its_mode(
-    archives: Archives, tmp_path: Path
+    archives: FileTransfers, tmp_path: Path
 ) -> None:
     (tmp_path / "f").write_text("old")
     (tmp_path / "f").chmod(0o755)
@@ -215,7 +215,7 @@ def test_an_upload_replaces_what_is_there_and_keeps_its_mode(
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../a", "/etc/passwd", "a\0b"])
 def test_an_upload_by_a_name_that_is_none_is_refused(
-    archives: Archives, tmp_path: Path, name: str
+    archives: FileTransfers, tmp_path: Path, name: str
 ) -> None:
     with pytest.raises(InvalidPath):
         archives.store(io.BytesIO(b"x"), str(tmp_path), name, "/")
@@ -223,7 +223,7 @@ def test_an_upload_by_a_name_that_is_none_is_refused(
     assert os.listdir(tmp_path) == []
 
 
-def test_an_upload_that_breaks_off_leaves_nothing(archives: Archives, tmp_path: Path) -> None:
+def test_an_upload_that_breaks_off_leaves_nothing(archives: FileTransfers, tmp_path: Path) -> None:
     class Broken(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             if self.tell() > 100:
@@ -239,7 +239,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(archives: Archives, tmp_path: 
 # Unpacking ------------------------------------------------------------------------------
 
 
-def test_a_zip_is_unpacked_over_what_is_there(archives: Archives, tmp_path: Path) -> None:
+def test_a_zip_is_unpacked_over_what_is_there(archives: FileTransfers, tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "old").write_text("stays")
     (tmp_path / "d" / "a").write_text("goes")
@@ -254,7 +254,7 @@ def test_a_zip_is_unpacked_over_what_is_there(archives: Archives, tmp_path: Path
 
 
 def test_files_keep_their_permissions_but_gain_no_powers(
-    archives: Archives, tmp_path: Path
+    archives: FileTransfers, tmp_path: Path
 ) -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
@@ -271,7 +271,7 @@ def test_files_keep_their_permissions_but_gain_no_powers(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change owners")
 def test_what_is_unpacked_goes_to_the_owner_given(tmp_path: Path) -> None:
-    archives = Archives(Storage(Paths(owner=Owner(1234, 5678))))
+    archives = FileTransfers(Storage(Paths(owner=FileOwner(1234, 5678))))
 
     archives.unpack(zipped({"d/e/f": b"x", "d/l@": "e"}), "new", str(tmp_path))
 
@@ -299,7 +299,7 @@ HARMFUL: dict[str, dict[str, bytes | str]] = {
 
 @pytest.mark.parametrize("entries", HARMFUL.values(), ids=HARMFUL.keys())
 def test_a_zip_that_means_harm_writes_nothing(
-    archives: Archives, tmp_path: Path, entries: dict[str, bytes | str]
+    archives: FileTransfers, tmp_path: Path, entries: dict[str, bytes | str]
 ) -> None:
     destination = tmp_path / "a" / "b"
 
@@ -311,7 +311,7 @@ def test_a_zip_that_means_harm_writes_nothing(
 
 @pytest.mark.parametrize("entry", ["link/f", "file/f", "dir", "link/"])
 def test_nothing_is_written_through_what_is_there(
-    archives: Archives, tmp_path: Path, entry: str
+    archives: FileTransfers, tmp_path: Path, entry: str
 ) -> None:
     (tmp_path / "outside").mkdir()
     destination = tmp_path / "in"
@@ -327,7 +327,7 @@ def test_nothing_is_written_through_what_is_there(
 
 
 def test_a_link_that_is_there_is_replaced_and_not_followed(
-    archives: Archives, tmp_path: Path
+    archives: FileTransfers, tmp_path: Path
 ) -> None:
     (tmp_path / "victim").write_text("safe")
     (tmp_path / "in").mkdir()
@@ -338,7 +338,7 @@ def test_a_link_that_is_there_is_replaced_and_not_followed(
     assert tree(tmp_path) == {"in": None, "in/f": b"new", "victim": b"safe"}
 
 
-def test_a_zip_in_which_a_name_is_twice_is_refused(archives: Archives, tmp_path: Path) -> None:
+def test_a_zip_in_which_a_name_is_twice_is_refused(archives: FileTransfers, tmp_path: Path) -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("f", b"1")
@@ -362,12 +362,12 @@ def test_a_zip_past_the_limits_is_refused_unopened(tmp_path: Path, limit: str) -
             archive.writestr(name, bytes(100_000))
 
     with pytest.raises(InvalidArchive):
-        Archives(Storage(Paths()), limits=limits).unpack(stream, str(tmp_path), "/")
+        FileTransfers(Storage(Paths()), limits=limits).unpack(stream, str(tmp_path), "/")
 
     assert tree(tmp_path) == {}
 
 
-def test_a_zip_that_breaks_half_way_leaves_nothing(archives: Archives, tmp_path: Path) -> None:
+def test_a_zip_that_breaks_half_way_leaves_nothing(archives: FileTransfers, tmp_path: Path) -> None:
     stream = zipped({"a": b"first", "b": b"second"})
     data = stream.getvalue().replace(b"second", b"seconD")
 
@@ -378,7 +378,7 @@ def test_a_zip_that_breaks_half_way_leaves_nothing(archives: Archives, tmp_path:
 
 
 @pytest.mark.parametrize("data", [b"", b"no zip", b"PK\x05\x06" + bytes(10)])
-def test_what_is_no_zip_is_refused(archives: Archives, tmp_path: Path, data: bytes) -> None:
+def test_what_is_no_zip_is_refused(archives: FileTransfers, tmp_path: Path, data: bytes) -> None:
     with pytest.raises(InvalidArchive):
         archives.unpack(io.BytesIO(data), str(tmp_path / "new"), "/")
 
@@ -397,7 +397,7 @@ def test_a_damaged_zip_is_unpacked_or_refused_and_never_escapes(data: st.DataObj
         inside = Path(root, "in")
         inside.mkdir()
         try:
-            Archives(Storage(Paths())).unpack(io.BytesIO(damaged), str(inside), "/")
+            FileTransfers(Storage(Paths())).unpack(io.BytesIO(damaged), str(inside), "/")
         except BasculeError:
             assert os.listdir(inside) == []
         assert os.listdir(root) == ["in"]
@@ -418,7 +418,7 @@ names = st.text(
     )
 )
 def test_what_was_zipped_is_unpacked_as_it_was(entries: dict[str, bytes]) -> None:
-    archives = Archives(Storage(Paths()))
+    archives = FileTransfers(Storage(Paths()))
     with tempfile.TemporaryDirectory() as root:
         (source := Path(root, "source")).mkdir()
         for name, content in entries.items():
@@ -449,7 +449,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_disk_that_fills_up_leaves_nothing_of_the_zip(
-    archives: Archives, tiny_disk: Path
+    archives: FileTransfers, tiny_disk: Path
 ) -> None:
     (tiny_disk / "a").write_text("old")
     stream = zipped({"a": b"new", "b": os.urandom(200_000), "c": os.urandom(200_000)})

@@ -19,7 +19,7 @@ from .zipping import read_blocks, zip_directory, zip_file
 _BLOCK = 1 << 20
 
 
-class Download:
+class FileDownload:
     """Bytes to send, and what to call them. Read once; it closes itself at the end.
 
     Whoever stops reading before closes it. What was opened stays the same file, whatever happens
@@ -66,17 +66,17 @@ class Download:
         self.close()
 
 
-class Archives:
+class FileTransfers:
     def __init__(self, storage: Storage, *, limits: UnpackLimits | None = None) -> None:
         self._storage = storage
         self._paths = storage.paths
         self._limits = limits or UnpackLimits()
 
-    def download(self, path: str, cwd: str) -> Download:
+    def download(self, path: str, cwd: str) -> FileDownload:
         """A file as it is, a directory as a zip."""
         return self._directory(path, cwd) or self._file(path, cwd, as_zip=False)
 
-    def download_zip(self, path: str, cwd: str) -> Download:
+    def download_zip(self, path: str, cwd: str) -> FileDownload:
         """A zip in any case: of all that is in a directory, or of the one file."""
         return self._directory(path, cwd) or self._file(path, cwd, as_zip=True)
 
@@ -111,7 +111,7 @@ class Archives:
             self._storage.replace(place, iter(lambda: stream.read(_BLOCK), b""))
             return place.shown
 
-    def _directory(self, path: str, cwd: str) -> Download | None:
+    def _directory(self, path: str, cwd: str) -> FileDownload | None:
         with ExitStack() as held:
             try:
                 directory = held.enter_context(self._paths.directory(path, cwd))
@@ -121,7 +121,7 @@ class Archives:
             name = PurePosixPath(shown).name
             if name in ("", ".."):
                 name = PurePosixPath(real_path(directory)).name or "root"
-            return Download(
+            return FileDownload(
                 f"{name}.zip",
                 size=None,
                 pieces=zip_directory(directory),
@@ -129,7 +129,7 @@ class Archives:
                 held=held.pop_all(),
             )
 
-    def _file(self, path: str, cwd: str, *, as_zip: bool) -> Download:
+    def _file(self, path: str, cwd: str, *, as_zip: bool) -> FileDownload:
         with ExitStack() as held:
             place = held.enter_context(self._paths.place(path, cwd))
             file = place.open(os.O_RDONLY)
@@ -141,4 +141,6 @@ class Archives:
                 name, pieces, size = f"{name}.zip", zip_file(file, name), None
             else:
                 pieces, size = read_blocks(file, found.st_size), found.st_size
-            return Download(name, size=size, pieces=pieces, shown=place.shown, held=held.pop_all())
+            return FileDownload(
+                name, size=size, pieces=pieces, shown=place.shown, held=held.pop_all()
+            )

@@ -6,12 +6,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bascule.sandbox.vscode.door import Door
+from bascule.sandbox.vscode.sign_in_redirect import SignInRedirect
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[Door]:
-    async with Door("http://127.0.0.1:1", cookie="session", value="secret") as door:
+async def door() -> AsyncIterator[SignInRedirect]:
+    async with SignInRedirect("http://127.0.0.1:1", cookie="session", value="secret") as door:
         await door.start()
         yield door
 
@@ -21,7 +21,7 @@ async def get(address: str) -> httpx.Response:
         return await client.get(address)
 
 
-async def test_the_address_brings_the_cookie_and_leads_to_the_folder(door: Door) -> None:
+async def test_the_address_brings_the_cookie_and_leads_to_the_folder(door: SignInRedirect) -> None:
     answer = await get(door.address(Path("/a b/ü")))
 
     assert answer.status_code == 303
@@ -34,7 +34,7 @@ async def test_the_address_brings_the_cookie_and_leads_to_the_folder(door: Door)
 
 
 @pytest.mark.parametrize("change", ["&key=", "&key=wrong", ""])
-async def test_without_the_key_there_is_no_cookie(door: Door, change: str) -> None:
+async def test_without_the_key_there_is_no_cookie(door: SignInRedirect, change: str) -> None:
     address = door.address(Path("/a")).partition("&key=")[0] + change
 
     answer = await get(address)

@@ -26,7 +26,7 @@ _FRESH = 1.0
 shells together."""
 
 
-class Answers:
+class CommandObservations:
     """Composes the observations of one shell. Taking an execution's output empties it."""
 
     def __init__(self, shell: str, *, settings: ShellSettings, log: OutputLog) -> None:
