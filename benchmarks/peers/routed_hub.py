@@ -8,12 +8,16 @@ import sys
 import uvloop
 
 from bascule.hub import Hub, HubSettings
-from bascule.hub.proxy import MemoryRoutes, Place, Target
+from bascule.hub.proxy import MemoryRoutes, SessionEndpoint, UpstreamServer
 
 
 async def main(port: int, target: int, token: str, path: str) -> None:
     routes = MemoryRoutes()
-    routes.set(Place("vscode", path.rpartition("/")[2]), Target(port=target), owner="admin")
+    routes.set(
+        SessionEndpoint("vscode", path.rpartition("/")[2]),
+        UpstreamServer(port=target),
+        owner="admin",
+    )
     async with Hub(HubSettings(admin_token=token, port=port), routes=routes):
         await asyncio.Event().wait()
 

@@ -19,7 +19,7 @@ import pytest
 from playwright.async_api import BrowserContext, Page, async_playwright, expect
 
 from bascule.hub import HubSettings
-from bascule.hub.proxy import Place, Target
+from bascule.hub.proxy import SessionEndpoint, UpstreamServer
 from bascule.hub.proxy.nginx import render
 from bascule.hub.proxy.routes import socket_path
 from bascule.hub.replies import Receive, Scope, Send
@@ -75,7 +75,7 @@ class Ground:
 
     def origin(self, session_id: str) -> str:
         host = urlsplit(self.url).netloc
-        return self.hub.hub.proxy.gate.origins.session(host, session_id)
+        return self.hub.hub.proxy.access_control.origins.session(host, session_id)
 
     def address(self, session_id: str) -> str:
         return f"{self.url}/vscode/{session_id}/?folder={self.folders[session_id]}"
@@ -107,11 +107,11 @@ async def ground(
             folder = folders[session_id] = short_path / session_id
             folder.mkdir()
             (folder / f"only-in-{session_id}.txt").write_text(f"text of {session_id}\n")
-            place = Place("vscode", session_id)
+            place = SessionEndpoint("vscode", session_id)
             path = socket_path(run_dir, place)
             data = short_path / f"d-{session_id}"
             await stack.enter_async_context(_code_server(home, path, data))
-            hub.open(place, Target(socket=path, uid=os.getuid()))
+            hub.open(place, UpstreamServer(socket=path, uid=os.getuid()))
         playwright = await stack.enter_async_context(async_playwright())
         browser = await playwright.chromium.launch(
             executable_path=CHROMIUM,
@@ -232,12 +232,12 @@ async def _app(scope: Scope, receive: Receive, send: Send) -> None:
 async def test_an_apps_script_reaches_its_app_and_in_the_sandbox_nothing_else(
     ground: Ground, is_sandboxed: bool
 ) -> None:
-    place = Place("apps", ONE, 0)
+    place = SessionEndpoint("apps", ONE, 0)
     sock = socket.create_server(("127.0.0.1", 0))
     sock.setblocking(False)
     listener = Listener(_app, HubSettings(admin_token="x", stop_grace=0.1))
     await listener.start(sock)
-    target = Target(port=sock.getsockname()[1], is_sandboxed=is_sandboxed)
+    target = UpstreamServer(port=sock.getsockname()[1], is_sandboxed=is_sandboxed)
     ground.hub.open(place, target)
     try:
         page = await ground.context.new_page()

@@ -14,7 +14,7 @@ from bascule.core.contracts import Spawner
 from bascule.hub import Hub, HubSettings
 from bascule.hub.identity import Scope
 from bascule.hub.mounts import MakeMount
-from bascule.hub.proxy import Routes
+from bascule.hub.proxy import ProxyRoutes
 from bascule.hub.web.api import MakeChecks
 from bascule.link.http import HttpClient
 from bascule.sandbox.server.listener import bound_pair
@@ -56,7 +56,7 @@ class Place:
         self,
         state_dir: Path | None = None,
         *,
-        routes: Routes | None = None,
+        routes: ProxyRoutes | None = None,
         spawners: Callable[[], Mapping[str, Spawner]] = dict,
         mounts: Sequence[MakeMount] = (),
         checks: MakeChecks = tuple,
@@ -80,11 +80,11 @@ class Place:
     @property
     def page_url(self) -> str:
         """Where browsers of this machine are led: the hub's page is there and nowhere else."""
-        return self.hub.proxy.gate.origins.page(f"127.0.0.1:{self.port}")
+        return self.hub.proxy.access_control.origins.page(f"127.0.0.1:{self.port}")
 
     def session_url(self, session_id: str) -> str:
         """The origin of a session, for the same browsers."""
-        return self.hub.proxy.gate.origins.session(f"127.0.0.1:{self.port}", session_id)
+        return self.hub.proxy.access_control.origins.session(f"127.0.0.1:{self.port}", session_id)
 
     async def __aenter__(self) -> Self:
         await self.hub.start()

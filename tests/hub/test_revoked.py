@@ -25,7 +25,7 @@ from bascule.core.errors import AccessDenied
 from bascule.core.windows import WindowId
 from bascule.hub.database.address import database_address
 from bascule.hub.database.store import SqlStore
-from bascule.hub.proxy.endpoints import Place as ProxyPlace
+from bascule.hub.proxy.endpoints import SessionEndpoint as ProxyPlace
 from bascule.hub.tokens import hash_of
 from bascule.hub.web.page import is_built
 from bascule.link.http import Reply

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from bascule.hub import HubSettings
-from bascule.hub.proxy import Place, Target
+from bascule.hub.proxy import SessionEndpoint, UpstreamServer
 from bascule.hub.proxy.nginx import render
 from bascule.hub.proxy.routes import socket_path
 from bascule.hub.replies import Receive, Scope, Send
@@ -282,9 +282,9 @@ async def ground(
             stack.callback(front.stop)
         servers = Servers()
         for place, app in (
-            (Place("vscode", EVIL), servers.evil),
-            (Place("apps", EVIL, 0), servers.evil),
-            (Place("vscode", VICTIM), servers.victim),
+            (SessionEndpoint("vscode", EVIL), servers.evil),
+            (SessionEndpoint("apps", EVIL, 0), servers.evil),
+            (SessionEndpoint("vscode", VICTIM), servers.victim),
         ):
             path = None if front is None else socket_path(front.run_dir, place)
             hub.open(place, await stack.enter_async_context(_served(app, path)))
@@ -312,15 +312,15 @@ async def _prepare(tab: Tab, url: str, servers: Servers) -> None:
 
 
 @asynccontextmanager
-async def _served(app: object, path: Path | None = None) -> AsyncIterator[Target]:
+async def _served(app: object, path: Path | None = None) -> AsyncIterator[UpstreamServer]:
     if path is None:
         sock = socket.create_server(("127.0.0.1", 0))
-        target = Target(port=sock.getsockname()[1])
+        target = UpstreamServer(port=sock.getsockname()[1])
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
         sock = socket.socket(socket.AF_UNIX)
         sock.bind(str(path))
-        target = Target(socket=path)
+        target = UpstreamServer(socket=path)
     sock.setblocking(False)
     listener = Listener(app, HubSettings(admin_token="x", stop_grace=0.1))  # type: ignore[arg-type]
     await listener.start(sock)

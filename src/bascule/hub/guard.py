@@ -66,7 +66,7 @@ def _token_in(headers: dict[bytes, bytes]) -> str:
     return next(found, b"").decode("latin-1").strip()
 
 
-class Guard:
+class HubGuard:
     """Lets a request on only with a token, under a name of this hub, and not from a foreign page.
 
     A page that made its own name point at this machine sends that name in `Host`; any other

@@ -10,7 +10,7 @@ from bascule.core.contracts import Closable
 
 from .guard import IDENTITY
 from .identity import Identity
-from .proxy.endpoints import Asked, Carried
+from .proxy.endpoints import EndpointPath, ResolveCarried
 from .replies import App, Receive, Scope, Send
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Mount(Closable):
     @abstractmethod
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
-    def carried(self, target: bytes) -> Asked | str | None:
+    def carried(self, target: bytes) -> EndpointPath | str | None:
         """What of a session a request below `prefix` is to be carried to, past the application and
         with the proxy's own rules about who gets in; or the path of the hub that a browser is sent
         to instead. None: the application answers. Asked with the raw path and query."""
@@ -55,10 +55,10 @@ def identity_of(scope: Scope) -> Identity:
     return identity
 
 
-def carried_by(mounts: tuple[Mount, ...]) -> Carried:
+def carried_by(mounts: tuple[Mount, ...]) -> ResolveCarried:
     """What all of them say of a target."""
 
-    def carried(target: bytes) -> Asked | str | None:
+    def carried(target: bytes) -> EndpointPath | str | None:
         for mount in mounts:
             if target.startswith(mount.prefix.encode() + b"/"):
                 return mount.carried(target)

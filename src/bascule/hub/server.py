@@ -21,17 +21,17 @@ from .api import Api, identity_of, may
 from .changes import HubChanges
 from .demo.api import DemoApi
 from .demo.demos import Demos
-from .guard import Guard
+from .guard import HubGuard
 from .identity import Identity
 from .inprocess_windows import InProcessWindows
 from .leases import TokenLeases
 from .metrics import HubMetrics
 from .mounts import MakeMount, carried_by, mounted, said_by
 from .one_time_codes import SignInCodes
-from .proxy import Addresses, Place, Proxy, Routes, authorize
-from .proxy.authentication import TokenDoorman
-from .proxy.client_connection import Front
-from .proxy.signed_cookies import Seals, secret_of
+from .proxy import HubAddresses, Proxy, ProxyRoutes, SessionEndpoint, authorize
+from .proxy.authentication import TokenAuthenticator
+from .proxy.client_connection import ClientConnection
+from .proxy.signed_cookies import SignedCookies, secret_of
 from .records.api import TimelinesApi
 from .records.records import Records
 from .registry import Registry
@@ -72,7 +72,7 @@ class Hub(Closable):
         settings: HubSettings,
         *,
         sock: socket.socket | None = None,
-        routes: Routes | None = None,
+        routes: ProxyRoutes | None = None,
         spawners: Mapping[str, Spawner] | None = None,
         mounts: Sequence[MakeMount] = (),
         checks: MakeChecks = tuple,
@@ -117,13 +117,15 @@ class Hub(Closable):
             sign_in_codes=sign_in_codes,
             url=lambda: self.url,
         )
-        self.addresses = Addresses(
+        self.addresses = HubAddresses(
             lambda: self.url,
             secret_of(settings.admin_token, "apps"),
             settings.apps_origin,
             is_secure=settings.public_url.startswith("https:"),
         )
-        doorman = TokenDoorman(self.tokens, Seals(secret_of(settings.admin_token, "sign-in")))
+        authenticator = TokenAuthenticator(
+            self.tokens, SignedCookies(secret_of(settings.admin_token, "sign-in"))
+        )
         joined = _join(self._sockets.app, self._api.app)
         self.sessions = Sessions(
             settings,
@@ -134,7 +136,9 @@ class Hub(Closable):
             leases=self.leases,
             records=self._records,
             windows=SessionWindows(self._sockets, self._registry),
-            base_path=lambda session_id, n: self.addresses.base_path(Place("apps", session_id, n)),
+            base_path=lambda session_id, n: self.addresses.base_path(
+                SessionEndpoint("apps", session_id, n)
+            ),
             on_end=self._session_ended,
         )
         self._sockets.wake = self.sessions.wake
@@ -155,7 +159,7 @@ class Hub(Closable):
         self.proxy = Proxy(
             settings,
             self.addresses,
-            doorman=doorman,
+            authenticator=authenticator,
             routes=routes or SessionRoutes(self.sessions),
             carried=carried_by(self._mounts),
             leases=self.leases,
@@ -163,7 +167,7 @@ class Hub(Closable):
         keys = PageKeys(secret_of(settings.admin_token, "page"))
         self._feed = Feed(
             self._sockets,
-            doorman=doorman,
+            authenticator=authenticator,
             keys=keys,
             sessions=self.sessions,
             registry=self._registry,
@@ -172,24 +176,28 @@ class Hub(Closable):
             describe=sessions_api.describe,
             describe_demo=demo_api.describe,
         )
-        guarded = Guard(
+        guarded = HubGuard(
             mounted(joined, self._mounts),
             settings,
-            by_token_or_page(self.tokens, doorman, keys),
+            by_token_or_page(self.tokens, authenticator, keys),
             is_open=said_by(self._mounts, lambda mount: mount.is_open),
             takes_files=said_by(self._mounts, lambda mount: mount.takes_files),
             leases=self.leases,
         )
         sign_in = SignInPages(
-            settings, self.proxy, doorman, sign_in_codes, on_sign_out=self._feed.end_sign_in
+            settings, self.proxy, authenticator, sign_in_codes, on_sign_out=self._feed.end_sign_in
         )
         open_to_all: dict[str, App] = dict.fromkeys(PATHS, sign_in)
-        open_to_all[authorize.PATH] = authorize.Authorize(self.proxy.gate, settings.run_dir)
-        web_page = WebPage(settings, self.proxy, doorman, keys, owner_of=self.sessions.owner_of)
+        open_to_all[authorize.PATH] = authorize.Authorize(
+            self.proxy.access_control, settings.run_dir
+        )
+        web_page = WebPage(
+            settings, self.proxy, authenticator, keys, owner_of=self.sessions.owner_of
+        )
         self._listener = Listener(
             _before(beside(guarded, web_page), open_to_all),
             settings,
-            connection=partial(Front, proxy=self.proxy),
+            connection=partial(ClientConnection, proxy=self.proxy),
             max_frame=settings.message_bytes + _OVERHEAD,
             ping_interval=None,  # Engine.IO has its own
         )
@@ -259,7 +267,7 @@ class Hub(Closable):
         return self
 
     def _warn_of_origins(self) -> None:
-        origins = self.proxy.gate.origins
+        origins = self.proxy.access_control.origins
         if origins.is_missing:
             logger.warning(
                 "sessions_origin is not set: browsers elsewhere cannot open VS Code and apps of "

@@ -14,12 +14,12 @@ from .guard import Names, ensure_one_host
 from .identity import Identity
 from .one_time_codes import SignInCodes
 from .peers import peer_uid
-from .proxy.authentication import LIFETIME, TokenDoorman
+from .proxy.authentication import LIFETIME, TokenAuthenticator
 from .proxy.cookies import HUB_COOKIE
 from .proxy.endpoints import ensure_plain
-from .proxy.pages import Reply, error_reply, page, redirect
+from .proxy.pages import ProxyReply, error_reply, page, redirect
 from .proxy.proxy import Proxy
-from .proxy.request import Header, Request
+from .proxy.request import Header, RequestHead
 from .proxy.session_sign_in import FOREIGN, onward_page
 from .replies import Receive, Refused, Scope, Send
 from .settings import HubSettings
@@ -53,7 +53,7 @@ class SignInPages:
         self,
         settings: HubSettings,
         proxy: Proxy,
-        doorman: TokenDoorman,
+        authenticator: TokenAuthenticator,
         codes: SignInCodes,
         *,
         on_sign_out: Callable[[bytes], Awaitable[None]],
@@ -61,7 +61,7 @@ class SignInPages:
         self._on_sign_out = on_sign_out
         self._names = Names(settings)
         self._proxy = proxy
-        self._doorman = doorman
+        self._authenticator = authenticator
         self._codes = codes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,10 +76,10 @@ class SignInPages:
             reply = error_reply(refused.status, refused.error, is_page=request.is_page)
         await send_reply(send, reply)
 
-    async def _answer(self, scope: Scope, request: Request, receive: Receive) -> Reply:
-        if refused := self._proxy.gate.refuse_plain(request):
+    async def _answer(self, scope: Scope, request: RequestHead, receive: Receive) -> ProxyReply:
+        if refused := self._proxy.access_control.refuse_plain(request):
             return refused
-        if elsewhere := self._proxy.gate.elsewhere(request):
+        if elsewhere := self._proxy.access_control.elsewhere(request):
             return self._not_here(request, elsewhere)
         match scope["path"], request.method:
             case "/sign-in", b"GET" | b"HEAD":
@@ -90,7 +90,7 @@ class SignInPages:
                 return await self._sign_out(request)
         raise Refused(405, InvalidRequest(f"{request.method.decode()} is not done here"))
 
-    async def _show(self, request: Request, scope: Scope) -> Reply:
+    async def _show(self, request: RequestHead, scope: Scope) -> ProxyReply:
         asked = parse_qs(urlsplit(request.target.decode("latin-1")).query)
         onward = local_path(asked.get("next", [_HOME])[0])
         code = asked.get("code", [""])[0]
@@ -99,11 +99,11 @@ class SignInPages:
             found = await self._with_code(request, code, uid, is_typed="typed" in asked)
             if found is not None:
                 return found
-        if await self._doorman.signed_in(request) is not None:
+        if await self._authenticator.by_hub_cookie(request) is not None:
             return redirect(onward)
         return _sign_in_page(200, onward, _USED if code else "")
 
-    def _not_here(self, request: Request, elsewhere: Reply) -> Reply:
+    def _not_here(self, request: RequestHead, elsewhere: ProxyReply) -> ProxyReply:
         """A cookie of this host would be sent to every server on every port of the machine."""
         there = next(value for name, value in elsewhere.headers if name == b"location").decode()
         if request.method not in (b"GET", b"HEAD"):
@@ -118,68 +118,68 @@ class SignInPages:
         return await asyncio.to_thread(peer_uid, scope.get("client"), scope.get("server"))
 
     async def _with_code(
-        self, request: Request, code: str, uid: int | None, *, is_typed: bool
-    ) -> Reply | None:
+        self, request: RequestHead, code: str, uid: int | None, *, is_typed: bool
+    ) -> ProxyReply | None:
         """Sign in with a one-time code; None for one that is not good.
 
         Whoever follows a link of somebody else's does not notice that it signs in, so a person has
         to agree before a browser changes from one account to another.
         """
         site = request.one(b"sec-fetch-site")
-        visitor = await self._doorman.signed_in(request)
+        user = await self._authenticator.by_hub_cookie(request)
         again = f"/sign-in?code={quote(code, safe='')}"
         if site in FOREIGN:  # from a page of ours the browser shows who is signed in
             return onward_page(again)
-        if site == b"none" and visitor is None:
+        if site == b"none" and user is None:
             return onward_page(again + _TYPED)
         found = self._codes.peek(code, uid)
-        identity = await self._doorman.by_hash(found[0]) if found is not None else None
+        identity = await self._authenticator.by_hash(found[0]) if found is not None else None
         if identity is not None:
-            is_same = visitor is not None and visitor.identity == identity
-            is_asked_for = visitor is None and (is_typed or not site or identity.is_admin)
+            is_same = user is not None and user.identity == identity
+            is_asked_for = user is None and (is_typed or not site or identity.is_admin)
             if not is_same and not is_asked_for:
-                return _confirm_page(code, identity, visitor.identity if visitor else None)
+                return _confirm_page(code, identity, user.identity if user else None)
         return await self._redeem(code, uid)
 
-    async def _redeem(self, code: str, uid: int | None) -> Reply | None:
+    async def _redeem(self, code: str, uid: int | None) -> ProxyReply | None:
         found = self._codes.redeem(code, uid)
         return None if found is None else await self._let_in(*found)
 
-    async def _let_in(self, token_hash: str, onward: str) -> Reply:
-        if await self._doorman.by_hash(token_hash) is None:
+    async def _let_in(self, token_hash: str, onward: str) -> ProxyReply:
+        if await self._authenticator.by_hash(token_hash) is None:
             return _sign_in_page(401, onward, "The token this address stood for has ended.")
-        _, value = self._doorman.sign_in_by(token_hash)
+        _, value = self._authenticator.sign_in_by(token_hash)
         return _signed_in(value, onward)
 
-    async def _sign_in(self, form: dict[str, list[str]], scope: Scope) -> Reply:
+    async def _sign_in(self, form: dict[str, list[str]], scope: Scope) -> ProxyReply:
         token = form.get("token", [""])[0].strip()
         onward = local_path(form.get("next", [_HOME])[0])
         if code := form.get("code", [""])[0]:
             uid = await self._uid(code, scope)
             return await self._redeem(code, uid) or _sign_in_page(401, onward, _USED)
-        identity = await self._doorman.token(token)
+        identity = await self._authenticator.by_token(token)
         if identity is None:
             return _sign_in_page(401, onward, "This token is unknown or has expired.")
         if identity.scope == "window":
             return _sign_in_page(403, onward, "A window's token is for its window alone.")
-        _, value = self._doorman.sign_in(token)
+        _, value = self._authenticator.sign_in(token)
         return _signed_in(value, onward)
 
-    async def _sign_out(self, request: Request) -> Reply:
-        visitor = await self._doorman.signed_in(request)
-        if visitor is not None and visitor.sign_in is not None:
-            self._doorman.sign_out(visitor.sign_in)
-            self._proxy.end_sign_in(visitor.sign_in.id)
-            await self._on_sign_out(visitor.sign_in.id)
+    async def _sign_out(self, request: RequestHead) -> ProxyReply:
+        user = await self._authenticator.by_hub_cookie(request)
+        if user is not None and user.sign_in is not None:
+            self._authenticator.sign_out(user.sign_in)
+            self._proxy.end_sign_in(user.sign_in.id)
+            await self._on_sign_out(user.sign_in.id)
         return page(200, "Signed out", "", _UNFRAMED, _cookie(b"", 0))
 
 
-def request_of(scope: Scope) -> Request:
+def request_of(scope: Scope) -> RequestHead:
     """An ASGI request as the proxy knows one."""
     query = scope["query_string"]
     target = scope["raw_path"] + (b"?" + query if query else b"")
     client = scope.get("client")
-    return Request(
+    return RequestHead(
         method=scope.get("method", "GET").encode(),
         target=target,
         version=scope["http_version"],
@@ -188,7 +188,7 @@ def request_of(scope: Scope) -> Request:
     )
 
 
-async def send_reply(send: Send, reply: Reply) -> None:
+async def send_reply(send: Send, reply: ProxyReply) -> None:
     headers = [*reply.headers]
     if reply.status != 204:
         headers.append((b"content-length", str(len(reply.body)).encode()))
@@ -196,20 +196,20 @@ async def send_reply(send: Send, reply: Reply) -> None:
     await send({"type": "http.response.body", "body": reply.body})
 
 
-def _sign_in_page(status: int, onward: str, complaint: str = "") -> Reply:
+def _sign_in_page(status: int, onward: str, complaint: str = "") -> ProxyReply:
     said = f"<p><strong>{escape(complaint)}</strong></p>" if complaint else ""
     content = _FORM.format(complaint=said, next=escape(onward))
     return page(status, "Sign in to Bascule", content, _UNFRAMED)
 
 
-def _confirm_page(code: str, identity: Identity, now: Identity | None) -> Reply:
+def _confirm_page(code: str, identity: Identity, now: Identity | None) -> ProxyReply:
     who = f"You are signed in as {now.name} ({now.owner}). " if now else ""
     who += f"This address signs you in as {identity.name} ({identity.owner})."
     content = _CONFIRM.format(who=escape(who), code=escape(code), name=escape(identity.name))
     return page(200, "Sign in to Bascule?", content, _UNFRAMED)
 
 
-def _signed_in(cookie: str, onward: str) -> Reply:
+def _signed_in(cookie: str, onward: str) -> ProxyReply:
     # Not a redirect: browsers hold a form's page answerable for where those lead in the end, and
     # keep a strict cookie at home while they follow some that began elsewhere.
     there = f'<meta http-equiv="refresh" content="0;url={escape(onward)}">'
@@ -217,7 +217,7 @@ def _signed_in(cookie: str, onward: str) -> Reply:
     return page(200, "Signed in", there, _UNFRAMED, _cookie(cookie.encode(), LIFETIME))
 
 
-def _is_early(request: Request) -> bool:
+def _is_early(request: RequestHead) -> bool:
     """Fetched before anybody asked to see it, which must not use up a code."""
     return b"prefetch" in request.one(b"sec-purpose") + request.one(b"purpose")
 

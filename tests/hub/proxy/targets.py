@@ -13,7 +13,7 @@ from typing import Any, Self
 from urllib.parse import parse_qs
 
 from bascule.hub import HubSettings
-from bascule.hub.proxy import MemoryRoutes, Place, Target
+from bascule.hub.proxy import MemoryRoutes, SessionEndpoint, UpstreamServer
 from bascule.hub.replies import Receive, Scope, Send
 from bascule.sandbox.server.listener import Listener
 from tests.hub.serving import Place as HubPlace
@@ -21,8 +21,8 @@ from tests.hub.serving import Place as HubPlace
 SESSION = "abcdefgh12345678"
 OTHER = "zzzzzzzz12345678"
 PIECE = b"0123456789abcdef" * 4096
-VSCODE = Place("vscode", SESSION)
-APP = Place("apps", SESSION, 0)
+VSCODE = SessionEndpoint("vscode", SESSION)
+APP = SessionEndpoint("apps", SESSION, 0)
 
 
 class Echo:
@@ -118,17 +118,17 @@ async def _answer(
 
 
 @asynccontextmanager
-async def echo_target(path: Path | None = None) -> AsyncIterator[tuple[Target, Echo]]:
+async def echo_target(path: Path | None = None) -> AsyncIterator[tuple[UpstreamServer, Echo]]:
     """A server on a socket at `path`, or on a port."""
     app = Echo()
     if path is None:
         sock = socket.create_server(("127.0.0.1", 0))
-        target = Target(port=sock.getsockname()[1])
+        target = UpstreamServer(port=sock.getsockname()[1])
     else:
         sock = socket.socket(socket.AF_UNIX)
         path.parent.mkdir(exist_ok=True)
         sock.bind(str(path))
-        target = Target(socket=path)
+        target = UpstreamServer(socket=path)
     sock.setblocking(False)
     listener = Listener(app, HubSettings(admin_token="x", stop_grace=0.01), max_frame=32 << 20)
     await listener.start(sock)
@@ -143,7 +143,7 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 
 @asynccontextmanager
-async def raw_target(handler: Handler) -> AsyncIterator[Target]:
+async def raw_target(handler: Handler) -> AsyncIterator[UpstreamServer]:
     """A server that does with its connections what it likes."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -156,7 +156,7 @@ async def raw_target(handler: Handler) -> AsyncIterator[Target]:
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     try:
-        yield Target(port=server.sockets[0].getsockname()[1])
+        yield UpstreamServer(port=server.sockets[0].getsockname()[1])
     finally:
         server.close()
 
@@ -183,18 +183,23 @@ class ProxyPlace(HubPlace):
     @property
     def page(self) -> str:
         """The host of the hub's page on this machine, as far as requests here name a port."""
-        return self.hub.proxy.gate.origins.local_name
+        return self.hub.proxy.access_control.origins.local_name
 
-    def open(self, place: Place, target: Target, *, owner: str = "admin") -> None:
+    def open(self, place: SessionEndpoint, target: UpstreamServer, *, owner: str = "admin") -> None:
         self.routes.set(place, target, owner=owner)
 
     @asynccontextmanager
     async def echo(
-        self, place: Place = VSCODE, *, owner: str = "admin", path: Path | None = None, **more: Any
+        self,
+        place: SessionEndpoint = VSCODE,
+        *,
+        owner: str = "admin",
+        path: Path | None = None,
+        **more: Any,
     ) -> AsyncIterator[Echo]:
         async with echo_target(path) as (target, app):
             values = {"socket": target.socket, "port": target.port, **more}
-            self.open(place, Target(**values), owner=owner)
+            self.open(place, UpstreamServer(**values), owner=owner)
             yield app
 
     async def __aenter__(self) -> Self:

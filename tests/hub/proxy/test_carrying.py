@@ -14,7 +14,7 @@ import pytest
 
 from bascule.core.actions import CmdRun
 from bascule.core.observations import CmdOutput
-from bascule.hub.proxy import Place, Target
+from bascule.hub.proxy import SessionEndpoint, UpstreamServer
 from bascule.runtime.remote import RemoteRuntime
 from tests.hub.serving import ADMIN
 from tests.sandbox.serving import KEY, address, serving
@@ -67,7 +67,7 @@ async def test_a_target_that_knows_its_base_path_gets_it(hub: ProxyPlace) -> Non
 
 
 async def test_a_target_gets_headers_of_its_own_in_place_of_the_clients(hub: ProxyPlace) -> None:
-    place = Place("sandbox", SESSION)
+    place = SessionEndpoint("sandbox", SESSION)
     own = ((b"x-session-api-key", b"secret"),)
     async with hub.echo(place, headers=own), hub.raw() as raw:
         asked = request(f"{place.path}/alive", "X-Session-API-Key: mine", token=ADMIN)
@@ -79,7 +79,7 @@ async def test_a_target_gets_headers_of_its_own_in_place_of_the_clients(hub: Pro
 async def test_a_clients_key_of_an_action_server_is_swapped_and_never_passed(
     hub: ProxyPlace,
 ) -> None:
-    place, other = Place("sandbox", SESSION), Place("sandbox", OTHER)
+    place, other = SessionEndpoint("sandbox", SESSION), SessionEndpoint("sandbox", OTHER)
     token = await hub.token("s", "session", session_id=SESSION)
     async with hub.echo(place), hub.echo(other), hub.echo(), hub.raw() as raw:
         key = f"X-Session-API-Key: {token}"
@@ -91,14 +91,14 @@ async def test_a_clients_key_of_an_action_server_is_swapped_and_never_passed(
 
 
 async def test_a_runtime_works_through_the_hub_under_whatever_name(tmp_path: Path) -> None:
-    place = Place("sandbox", SESSION)
+    place = SessionEndpoint("sandbox", SESSION)
     async with (
         serving(tmp_path) as server,
         ProxyPlace(public_url="https://hub.example") as hub,
         hub.raw() as raw,
     ):
         own = ((b"x-session-api-key", KEY.encode()),)
-        hub.open(place, Target(port=address(server)[1], headers=own))
+        hub.open(place, UpstreamServer(port=address(server)[1], headers=own))
         token = await hub.token("s", "session", session_id=SESSION)
         async with RemoteRuntime(hub.url + place.path, token) as runtime:
             seen = await runtime.act(CmdRun(command="echo through"))
@@ -383,8 +383,8 @@ async def test_a_client_that_leaves_an_answer_unread_is_cut_off() -> None:
 
 
 async def test_a_target_that_is_not_there_is_said(hub: ProxyPlace, tmp_path: Path) -> None:
-    hub.open(VSCODE, Target(socket=tmp_path / "none.sock"))
-    hub.open(APP, Target(port=1))
+    hub.open(VSCODE, UpstreamServer(socket=tmp_path / "none.sock"))
+    hub.open(APP, UpstreamServer(port=1))
     async with hub.raw() as raw:
         for place, said in ((VSCODE, "(none)"), (APP, "refused")):
             status, _, body = await raw.ask(request(f"{place.path}/", token=ADMIN))
@@ -483,7 +483,7 @@ async def test_a_body_past_the_limit_is_refused_declared_or_not() -> None:
 async def test_ending_a_session_cuts_its_tunnels_and_no_others(
     hub: ProxyPlace, bearer: dict[str, str]
 ) -> None:
-    other = Place("vscode", "otherone12345678")
+    other = SessionEndpoint("vscode", "otherone12345678")
     async with (
         hub.echo(),
         hub.echo(other),

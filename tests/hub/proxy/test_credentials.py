@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from bascule.hub.proxy import Place
-from bascule.hub.proxy.endpoints import Asked
+from bascule.hub.proxy import SessionEndpoint
+from bascule.hub.proxy.endpoints import EndpointPath
 from bascule.hub.proxy.nginx import render
 from bascule.hub.proxy.routes import socket_path
 from tests.hub.serving import ADMIN
@@ -26,7 +26,7 @@ from .test_nginx import PROGRAM, Front, certificate
 
 __all__ = ["certificate"]  # a fixture
 
-SANDBOX = Place("sandbox", SESSION)
+SANDBOX = SessionEndpoint("sandbox", SESSION)
 V0 = f"/openhands/v0/{SESSION}"
 SHAKE = (
     *("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"),
@@ -66,7 +66,7 @@ async def entrance(
         if front is not None:
             settings["public_url"] = front.url
         hub = await stack.enter_async_context(ProxyPlace(**settings))
-        hub.hub.proxy._carried = hub.hub.proxy.gate._carried = _carried
+        hub.hub.proxy._carried = hub.hub.proxy.access_control._carried = _carried
         for place in (VSCODE, APP, SANDBOX):
             path = socket_path(tmp_path / "run", place)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,11 +80,11 @@ async def entrance(
         yield Entrance(hub, front.client, front.host, front.url)
 
 
-def _carried(target: bytes) -> Asked | str | None:
+def _carried(target: bytes) -> EndpointPath | str | None:
     """As `OpenHandsV0Mount` does."""
     if not target.startswith(V0.encode()):
         return None
-    return Asked(SANDBOX, V0, target[len(V0) :])
+    return EndpointPath(SANDBOX, V0, target[len(V0) :])
 
 
 SENT = [

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.hub.proxy import Place, Target
+from bascule.hub.proxy import SessionEndpoint, UpstreamServer
 from tests.hub.serving import ADMIN
 
 from .targets import VSCODE, ProxyPlace, answering, echo_target, raw_target, request
@@ -167,7 +167,7 @@ async def test_a_link_planted_for_a_socket_is_not_followed(hub: ProxyPlace, tmp_
     async with echo_target(tmp_path / "victim" / "vscode.sock") as (victim, echo):
         planted = tmp_path / "planted.sock"
         planted.symlink_to(victim.socket or "")
-        hub.open(VSCODE, Target(socket=planted))
+        hub.open(VSCODE, UpstreamServer(socket=planted))
         async with hub.raw() as raw:
             status, _, body = await raw.ask(request(f"{BASE}/", token=ADMIN))
             assert (status, json.loads(body)["code"]) == (502, "target.unreachable")
@@ -186,7 +186,7 @@ async def test_a_server_of_another_user_is_not_spoken_to(hub: ProxyPlace, tmp_pa
 async def test_a_file_in_place_of_a_socket_is_said(hub: ProxyPlace, tmp_path: Path) -> None:
     file = tmp_path / "file.sock"
     file.write_text("")
-    hub.open(VSCODE, Target(socket=file))
+    hub.open(VSCODE, UpstreamServer(socket=file))
     async with hub.raw() as raw:
         _, _, body = await raw.ask(request(f"{BASE}/", token=ADMIN))
     assert "is no socket" in json.loads(body)["message"]
@@ -196,7 +196,9 @@ async def test_a_file_in_place_of_a_socket_is_said(hub: ProxyPlace, tmp_path: Pa
 async def test_a_socket_nobody_listens_on_is_said(hub: ProxyPlace, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(tmp_path / "dead.sock"))
-    hub.open(Place("apps", VSCODE.session_id, 1), Target(socket=tmp_path / "dead.sock"))
+    hub.open(
+        SessionEndpoint("apps", VSCODE.session_id, 1), UpstreamServer(socket=tmp_path / "dead.sock")
+    )
     async with hub.raw() as raw:
         _, _, body = await raw.ask(request(f"/apps/{VSCODE.session_id}-1/", token=ADMIN))
     assert "Connections are refused" in json.loads(body)["message"]

@@ -21,7 +21,7 @@ from typing import Self
 import pytest
 
 from bascule.core.errors import InvalidSetting
-from bascule.hub.proxy import Place, Target
+from bascule.hub.proxy import SessionEndpoint, UpstreamServer
 from bascule.hub.proxy.nginx import Site, render
 from bascule.hub.proxy.nginx_install import Nginx
 from bascule.hub.proxy.routes import socket_path
@@ -206,7 +206,7 @@ async def test_a_browser_is_led_to_the_sessions_own_name(front: Front, hub: Prox
 async def test_a_sessions_name_shows_nothing_of_the_hub_nor_of_another_session(
     front: Front, hub: ProxyPlace
 ) -> None:
-    other = Place("vscode", "zzzzzzzz12345678")
+    other = SessionEndpoint("vscode", "zzzzzzzz12345678")
     async with (
         hub.echo(path=socket_path(front.run_dir, VSCODE)) as echo,
         hub.echo(other, path=socket_path(front.run_dir, other)) as others,
@@ -253,7 +253,7 @@ async def _sign_in(raw: Raw, front: Front) -> tuple[int, str]:
 async def test_a_new_session_needs_no_reload_and_cuts_nobody_off(
     front: Front, hub: ProxyPlace
 ) -> None:
-    other = Place("vscode", "otherone12345678")
+    other = SessionEndpoint("vscode", "otherone12345678")
     shake = (
         *("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"),
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
@@ -312,7 +312,7 @@ async def test_what_nginx_cannot_do_the_hub_does(front: Front, hub: ProxyPlace) 
         async with hub.echo():
             asked = request(f"{BASE}/x", host=front.host, token=ADMIN)
             assert json.loads((await raw.ask(asked))[2])["path"] == "/x"
-        hub.open(VSCODE, Target(socket=socket_path(front.run_dir, VSCODE)))
+        hub.open(VSCODE, UpstreamServer(socket=socket_path(front.run_dir, VSCODE)))
         status, _, body = await raw.ask(request(f"{BASE}/x", host=front.host, token=ADMIN))
         assert (status, json.loads(body)["code"]) == (502, "target.unreachable")
         async with hub.echo(APP, is_sandboxed=False):
@@ -325,7 +325,7 @@ async def test_a_link_planted_for_a_socket_is_not_followed(front: Front, hub: Pr
     async with echo_target(front.run_dir / "victim" / "vscode.sock") as (victim, echo):
         mine.parent.mkdir()
         mine.symlink_to(victim.socket or "")
-        hub.open(VSCODE, Target(socket=mine))
+        hub.open(VSCODE, UpstreamServer(socket=mine))
         async with front.client() as raw:
             asked = request(f"{BASE}/", host=front.host, token=ADMIN)
             assert (await raw.ask(asked))[0] == 502

@@ -10,7 +10,7 @@ import pytest
 from bascule.core.errors import InvalidSetting
 from bascule.hub import Hub, HubSettings
 from bascule.hub.origins import Origins
-from bascule.hub.proxy import Place
+from bascule.hub.proxy import SessionEndpoint
 from bascule.sandbox.server.listener import bound_pair
 from tests.hub.serving import ADMIN
 
@@ -18,7 +18,7 @@ from .targets import APP, OTHER, SESSION, VSCODE, ProxyPlace, request
 from .test_session_sign_in import OWN, PAGE, arrive, enter, refresh_of, sign_in
 
 BASE = VSCODE.path
-SANDBOX = Place("sandbox", SESSION)
+SANDBOX = SessionEndpoint("sandbox", SESSION)
 
 
 def origins(**settings: str) -> Origins:
@@ -95,7 +95,7 @@ def test_an_origin_that_cannot_keep_sessions_apart_is_refused(wrong: str) -> Non
 async def test_a_sessions_host_shows_nothing_of_the_hub_nor_of_another_session(
     hub: ProxyPlace,
 ) -> None:
-    other = Place("vscode", OTHER)
+    other = SessionEndpoint("vscode", OTHER)
     async with hub.echo() as own, hub.echo(other) as others, hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
         known = f"Cookie: {(await enter(hub, raw, cookie))[0].partition(';')[0]}; {cookie}"
@@ -232,7 +232,7 @@ async def test_without_an_origin_for_sessions_people_elsewhere_are_told_what_to_
 async def test_on_one_port_for_all_sessions_a_cookie_opens_its_own_alone() -> None:
     """What a second port keeps apart, and what it does not, is in docs/security.md."""
     settings = {"public_url": "https://hub.example", "sessions_origin": "https://hub.example:8443"}
-    other = Place("vscode", OTHER)
+    other = SessionEndpoint("vscode", OTHER)
     async with ProxyPlace(**settings) as hub, hub.echo(), hub.echo(other) as others:
         async with hub.raw() as raw:
             own, shared = "hub.example", "hub.example:8443"

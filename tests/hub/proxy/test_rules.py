@@ -7,13 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bascule.core.errors import InvalidRequest, InvalidSetting
-from bascule.hub.proxy import Addresses, Place
+from bascule.hub.proxy import HubAddresses, SessionEndpoint
 from bascule.hub.proxy.chunks import END, BadChunk, Chunks, framed
 from bascule.hub.proxy.cookies import confined, without_ours
-from bascule.hub.proxy.endpoints import Asked, ensure_plain, read_target
-from bascule.hub.proxy.request import Request
-from bascule.hub.proxy.response import BadAnswer, Manners, incoming_head, read_answer
-from bascule.hub.proxy.signed_cookies import Seals, SignIn
+from bascule.hub.proxy.endpoints import EndpointPath, ensure_plain, read_target
+from bascule.hub.proxy.request import RequestHead
+from bascule.hub.proxy.response import (
+    InvalidResponse,
+    ResponseRules,
+    incoming_head,
+    parse_response_head,
+)
+from bascule.hub.proxy.signed_cookies import SignedCookies, SignIn
 
 from .targets import APP, SESSION, VSCODE
 
@@ -26,19 +31,22 @@ KEY = "k" * 32
 @pytest.mark.parametrize(
     ("target", "asked"),
     [
-        (f"/vscode/{SESSION}/a?b", Asked(VSCODE, VSCODE.path, b"/a?b")),
-        (f"/vscode/{SESSION}", Asked(VSCODE, VSCODE.path, b"")),
-        (f"/vscode/{SESSION}?a=/", Asked(VSCODE, VSCODE.path, b"")),
-        (f"/apps/{SESSION}-0/", Asked(APP, APP.path, b"/")),
-        (f"/apps/{SESSION}-12/x", Asked(Place("apps", SESSION, 12), f"/apps/{SESSION}-12", b"/x")),
-        (f"/apps/{SESSION}-0/~{KEY}/x", Asked(APP, f"{APP.path}/~{KEY}", b"/x", KEY)),
+        (f"/vscode/{SESSION}/a?b", EndpointPath(VSCODE, VSCODE.path, b"/a?b")),
+        (f"/vscode/{SESSION}", EndpointPath(VSCODE, VSCODE.path, b"")),
+        (f"/vscode/{SESSION}?a=/", EndpointPath(VSCODE, VSCODE.path, b"")),
+        (f"/apps/{SESSION}-0/", EndpointPath(APP, APP.path, b"/")),
+        (
+            f"/apps/{SESSION}-12/x",
+            EndpointPath(SessionEndpoint("apps", SESSION, 12), f"/apps/{SESSION}-12", b"/x"),
+        ),
+        (f"/apps/{SESSION}-0/~{KEY}/x", EndpointPath(APP, f"{APP.path}/~{KEY}", b"/x", KEY)),
         (
             f"/sandbox/{SESSION}/alive",
-            Asked(Place("sandbox", SESSION), f"/sandbox/{SESSION}", b"/alive"),
+            EndpointPath(SessionEndpoint("sandbox", SESSION), f"/sandbox/{SESSION}", b"/alive"),
         ),
     ],
 )
-def test_a_path_names_a_place(target: str, asked: Asked) -> None:
+def test_a_path_names_a_place(target: str, asked: EndpointPath) -> None:
     assert read_target(target.encode()) == asked
 
 
@@ -112,7 +120,7 @@ def test_whoever_comes_is_told_from_a_page_that_is_open(
 ) -> None:
     asked = read_target(target.encode())
     assert asked is not None
-    request = Request(method, target.encode(), "1.1", list(headers.items()), peer="")
+    request = RequestHead(method, target.encode(), "1.1", list(headers.items()), peer="")
     assert request.is_visit(asked) == is_visit
 
 
@@ -224,8 +232,8 @@ def test_what_follows_the_last_chunk_is_seen() -> None:
     ],
 )
 def test_an_answer_that_two_could_read_differently_is_refused(lines: str) -> None:
-    with pytest.raises(BadAnswer):
-        read_answer(lines.encode("latin-1") + b"\r\n\r\n", method=b"GET")
+    with pytest.raises(InvalidResponse):
+        parse_response_head(lines.encode("latin-1") + b"\r\n\r\n", method=b"GET")
 
 
 @pytest.mark.parametrize(
@@ -241,12 +249,12 @@ def test_an_answer_that_two_could_read_differently_is_refused(lines: str) -> Non
     ],
 )
 def test_a_redirect_stays_below_the_prefix(location: str, moved: str) -> None:
-    answer = read_answer(
+    answer = parse_response_head(
         f"HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode(),
         method=b"GET",
     )
-    manners = Manners(prefix="/p", is_stripped=True, host="hub.example")
-    head, _ = incoming_head(answer, manners, method=b"GET", is_old=False, keep_alive=True)
+    response_rules = ResponseRules(prefix="/p", is_stripped=True, host="hub.example")
+    head, _ = incoming_head(answer, response_rules, method=b"GET", is_old=False, keep_alive=True)
 
     assert f"location: {moved}\r\n".encode() in head
 
@@ -254,9 +262,9 @@ def test_a_redirect_stays_below_the_prefix(location: str, moved: str) -> None:
 def test_headers_that_speak_for_the_whole_origin_are_dropped() -> None:
     names = ("Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Service-Worker-Allowed")
     lines = "".join(f"{name}: x\r\n" for name in (*names, "Keep-Alive", "X-Mine"))
-    answer = read_answer(f"HTTP/1.1 200 OK\r\n{lines}\r\n".encode(), method=b"GET")
-    manners = Manners(prefix="/p", is_stripped=True, host="h")
-    head, _ = incoming_head(answer, manners, method=b"GET", is_old=False, keep_alive=True)
+    answer = parse_response_head(f"HTTP/1.1 200 OK\r\n{lines}\r\n".encode(), method=b"GET")
+    response_rules = ResponseRules(prefix="/p", is_stripped=True, host="h")
+    head, _ = incoming_head(answer, response_rules, method=b"GET", is_old=False, keep_alive=True)
 
     assert head == b"HTTP/1.1 200 OK\r\nx-mine: x\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -266,21 +274,21 @@ def test_headers_that_speak_for_the_whole_origin_are_dropped() -> None:
 
 def test_a_seal_is_good_for_its_purpose_until_it_ends() -> None:
     now = 1000.0
-    seals = Seals(b"secret", clock=lambda: now)
+    cookies = SignedCookies(b"secret", clock=lambda: now)
     sign_in = SignIn(b"12345678", "ab" * 32, 2000)
-    text = seals.seal(sign_in, "hub")
+    text = cookies.sign(sign_in, "hub")
 
-    assert seals.open(text, "hub") == sign_in
-    assert seals.open(text, "session x") is None
-    assert Seals(b"other", clock=lambda: now).open(text, "hub") is None
+    assert cookies.verify(text, "hub") == sign_in
+    assert cookies.verify(text, "session x") is None
+    assert SignedCookies(b"other", clock=lambda: now).verify(text, "hub") is None
     for spoilt in ("", "x" * len(text), text[:-1], "B" + text[1:], text + "A", "ä" * len(text)):
-        assert seals.open(spoilt, "hub") is None
+        assert cookies.verify(spoilt, "hub") is None
     now = 2000.0
-    assert seals.open(text, "hub") is None
+    assert cookies.verify(text, "hub") is None
 
 
-def _addresses(apps_origin: str = "") -> Addresses:
-    return Addresses(lambda: "https://hub.example", b"secret", apps_origin)
+def _addresses(apps_origin: str = "") -> HubAddresses:
+    return HubAddresses(lambda: "https://hub.example", b"secret", apps_origin)
 
 
 def test_every_address_comes_from_the_public_one() -> None:
@@ -298,9 +306,9 @@ def test_the_base_path_of_an_app_is_where_its_pages_are_in_the_end() -> None:
 
 def test_a_key_is_good_for_one_app_of_one_hub() -> None:
     key = _addresses().key(APP)
-    other = Addresses(lambda: "https://hub.example", b"other")
+    other = HubAddresses(lambda: "https://hub.example", b"other")
     assert _addresses().is_key(APP, key)
-    assert not _addresses().is_key(Place("apps", SESSION, 1), key)
+    assert not _addresses().is_key(SessionEndpoint("apps", SESSION, 1), key)
     assert not other.is_key(APP, key)
 
 

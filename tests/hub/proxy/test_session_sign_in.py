@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import pytest
 
-from bascule.hub.proxy import Place
+from bascule.hub.proxy import SessionEndpoint
 from bascule.link.hub_calls import HubCalls
 from tests.hub.serving import ADMIN
 
@@ -421,7 +421,7 @@ async def strangers(hub: ProxyPlace) -> AsyncIterator[list[str]]:
         root = await hub.token("root", "admin", owner="root")
         session = await hub.token("s", "session", session_id="otherone12345678")
         _, cookie = await sign_in(hub, raw, bob)
-        other = Place("vscode", "bobsone112345678")
+        other = SessionEndpoint("vscode", "bobsone112345678")
         async with hub.echo(other, owner="bob"):
             given, _ = await enter(hub, raw, cookie, f"{other.path}/")
         own = given.partition(";")[0]
@@ -472,7 +472,7 @@ async def test_to_a_stranger_a_session_of_others_is_like_none(hub: ProxyPlace) -
 
 async def test_a_session_token_opens_its_session_alone(hub: ProxyPlace) -> None:
     token = await hub.token("s", "session", session_id=SESSION)
-    other = Place("vscode", "otherone12345678")
+    other = SessionEndpoint("vscode", "otherone12345678")
     async with hub.echo(), hub.echo(other), hub.raw() as raw:
         assert (await raw.ask(request(f"{BASE}/", token=token)))[0] == 200
         assert (await raw.ask(request(f"{other.path}/", token=token)))[0] == 404
@@ -492,7 +492,7 @@ async def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(hub: ProxyP
         asked = request(target, f"Cookie: {own}", *PAGE, host=OWN)
         status, headers, _ = await raw.ask(asked)
         assert (status, headers["location"]) == (303, f"http://{hub.page}{target}")
-        other = Place("vscode", "otherone12345678")
+        other = SessionEndpoint("vscode", "otherone12345678")
         async with hub.echo(other) as echo:
             asked = request(f"{other.path}/?tkn={token}", *PAGE, token=ADMIN)
             status, headers, _ = await raw.ask(asked)
@@ -597,7 +597,7 @@ async def test_a_token_of_the_hub_never_reaches_an_app(hub: ProxyPlace) -> None:
 
 async def test_a_key_opens_its_own_app_and_nothing_else(hub: ProxyPlace) -> None:
     key = hub.hub.addresses.key(APP)
-    second = Place("apps", SESSION, 1)
+    second = SessionEndpoint("apps", SESSION, 1)
     async with hub.echo(APP), hub.echo(second) as other, hub.echo() as vscode, hub.raw() as raw:
         assert (await raw.ask(request(f"{APP.path}/~{key}/")))[0] == 200
         for path in (f"{second.path}/~{key}/", f"{BASE}/~{key}/", f"{APP.path}/~{'x' * 32}/"):

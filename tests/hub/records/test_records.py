@@ -17,7 +17,7 @@ from bascule.core.windows import WindowId
 from bascule.hub.records.export import exported
 from bascule.hub.records.record import Record
 from bascule.hub.records.records import Records
-from bascule.hub.records.segments import Line, Segments
+from bascule.hub.records.segments import RecordLine, Segments
 from bascule.hub.sessions.masking import Mask
 from bascule.hub.settings import HubSettings
 from bascule.wire import from_json, to_json
@@ -204,7 +204,7 @@ def large(directory: Path, *, lines: int, size: int) -> None:
     segments.open()
     for number in range(1, lines + 1):
         entry = {"n": number, "kind": "action", "time": 0.0, **action(number, "x" * size)}
-        segments.append([Line(number, to_json(entry) + b"\n", 0.0)])
+        segments.append([RecordLine(number, to_json(entry) + b"\n", 0.0)])
 
 
 @pytest.mark.slow

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from bascule.core.errors import StorageFailed
-from bascule.hub.records.segments import Line, Segments
+from bascule.hub.records.segments import RecordLine, Segments
 from bascule.wire import to_json
 
 
-def line(number: int, *, time: float = 0.0, padding: int = 0) -> Line:
+def line(number: int, *, time: float = 0.0, padding: int = 0) -> RecordLine:
     value = {"n": number, "kind": "action", "time": time, "padding": "x" * padding}
-    return Line(number, to_json(value) + b"\n", time)
+    return RecordLine(number, to_json(value) + b"\n", time)
 
 
 def opened(directory: Path, *, most_bytes: int = 1 << 20) -> Segments:

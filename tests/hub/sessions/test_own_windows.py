@@ -9,7 +9,7 @@ import pytest
 
 from bascule.core.actions import CmdRun
 from bascule.core.sessions import SessionId
-from bascule.hub.proxy import Place
+from bascule.hub.proxy import SessionEndpoint
 from bascule.wire import encode_action
 
 from .serving import Asker, SessionPlace, place
@@ -60,8 +60,10 @@ async def test_programs_know_the_base_path_of_their_apps_and_may_keep_it(
 ) -> None:
     session = await admin.ready({"apps": [{}, {"keeps_prefix": True}]})
     said = await admin.run(session, "echo $APP_BASE_PATH_1 $APP_BASE_PATH_2")
-    places = [Place("apps", session, n) for n in (98, 99)]
+    places = [SessionEndpoint("apps", session, n) for n in (98, 99)]
     assert said.split() == [hub.hub.addresses.keyed(each) + "/" for each in places]
-    targets = [await hub.hub.proxy.gate._routes.target(each, is_visit=True) for each in places]
+    targets = [
+        await hub.hub.proxy.access_control._routes.target(each, is_visit=True) for each in places
+    ]
     assert [target.keeps_prefix for target in targets] == [False, True]
     assert (await admin.show(session))["apps"] == [{"keeps_prefix": False}, {"keeps_prefix": True}]

@@ -16,7 +16,7 @@ from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, Sessio
 from bascule.hub import HubSettings, Identity
 from bascule.hub.database.address import sqlite_address
 from bascule.hub.database.store import SqlStore
-from bascule.hub.proxy import Place
+from bascule.hub.proxy import SessionEndpoint
 from bascule.hub.registry import Registry
 from bascule.hub.replies import App, Receive, Scope, Send
 from bascule.hub.sessions.routes import SessionRoutes
@@ -164,7 +164,7 @@ async def test_a_session_that_works_is_not_idle(rig: Rig) -> None:
 
 async def test_a_page_that_is_open_and_a_server_that_waits_are_no_use(rig: Rig) -> None:
     session = await rig.ready()
-    routes, app = SessionRoutes(rig.sessions), Place("apps", session, 0)
+    routes, app = SessionRoutes(rig.sessions), SessionEndpoint("apps", session, 0)
     await rig.run(session, "(setsid python3 -m http.server 0 >/dev/null 2>&1 &)")
     await rig.run(session, "until pgrep -f http.server >/dev/null; do :; done")
     await rig.sessions.reconcile()

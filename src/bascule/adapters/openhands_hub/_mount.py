@@ -23,7 +23,7 @@ from bascule.core.errors import (
 from bascule.core.sessions import SessionId
 from bascule.hub import Hub, Identity
 from bascule.hub.mounts import Mount, identity_of
-from bascule.hub.proxy.endpoints import Asked, Place
+from bascule.hub.proxy.endpoints import EndpointPath, SessionEndpoint
 from bascule.hub.replies import Receive, Refused, Scope, Send, status_of
 from bascule.wire import from_json, to_json
 
@@ -53,16 +53,18 @@ class OpenHandsV0Mount(Mount):
     async def aclose(self) -> None:
         """Nothing of its own is left to close."""
 
-    def carried(self, target: bytes) -> Asked | str | None:
+    def carried(self, target: bytes) -> EndpointPath | str | None:
         found = _INSIDE.fullmatch(target)
         if found is None:
             return None
         session_id, rest, query = found[1].decode(), found[2] or b"", found[3] or b""
         if rest in _VSCODE:
-            return f"{Place('vscode', session_id).path}/{query.decode('latin-1')}"
+            return f"{SessionEndpoint('vscode', session_id).path}/{query.decode('latin-1')}"
         if rest.decode("latin-1") in (_ACTION, _VSCODE_TOKEN):
             return None
-        return Asked(Place("sandbox", session_id), f"{PREFIX}/{session_id}", rest + query)
+        return EndpointPath(
+            SessionEndpoint("sandbox", session_id), f"{PREFIX}/{session_id}", rest + query
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

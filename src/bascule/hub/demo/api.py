@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from bascule.hub.api import identity_of
 from bascule.hub.messages import MessageAnswer
-from bascule.hub.proxy import Addresses
+from bascule.hub.proxy import HubAddresses
 
 from .demos import Demo, Demos, Phase
 
@@ -31,7 +31,7 @@ class DemoAnswer(BaseModel):
 
 
 class DemoApi:
-    def __init__(self, demos: Demos, addresses: Addresses) -> None:
+    def __init__(self, demos: Demos, addresses: HubAddresses) -> None:
         self._demos = demos
         self._addresses = addresses
 

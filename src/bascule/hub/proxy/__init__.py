@@ -1,8 +1,15 @@
 """The way from a browser to what runs in a session, on the hub's own port."""
 
-from .addresses import Addresses
-from .endpoints import Place
+from .addresses import HubAddresses
+from .endpoints import SessionEndpoint
 from .proxy import Proxy
-from .routes import MemoryRoutes, Routes, Target
+from .routes import MemoryRoutes, ProxyRoutes, UpstreamServer
 
-__all__ = ["Addresses", "MemoryRoutes", "Place", "Proxy", "Routes", "Target"]
+__all__ = [
+    "HubAddresses",
+    "MemoryRoutes",
+    "Proxy",
+    "ProxyRoutes",
+    "SessionEndpoint",
+    "UpstreamServer",
+]

@@ -2,7 +2,7 @@
 
 Which rules hold depends on the host that a request names. On a session's own origin its owner gets
 in with that origin's cookie. On the hub's, programs get in with a token, and browsers are led to
-the session's (`session_sign_in`). A place is open to its owner alone.
+the session's (`session_sign_in`). An endpoint is open to its owner alone.
 
 An app's pages are shown with an origin that is nobody's (`Content-Security-Policy: sandbox`). Such
 a page sends no cookie, so the owner is led to a path with a key, which stands for one below it.
@@ -21,16 +21,16 @@ from bascule.hub.origins import Origins, SessionHost, is_loopback
 from bascule.hub.replies import Refused
 from bascule.hub.settings import HubSettings
 
-from .addresses import Addresses, host_of
-from .authentication import LIFETIME, Doorman, Visitor
+from .addresses import HubAddresses, host_of
+from .authentication import LIFETIME, AuthenticatedUser, Authenticator
 from .cookies import app_cookie, session_cookie, values_of
 from .credentials import hidden_headers, without_tokens
-from .endpoints import Asked, Carried, Place, ensure_plain, read_target
-from .pages import Reply, page, redirect
-from .request import Header, Request, ensure_framed
-from .response import Manners
-from .routes import Routes, Target
-from .session_sign_in import FOREIGN, Entrance
+from .endpoints import EndpointPath, ResolveCarried, SessionEndpoint, ensure_plain, read_target
+from .pages import ProxyReply, page, redirect
+from .request import Header, RequestHead, ensure_framed
+from .response import ResponseRules
+from .routes import ProxyRoutes, UpstreamServer
+from .session_sign_in import FOREIGN, SessionSignIn
 
 _SANDBOX: Final = (
     "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads allow-pointer-lock"
@@ -45,9 +45,9 @@ _TOKEN_IN_QUERY: Final = b"tkn="
 class Admission:
     """A request that may go on."""
 
-    asked: Asked
-    target: Target
-    manners: Manners
+    requested: EndpointPath
+    target: UpstreamServer
+    response_rules: ResponseRules
     scheme: str
     hidden: frozenset[bytes] = frozenset()
     """Names of the client's headers that hold credentials of the hub."""
@@ -60,25 +60,25 @@ class Admission:
     """Of the token that it was admitted with, or that its cookie was given for."""
 
 
-class Gate:
-    """Asks who it is (`Doorman`) and whose the place is (`Routes`)."""
+class AccessControl:
+    """Asks who it is (`Authenticator`) and whose the endpoint is (`ProxyRoutes`)."""
 
     def __init__(
         self,
         settings: HubSettings,
-        addresses: Addresses,
+        addresses: HubAddresses,
         *,
-        doorman: Doorman,
-        routes: Routes,
+        authenticator: Authenticator,
+        routes: ProxyRoutes,
         origins: Origins | None = None,
-        carried: Carried = lambda _: None,
+        carried: ResolveCarried = lambda _: None,
     ) -> None:
         self._carried = carried
         self.origins = origins or Origins(settings)
-        self.entrance = Entrance(self.origins, doorman)
+        self.session_sign_in = SessionSignIn(self.origins, authenticator)
         self._names = Names(settings)
         self._addresses = addresses
-        self._doorman = doorman
+        self._authenticator = authenticator
         self._routes = routes
         self._max_upload = settings.max_upload
         self._frames = " ".join(("'self'", *settings.frame_origins))
@@ -87,23 +87,23 @@ class Gate:
         self._welcome: set[bytes] = set()
         """Hosts that were found to be the hub's own."""
 
-    async def admit(self, request: Request) -> Admission | Reply:
-        """What to do with it. Raises `Refused`, or what `Routes.target` raises."""
+    async def admit(self, request: RequestHead) -> Admission | ProxyReply:
+        """What to do with it. Raises `Refused`, or what `ProxyRoutes.target` raises."""
         admitted = await self._admit(request)
         if not isinstance(admitted, Admission):
             return admitted
-        asked = admitted.asked
+        requested = admitted.requested
         return replace(
             admitted,
-            asked=replace(asked, rest=await without_tokens(asked.rest, self.is_token)),
-            hidden=await hidden_headers(request, asked, self.is_token),
+            requested=replace(requested, rest=await without_tokens(requested.rest, self.is_token)),
+            hidden=await hidden_headers(request, requested, self.is_token),
         )
 
     async def is_token(self, text: str) -> bool:
         """Whether it is a token of this hub, whosoever's."""
-        return await self._doorman.token(text) is not None
+        return await self._authenticator.by_token(text) is not None
 
-    async def _admit(self, request: Request) -> Admission | Reply:
+    async def _admit(self, request: RequestHead) -> Admission | ProxyReply:
         try:
             ensure_framed(request)
             ensure_plain(request.target)
@@ -114,149 +114,175 @@ class Gate:
             return await self._on_apps_origin(request)
         if (host := self.origins.session_host(request.host)) is not None:
             return await self._on_session_origin(request, host)
-        asked = self._carried(request.target) or read_target(request.target)
-        if isinstance(asked, str):
+        requested = self._carried(request.target) or read_target(request.target)
+        if isinstance(requested, str):
             self._ensure_welcome(request, is_keyed=False)
-            return redirect(asked)
-        is_keyed = asked is not None and asked.key != ""
+            return redirect(requested)
+        is_keyed = requested is not None and requested.key != ""
         self._ensure_welcome(request, is_keyed=is_keyed)
-        if asked is None:
+        if requested is None:
             raise _nothing_here(request)
-        if not asked.rest:
+        if not requested.rest:
             return redirect(_with_slash(request.target), status=308)
-        return await self._on_hub(request, asked)
+        return await self._on_hub(request, requested)
 
     # On the hub's own origin ------------------------------------------------------------------
 
-    async def _on_hub(self, request: Request, asked: Asked) -> Admission | Reply:
+    async def _on_hub(
+        self, request: RequestHead, requested: EndpointPath
+    ) -> Admission | ProxyReply:
         """Programs are served here; a browser is led to the session's origin.
 
         A page that a person looks at is never served here, whatever the request brings: it would
         run the session's code on the hub's origin.
         """
         is_shared = self.origins.is_shared_with_hub
-        if asked.key and not self._addresses.has_apps_origin:
-            if request.is_page and not is_shared and self._addresses.is_key(asked.place, asked.key):
-                return self._to_session(request, asked.place)
-            return await self._by_key(request, asked)
-        if request.is_page and (swapped := await self._swap_token(request, asked)):
+        if requested.key and not self._addresses.has_apps_origin:
+            if (
+                request.is_page
+                and not is_shared
+                and self._addresses.is_key(requested.endpoint, requested.key)
+            ):
+                return self._to_session(request, requested.endpoint)
+            return await self._by_key(request, requested)
+        if request.is_page and (swapped := await self._swap_token(request, requested)):
             return swapped
-        is_program = not request.is_navigation or asked.place.kind == "sandbox"
+        is_program = not request.is_navigation or requested.endpoint.kind == "sandbox"
         if is_program:
-            visitor = await self._doorman.bearer(request, asked.place)
-            if visitor is not None:
-                return await self._enter(request, asked, visitor)
-        if asked.place.kind == "sandbox":
+            user = await self._authenticator.by_bearer_token(request, requested.endpoint)
+            if user is not None:
+                return await self._enter(request, requested, user)
+        if requested.endpoint.kind == "sandbox":
             # It has no pages, so a cookie would be somebody else's doing.
             raise Refused(401, AccessDenied("Send `Authorization: Bearer TOKEN`"))
         if request.is_page:
-            return await self._lead(request, asked)
-        visitor = await self._doorman.who(request, asked.place) if is_shared else None
-        if visitor is None:
+            return await self._redirect_browser(request, requested)
+        user = (
+            await self._authenticator.authenticate(request, requested.endpoint)
+            if is_shared
+            else None
+        )
+        if user is None:
             raise Refused(401, AccessDenied("Sign in, or send `Authorization: Bearer TOKEN`"))
-        return await self._enter(request, asked, visitor)
+        return await self._enter(request, requested, user)
 
-    async def _lead(self, request: Request, asked: Asked) -> Admission | Reply:
+    async def _redirect_browser(
+        self, request: RequestHead, requested: EndpointPath
+    ) -> Admission | ProxyReply:
         """A person's browser: who it is, then the way to the session's origin."""
-        place = asked.place
+        endpoint = requested.endpoint
         if refused := self.refuse_plain(request) or self.elsewhere(request):
             return refused
-        if first := self.entrance.first_contact(request):
+        if first := self.session_sign_in.cross_origin_navigation(request):
             return first
-        visitor = await self._doorman.signed_in(request)
-        if visitor is None and self.origins.is_shared_with_hub:
-            visitor = await self._doorman.in_session(request, place)
-        if visitor is None or visitor.sign_in is None:
-            return self.entrance.sign_in_first(request)
-        await self._ensure_owner(request, visitor, place)
-        if place.kind == "apps" and self._addresses.has_apps_origin:
-            return redirect(self._addresses.grant(place) + asked.rest.decode())
+        user = await self._authenticator.by_hub_cookie(request)
+        if user is None and self.origins.is_shared_with_hub:
+            user = await self._authenticator.by_session_cookie(request, endpoint)
+        if user is None or user.sign_in is None:
+            return self.session_sign_in.redirect_to_sign_in(request)
+        await self._ensure_owner(request, user, endpoint)
+        if endpoint.kind == "apps" and self._addresses.has_apps_origin:
+            return redirect(self._addresses.grant(endpoint) + requested.rest.decode())
         if self.origins.is_shared_with_hub:
-            return await self._enter(request, asked, visitor)
-        onward = asked.prefix + asked.rest.decode()
-        return self.entrance.lead(request, visitor.sign_in, place, onward)
+            return await self._enter(request, requested, user)
+        onward = requested.prefix + requested.rest.decode()
+        return self.session_sign_in.redirect_to_session(request, user.sign_in, endpoint, onward)
 
-    def elsewhere(self, request: Request) -> Reply | None:
+    def elsewhere(self, request: RequestHead) -> ProxyReply | None:
         """A redirect to the host where the hub's page is; None for a request that names it."""
         if self.origins.is_page_host(request.host):
             return None
         return redirect(self.origins.page(request.host) + request.target.decode("latin-1"))
 
-    def _to_session(self, request: Request, place: Place) -> Reply:
-        origin = self.origins.session(request.host, place.session_id)
+    def _to_session(self, request: RequestHead, endpoint: SessionEndpoint) -> ProxyReply:
+        origin = self.origins.session(request.host, endpoint.session_id)
         if not origin:
             raise _nothing_here(request)
         return redirect(origin + request.target.decode())
 
-    async def _ensure_owner(self, request: Request, visitor: Visitor, place: Place) -> None:
-        owner = await self._routes.owner(place)
-        if owner is None or not visitor.may_enter(place, owner):
+    async def _ensure_owner(
+        self, request: RequestHead, user: AuthenticatedUser, endpoint: SessionEndpoint
+    ) -> None:
+        owner = await self._routes.owner(endpoint)
+        if owner is None or not user.may_access(endpoint, owner):
             raise _nothing_here(request)  # to a stranger the two are one
 
     # On a session's origin --------------------------------------------------------------------
 
-    async def _on_session_origin(self, request: Request, host: SessionHost) -> Admission | Reply:
+    async def _on_session_origin(
+        self, request: RequestHead, host: SessionHost
+    ) -> Admission | ProxyReply:
         """Nothing of the hub is here, and nothing of any other session.
 
         The cookie counts only for requests that pages of this origin began, or a person by hand.
         """
         frames = self._frames_at(request.host)
-        if (reply := await self.entrance.answer(request, host, frames)) is not None:
+        if (reply := await self.session_sign_in.answer(request, host, frames)) is not None:
             return reply
-        asked = read_target(request.target)
-        if asked is None or asked.place.kind == "sandbox":
+        requested = read_target(request.target)
+        if requested is None or requested.endpoint.kind == "sandbox":
             raise _nothing_here(request)
-        if host.session_id not in ("", asked.place.session_id):
+        if host.session_id not in ("", requested.endpoint.session_id):
             raise _nothing_here(request)
-        if not asked.rest:
+        if not requested.rest:
             return redirect(_with_slash(request.target), status=308)
         origin = request.one(b"origin").decode("latin-1").lower()
-        if origin and origin != host.origin and not (asked.key and origin == "null"):
+        if origin and origin != host.origin and not (requested.key and origin == "null"):
             raise Refused(403, AccessDenied("Pages of other origins may not call a session"))
-        if asked.place.kind == "apps" and self._addresses.has_apps_origin:
-            return self.entrance.back(request)
-        if asked.key:
-            return await self._by_key(request, asked)
+        if requested.endpoint.kind == "apps" and self._addresses.has_apps_origin:
+            return self.session_sign_in.redirect_to_hub(request)
+        if requested.key:
+            return await self._by_key(request, requested)
         is_foreign = request.one(b"sec-fetch-site") in FOREIGN
         if is_foreign and not request.is_page:
             raise Refused(403, AccessDenied("Pages of other origins may not call a session"))
-        visitor = None if is_foreign else await self._doorman.in_session(request, asked.place)
-        if visitor is None:
+        user = (
+            None
+            if is_foreign
+            else await self._authenticator.by_session_cookie(request, requested.endpoint)
+        )
+        if user is None:
             if request.is_page:
-                return self.entrance.back(request)
+                return self.session_sign_in.redirect_to_hub(request)
             raise Refused(401, AccessDenied("Open the session from the hub first"))
-        if request.is_page and await self._has_token(asked):
-            return self.entrance.back(request)  # which takes it out of the address
-        return await self._enter(request, asked, visitor)
+        if request.is_page and await self._has_token(requested):
+            return self.session_sign_in.redirect_to_hub(
+                request
+            )  # which takes it out of the address
+        return await self._enter(request, requested, user)
 
-    async def _enter(self, request: Request, asked: Asked, visitor: Visitor) -> Admission | Reply:
+    async def _enter(
+        self, request: RequestHead, requested: EndpointPath, user: AuthenticatedUser
+    ) -> Admission | ProxyReply:
         """For somebody who is known, by whatever counts at this origin."""
-        place = asked.place
-        await self._ensure_owner(request, visitor, place)
-        if place.kind == "apps" and self._addresses.has_apps_origin:
-            return redirect(self._addresses.grant(place) + asked.rest.decode())
-        target = await self._routes.target(place, is_visit=request.is_visit(asked))
-        if place.kind == "apps" and target.is_sandboxed and request.is_page:
-            return redirect(self._addresses.keyed(place) + asked.rest.decode())
-        added = self._headers_for(request, asked, target)
-        if visitor.by == "sign-in" and request.is_page and visitor.sign_in is not None:
-            value = self._doorman.for_session(visitor.sign_in, place)
-            added = *added, self._session_cookie(place, value)
+        endpoint = requested.endpoint
+        await self._ensure_owner(request, user, endpoint)
+        if endpoint.kind == "apps" and self._addresses.has_apps_origin:
+            return redirect(self._addresses.grant(endpoint) + requested.rest.decode())
+        target = await self._routes.target(endpoint, is_visit=request.is_visit(requested))
+        if endpoint.kind == "apps" and target.is_sandboxed and request.is_page:
+            return redirect(self._addresses.keyed(endpoint) + requested.rest.decode())
+        added = self._headers_for(request, requested, target)
+        if user.by == "sign-in" and request.is_page and user.sign_in is not None:
+            value = self._authenticator.session_cookie_value(user.sign_in, endpoint)
+            added = *added, self._session_cookie(endpoint, value)
         # On the hub's own origin a target must not choose which pages may look into its own.
         is_shared = self.origins.is_shared_with_hub
         replaced = {b"cross-origin-opener-policy"} if is_shared else None
         return Admission(
-            asked,
+            requested,
             target,
-            self._manners(request, asked, target, added, replaced=replaced),
+            self._response_rules(request, requested, target, added, replaced=replaced),
             self._scheme(request),
-            authorization=await self._kept(request, visitor, place),
-            sign_in=visitor.sign_in.id if visitor.sign_in is not None else b"",
-            token_hash=visitor.identity.token_hash,
+            authorization=await self._kept(request, user, endpoint),
+            sign_in=user.sign_in.id if user.sign_in is not None else b"",
+            token_hash=user.identity.token_hash,
         )
 
-    def _headers_for(self, request: Request, asked: Asked, target: Target) -> tuple[Header, ...]:
-        kind = asked.place.kind
+    def _headers_for(
+        self, request: RequestHead, requested: EndpointPath, target: UpstreamServer
+    ) -> tuple[Header, ...]:
+        kind = requested.endpoint.kind
         is_file = kind == "vscode" and _WORKSPACE_FILES in request.target.partition(b"?")[0]
         if kind == "sandbox" or is_file:
             policy = self._policy_at(request.host, "sandbox")
@@ -268,18 +294,20 @@ class Gate:
 
     # With a key -------------------------------------------------------------------------------
 
-    async def _by_key(self, request: Request, asked: Asked) -> Admission | Reply:
-        if not self._addresses.is_key(asked.place, asked.key):
-            return self._without_key(request, asked)
-        if await self._routes.owner(asked.place) is None:
+    async def _by_key(
+        self, request: RequestHead, requested: EndpointPath
+    ) -> Admission | ProxyReply:
+        if not self._addresses.is_key(requested.endpoint, requested.key):
+            return self._without_key(request, requested)
+        if await self._routes.owner(requested.endpoint) is None:
             raise _nothing_here(request)
         is_opaque = request.one(b"origin") == b"null"
         cors: tuple[Header, ...] = ()
         if is_opaque:
             cors = _open_to_opaque(request)
             if request.method == b"OPTIONS" and request.one(b"access-control-request-method"):
-                return Reply(204, cors)
-        target = await self._routes.target(asked.place, is_visit=request.is_visit(asked))
+                return ProxyReply(204, cors)
+        target = await self._routes.target(requested.endpoint, is_visit=request.is_visit(requested))
         added = (
             (b"content-security-policy", self._policy_at(request.host, _SANDBOX)),
             (b"referrer-policy", b"no-referrer"),
@@ -287,55 +315,61 @@ class Gate:
         )
         scheme = self._scheme(request)
         return Admission(
-            asked,
+            requested,
             target,
-            self._manners(request, asked, target, added, replaced={b"referrer-policy"}, cors=True),
+            self._response_rules(
+                request, requested, target, added, replaced={b"referrer-policy"}, cors=True
+            ),
             scheme,
             authorization=await self._foreign(request),
             origin=f"{scheme}://{request.host}".encode() if is_opaque else b"",
         )
 
-    def _without_key(self, request: Request, asked: Asked) -> Reply:
+    def _without_key(self, request: RequestHead, requested: EndpointPath) -> ProxyReply:
         """The key of another hub or time: whoever signs in gets the right one."""
         if request.is_page:
-            return redirect(asked.place.path + asked.rest.decode())
-        raise Refused(401, AccessDenied(f"The key in {asked.place.path}/~… is not good"))
+            return redirect(requested.endpoint.path + requested.rest.decode())
+        raise Refused(401, AccessDenied(f"The key in {requested.endpoint.path}/~… is not good"))
 
     # Signing in -------------------------------------------------------------------------------
 
-    async def _swap_token(self, request: Request, asked: Asked) -> Reply | None:
+    async def _swap_token(self, request: RequestHead, requested: EndpointPath) -> ProxyReply | None:
         """A token in the address becomes a cookie, and leaves the address.
 
-        None for a word that is no token. One that does not open this place goes no further either:
-        a session's program must not learn it.
+        None for a word that is no token. A token that does not open this endpoint is removed too: a
+        program in the session must not learn it.
         """
-        if _TOKEN_IN_QUERY not in asked.rest or asked.place.kind == "sandbox":
+        if _TOKEN_IN_QUERY not in requested.rest or requested.endpoint.kind == "sandbox":
             return None
-        path, _, query = asked.rest.partition(b"?")
+        path, _, query = requested.rest.partition(b"?")
         pairs = parse_qsl(query.decode(), keep_blank_values=True)
         token = next((value for name, value in pairs if name == "tkn"), "")
-        identity = await self._doorman.token(token)
+        identity = await self._authenticator.by_token(token)
         if identity is None:
             return None
-        await self._ensure_owner(request, Visitor(identity, "session"), asked.place)
+        await self._ensure_owner(
+            request, AuthenticatedUser(identity, "session"), requested.endpoint
+        )
         if refused := self.refuse_plain(request):
             return refused
-        sign_in, _ = self._doorman.sign_in(token)
+        sign_in, _ = self._authenticator.sign_in(token)
         left = urlencode([pair for pair in pairs if pair[0] != "tkn"])
-        location = asked.prefix + path.decode() + (f"?{left}" if left else "")
+        location = requested.prefix + path.decode() + (f"?{left}" if left else "")
         if not self.origins.is_shared_with_hub:
-            return self.entrance.lead(request, sign_in, asked.place, location)
-        value = self._doorman.for_session(sign_in, asked.place)
-        return redirect(location, self._session_cookie(asked.place, value))
+            return self.session_sign_in.redirect_to_session(
+                request, sign_in, requested.endpoint, location
+            )
+        value = self._authenticator.session_cookie_value(sign_in, requested.endpoint)
+        return redirect(location, self._session_cookie(requested.endpoint, value))
 
-    async def _has_token(self, asked: Asked) -> bool:
-        if _TOKEN_IN_QUERY not in asked.rest:
+    async def _has_token(self, requested: EndpointPath) -> bool:
+        if _TOKEN_IN_QUERY not in requested.rest:
             return False
-        pairs = parse_qsl(asked.rest.partition(b"?")[2].decode(), keep_blank_values=True)
+        pairs = parse_qsl(requested.rest.partition(b"?")[2].decode(), keep_blank_values=True)
         token = next((value for name, value in pairs if name == "tkn"), "")
-        return await self._doorman.token(token) is not None
+        return await self._authenticator.by_token(token) is not None
 
-    def refuse_plain(self, request: Request) -> Reply | None:
+    def refuse_plain(self, request: RequestHead) -> ProxyReply | None:
         """A page that says why nobody can sign in here; None where a cookie would be safe."""
         if self._addresses.is_secure or is_loopback(request.host):
             return None
@@ -349,33 +383,33 @@ class Gate:
 
     # On the apps' own origin ------------------------------------------------------------------
 
-    async def _on_apps_origin(self, request: Request) -> Admission | Reply:
+    async def _on_apps_origin(self, request: RequestHead) -> Admission | ProxyReply:
         """Nothing of the hub is here: apps alone, each behind its key, then behind a cookie."""
-        asked = self._addresses.app_of_host(request.host, request.target)
-        if asked is None:
-            asked = read_target(request.target)
-        if asked is None or asked.place.kind != "apps":
+        requested = self._addresses.app_of_host(request.host, request.target)
+        if requested is None:
+            requested = read_target(request.target)
+        if requested is None or requested.endpoint.kind != "apps":
             raise _nothing_here(request)
-        if not asked.rest:
+        if not requested.rest:
             return redirect(_with_slash(request.target), status=308)
-        place = asked.place
-        if asked.key:
-            return self._grant(request, asked)
-        if not self._has_key(request, asked):
+        endpoint = requested.endpoint
+        if requested.key:
+            return self._grant(request, requested)
+        if not self._has_key(request, requested):
             if request.is_page:
-                return redirect(self._hub_of_apps() + place.path + asked.rest.decode())
+                return redirect(self._hub_of_apps() + endpoint.path + requested.rest.decode())
             raise Refused(401, AccessDenied("Open the app from the hub first"))
         if not self._is_own_page(request):
             raise Refused(403, AccessDenied("Pages of other origins may not call this app"))
-        if await self._routes.owner(place) is None:
+        if await self._routes.owner(endpoint) is None:
             raise _nothing_here(request)
-        target = await self._routes.target(place, is_visit=request.is_visit(asked))
+        target = await self._routes.target(endpoint, is_visit=request.is_visit(requested))
         framing = f"frame-ancestors {self._frames} {self._hub_of_apps()}".encode()
         added: tuple[Header, ...] = ((b"content-security-policy", framing),)
         return Admission(
-            asked,
+            requested,
             target,
-            self._manners(request, asked, target, added),
+            self._response_rules(request, requested, target, added),
             self._addresses.apps_origin.partition(":")[0],
             authorization=await self._foreign(request),
         )
@@ -384,23 +418,23 @@ class Gate:
         """The origin of the hub's page for whoever is at the apps' origin."""
         return self.origins.page(host_of(self._addresses.hub()))
 
-    def _has_key(self, request: Request, asked: Asked) -> bool:
-        name = app_cookie(asked.prefix)
+    def _has_key(self, request: RequestHead, requested: EndpointPath) -> bool:
+        name = app_cookie(requested.prefix)
         given = [v for h in request.all(b"cookie") for n, v in values_of(h) if n == name]
-        return any(self._addresses.is_key(asked.place, v.decode("latin-1")) for v in given)
+        return any(self._addresses.is_key(requested.endpoint, v.decode("latin-1")) for v in given)
 
-    def _grant(self, request: Request, asked: Asked) -> Reply:
+    def _grant(self, request: RequestHead, requested: EndpointPath) -> ProxyReply:
         """The key in the path becomes a cookie for the path without it."""
-        if not self._addresses.is_key(asked.place, asked.key):
+        if not self._addresses.is_key(requested.endpoint, requested.key):
             raise _nothing_here(request)
-        value, path = asked.key.encode(), asked.prefix.removesuffix(f"/~{asked.key}")
+        value, path = requested.key.encode(), requested.prefix.removesuffix(f"/~{requested.key}")
         name = app_cookie(path)
         attributes = b"; Path=%s/; Max-Age=%d; HttpOnly; Secure; " % (path.encode(), LIFETIME)
         cookie = name + b"=" + value + attributes + self._same_site
         # Two slashes at the beginning would be the address of another host.
-        return redirect(f"{path}/{asked.rest.decode().lstrip('/')}", (b"set-cookie", cookie))
+        return redirect(f"{path}/{requested.rest.decode().lstrip('/')}", (b"set-cookie", cookie))
 
-    def _is_own_page(self, request: Request) -> bool:
+    def _is_own_page(self, request: RequestHead) -> bool:
         origin = request.one(b"origin").decode("latin-1").lower()
         return not origin or origin.partition("://")[2] == request.host
 
@@ -411,12 +445,12 @@ class Gate:
         # A frame on another site gets cookies only so, and one jar for each site that frames.
         return b"SameSite=None; Partitioned" if self._may_be_framed else b"SameSite=Lax"
 
-    def _session_cookie(self, place: Place, value: str) -> Header:
+    def _session_cookie(self, endpoint: SessionEndpoint, value: str) -> Header:
         attributes = b"; Path=/; Max-Age=%d; HttpOnly; Secure; " % LIFETIME
-        name = session_cookie(place.session_id)
+        name = session_cookie(endpoint.session_id)
         return b"set-cookie", name + b"=" + value.encode() + attributes + self._same_site
 
-    def _scheme(self, request: Request) -> str:
+    def _scheme(self, request: RequestHead) -> str:
         return self.origins.page(request.host).partition(":")[0]
 
     def _frames_at(self, host: str) -> str:
@@ -427,18 +461,18 @@ class Gate:
         framing = f"frame-ancestors {self._frames_at(host)}"
         return (f"{sandbox}; {framing}" if sandbox else framing).encode()
 
-    def _manners(
+    def _response_rules(
         self,
-        request: Request,
-        asked: Asked,
-        target: Target,
+        request: RequestHead,
+        requested: EndpointPath,
+        target: UpstreamServer,
         added: tuple[Header, ...],
         *,
         replaced: set[bytes] | None = None,
         cors: bool = False,
-    ) -> Manners:
-        return Manners(
-            prefix=asked.prefix,
+    ) -> ResponseRules:
+        return ResponseRules(
+            prefix=requested.prefix,
             is_stripped=not target.keeps_prefix,
             host=request.host,
             added=added,
@@ -446,20 +480,22 @@ class Gate:
             drops_cross_origin=cors,
         )
 
-    async def _kept(self, request: Request, visitor: Visitor, place: Place) -> bytes:
+    async def _kept(
+        self, request: RequestHead, user: AuthenticatedUser, endpoint: SessionEndpoint
+    ) -> bytes:
         return (
-            await self._foreign(request) if visitor.by != "bearer" and place.kind == "apps" else b""
+            await self._foreign(request) if user.by != "bearer" and endpoint.kind == "apps" else b""
         )
 
-    async def _foreign(self, request: Request) -> bytes:
+    async def _foreign(self, request: RequestHead) -> bytes:
         """An app's own bearer token goes through to it; one of the hub's never does."""
         given = request.one(b"authorization")
         kind, _, token = given.decode("latin-1").partition(" ")
         if kind.lower() != "bearer" or token.strip().startswith("bsc_"):
             return b""
-        return b"" if await self._doorman.token(token.strip()) is not None else given
+        return b"" if await self._authenticator.by_token(token.strip()) is not None else given
 
-    def _ensure_welcome(self, request: Request, *, is_keyed: bool) -> None:
+    def _ensure_welcome(self, request: RequestHead, *, is_keyed: bool) -> None:
         host, origin = request.one(b"host"), request.one(b"origin")
         if is_keyed and origin == b"null":
             origin = b""
@@ -469,7 +505,7 @@ class Gate:
         if len(self._welcome) < _MOST_HOSTS:
             self._welcome.add(host)
 
-    def _ensure_size(self, request: Request) -> None:
+    def _ensure_size(self, request: RequestHead) -> None:
         if int(request.one(b"content-length") or 0) > self._max_upload:
             limit = self._max_upload
             raise Refused(
@@ -477,12 +513,12 @@ class Gate:
             )
 
 
-def _nothing_here(request: Request) -> Refused:
+def _nothing_here(request: RequestHead) -> Refused:
     path = request.target.partition(b"?")[0].decode("latin-1")[:200]
     return Refused(404, NoSuchSession(f"There is nothing of yours at {path}"))
 
 
-def _open_to_opaque(request: Request) -> tuple[Header, ...]:
+def _open_to_opaque(request: RequestHead) -> tuple[Header, ...]:
     """Who knows the key may read: to the browser an app's own page is a stranger to it."""
     wanted = request.one(b"access-control-request-headers")
     return (

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from bascule.core.errors import InvalidSetting
 from bascule.hub.origins import SESSION_ID
 
-from .endpoints import Asked, Place
+from .endpoints import EndpointPath, SessionEndpoint
 
 _LABEL: Final = re.compile(rf"({SESSION_ID})-(0|[1-9][0-9]?)")
 _GRANT: Final = re.compile(rb"/~([A-Za-z0-9_-]{16,64})(/.*|$)")
@@ -22,7 +22,7 @@ _ENTRY: Final = re.compile(
 )
 
 
-class Addresses:
+class HubAddresses:
     """`url` tells the hub's own address; `secret` makes the keys of apps.
 
     With `apps_origin` apps have an origin that is not the hub's: `https://apps.example` holds
@@ -57,7 +57,7 @@ class Addresses:
         return self._url() + path
 
     def vscode(self, session_id: str) -> str:
-        return self._url() + Place("vscode", session_id).path + "/"
+        return self._url() + SessionEndpoint("vscode", session_id).path + "/"
 
     def watch(self, session_id: str) -> str:
         """Where the hub's page shows a session's VS Code beside what is done in it."""
@@ -65,33 +65,33 @@ class Addresses:
 
     def app(self, session_id: str, n: int) -> str:
         """Where people open an app; signing in and the way to its origin come by themselves."""
-        return self._url() + Place("apps", session_id, n).path + "/"
+        return self._url() + SessionEndpoint("apps", session_id, n).path + "/"
 
-    def base_path(self, place: Place, *, is_sandboxed: bool = True) -> str:
+    def base_path(self, endpoint: SessionEndpoint, *, is_sandboxed: bool = True) -> str:
         """What a server that makes absolute links has to put before them; empty for none."""
-        if place.kind != "apps":
-            return place.path
+        if endpoint.kind != "apps":
+            return endpoint.path
         if self._is_wild:
             return ""
-        return place.path if self.has_apps_origin or not is_sandboxed else self.keyed(place)
+        return endpoint.path if self.has_apps_origin or not is_sandboxed else self.keyed(endpoint)
 
-    def keyed(self, place: Place) -> str:
-        return f"{place.path}/~{self.key(place)}"
+    def keyed(self, endpoint: SessionEndpoint) -> str:
+        return f"{endpoint.path}/~{self.key(endpoint)}"
 
-    def grant(self, place: Place) -> str:
+    def grant(self, endpoint: SessionEndpoint) -> str:
         """An address on the apps' origin that swaps its key for a cookie there."""
         if self._is_wild:
-            label = f"{place.session_id}-{place.n}"
-            return f"{self.apps_origin.replace('*', label)}/~{self.key(place)}"
-        return self.apps_origin + self.keyed(place)
+            label = f"{endpoint.session_id}-{endpoint.n}"
+            return f"{self.apps_origin.replace('*', label)}/~{self.key(endpoint)}"
+        return self.apps_origin + self.keyed(endpoint)
 
-    def key(self, place: Place) -> str:
+    def key(self, endpoint: SessionEndpoint) -> str:
         """Good for this app alone, as long as the hub's first token; nothing has to be kept."""
-        made = hmac.digest(self._secret, f"key {place.path}".encode(), hashlib.sha256)
+        made = hmac.digest(self._secret, f"key {endpoint.path}".encode(), hashlib.sha256)
         return urlsafe_b64encode(made[:24]).decode()
 
-    def is_key(self, place: Place, key: str) -> bool:
-        return hmac.compare_digest(self.key(place).encode(), key.encode())
+    def is_key(self, endpoint: SessionEndpoint, key: str) -> bool:
+        return hmac.compare_digest(self.key(endpoint).encode(), key.encode())
 
     def is_apps_host(self, host: str) -> bool:
         """Whether a `Host` header names the apps' origin."""
@@ -99,16 +99,16 @@ class Addresses:
             return False
         return host.endswith(self._host) if self._is_wild else host == self._host
 
-    def app_of_host(self, host: str, target: bytes) -> Asked | None:
+    def app_of_host(self, host: str, target: bytes) -> EndpointPath | None:
         """What is asked at a host of an app's own; None when apps have no such hosts."""
         found = _LABEL.fullmatch(host.removesuffix(self._host)) if self._is_wild else None
         if found is None:
             return None
-        place = Place("apps", found[1], int(found[2]))
+        endpoint = SessionEndpoint("apps", found[1], int(found[2]))
         if granted := _GRANT.match(target):
             key = granted[1].decode()
-            return Asked(place, f"/~{key}", granted[2] or b"/", key)
-        return Asked(place, "", target)
+            return EndpointPath(endpoint, f"/~{key}", granted[2] or b"/", key)
+        return EndpointPath(endpoint, "", target)
 
 
 def host_of(url: str) -> str:

@@ -16,12 +16,12 @@ from typing import Final
 from bascule.core.errors import BasculeError
 from bascule.hub.replies import Receive, Refused, Scope, Send
 
-from .access_control import Admission, Gate
+from .access_control import AccessControl, Admission
 from .cookies import without_ours
 from .credentials import has_credentials
 from .endpoints import read_target
-from .request import Header, Request
-from .routes import Target, socket_path
+from .request import Header, RequestHead
+from .routes import UpstreamServer, socket_path
 
 PATH: Final = "/_bascule/authorize"
 
@@ -37,8 +37,8 @@ _PASSED: Final = frozenset(
 class Authorize:
     """The ASGI app at `PATH`. It tells nobody more than their own request would."""
 
-    def __init__(self, gate: Gate, run_dir: Path | None) -> None:
-        self._gate = gate
+    def __init__(self, access_control: AccessControl, run_dir: Path | None) -> None:
+        self._access_control = access_control
         self._run_dir = run_dir
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
@@ -49,39 +49,39 @@ class Authorize:
 
     async def _headers(self, scope: Scope) -> list[Header] | None:
         request = _original(scope)
-        asked = read_target(request.target)
-        is_direct = asked is not None and (asked.place.kind == "vscode" or asked.key)
+        requested = read_target(request.target)
+        is_direct = requested is not None and (requested.endpoint.kind == "vscode" or requested.key)
         if not is_direct or self._run_dir is None:
             return None
         try:
-            admitted = await self._gate.admit(request)
+            admitted = await self._access_control.admit(request)
         except (Refused, BasculeError):
             return None
         if not isinstance(admitted, Admission) or not await self._is_plain(admitted):
             return None
-        if await has_credentials(request, admitted.asked, self._gate.is_token):
+        if await has_credentials(request, admitted.requested, self._access_control.is_token):
             return None
         cookie = without_ours(b"; ".join(request.all(b"cookie")))
         told = [
             (b"x-bascule-cookie", cookie),
             (b"x-bascule-authorization", admitted.authorization),
             (b"x-bascule-origin", admitted.origin or request.one(b"origin")),
-            *((b"x-bascule-" + n, v) for n, v in admitted.manners.added if n in _PASSED),
+            *((b"x-bascule-" + n, v) for n, v in admitted.response_rules.added if n in _PASSED),
         ]
         return [(name, value) for name, value in told if value]
 
     async def _is_plain(self, admitted: Admission) -> bool:
         """Whether the socket lies where nginx looks, and needs nothing that nginx cannot do."""
-        target, place = admitted.target, admitted.asked.place
+        target, endpoint = admitted.target, admitted.requested.endpoint
         assert self._run_dir is not None
         if target.keeps_prefix or target.headers:
             return False
-        if target.socket != socket_path(self._run_dir, place):
+        if target.socket != socket_path(self._run_dir, endpoint):
             return False
         return await asyncio.to_thread(_is_socket, target)
 
 
-def _is_socket(target: Target) -> bool:
+def _is_socket(target: UpstreamServer) -> bool:
     """No link, and of the right owner, as far as can be seen from here."""
     try:
         found = os.lstat(str(target.socket))
@@ -90,10 +90,10 @@ def _is_socket(target: Target) -> bool:
     return stat.S_ISSOCK(found.st_mode) and target.uid in (None, found.st_uid)
 
 
-def _original(scope: Scope) -> Request:
+def _original(scope: Scope) -> RequestHead:
     headers: list[Header] = scope["headers"]
     told = dict(headers)
-    return Request(
+    return RequestHead(
         method=told.get(b"x-original-method", b"GET"),
         target=told.get(b"x-original-uri", b""),
         version="1.1",

@@ -10,7 +10,7 @@ from bascule.core.errors import InvalidRequest
 from bascule.sandbox.server.listener import Connection
 
 from .exchange import Exchange
-from .request import Request
+from .request import RequestHead
 
 if TYPE_CHECKING:
     from .proxy import Proxy
@@ -30,7 +30,7 @@ class _NothingComes(asyncio.Event):
 _NOTHING_COMES = _NothingComes()
 
 
-class Front(Connection):
+class ClientConnection(Connection):
     """One client. Requests for the app and for targets may follow each other in any order."""
 
     direct: asyncio.Transport
@@ -90,7 +90,7 @@ class Front(Connection):
 
     def on_headers_complete(self) -> None:
         is_upgrade = self.parser.should_upgrade()
-        request = Request(
+        request = RequestHead(
             method=self.parser.get_method(),
             target=self.url,
             version=self.parser.get_http_version(),

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from .endpoints import Asked
-from .request import Request
+from .endpoints import EndpointPath
+from .request import RequestHead
 
 KEY_HEADERS: Final = (b"x-api-key", b"x-session-api-key")
 """Headers in which clients of OpenHands send a token of the hub."""
@@ -27,7 +27,9 @@ IsToken = Callable[[str], Awaitable[bool]]
 """Whether a text is a token of the hub, also one without the usual prefix."""
 
 
-async def hidden_headers(request: Request, asked: Asked, is_token: IsToken) -> frozenset[bytes]:
+async def hidden_headers(
+    request: RequestHead, requested: EndpointPath, is_token: IsToken
+) -> frozenset[bytes]:
     """Names of the headers that the target must not get.
 
     An app may use `X-API-Key` for a key of its own, which is passed on. An action server has no
@@ -40,8 +42,8 @@ async def hidden_headers(request: Request, asked: Asked, is_token: IsToken) -> f
         plain = name.replace(b"_", b"-")
         if (
             _TOKEN.search(value)
-            or (plain == b"referer" and _is_secret_address(value, asked))
-            or (plain in KEY_HEADERS and await _is_ours(value, asked, is_token))
+            or (plain == b"referer" and _is_secret_address(value, requested))
+            or (plain in KEY_HEADERS and await _is_ours(value, requested, is_token))
         ):
             hidden.add(plain)
     return frozenset(hidden)
@@ -56,27 +58,27 @@ async def without_tokens(target: bytes, is_token: IsToken) -> bytes:
     return path + mark + b"&".join(kept) if kept else path
 
 
-async def has_credentials(request: Request, asked: Asked, is_token: IsToken) -> bool:
+async def has_credentials(request: RequestHead, requested: EndpointPath, is_token: IsToken) -> bool:
     """Whether anything has to be removed before a session may see the request.
 
     For a proxy in front that cannot remove it. Cookies and `Authorization` are not looked at: such
     a proxy is told what to send of them.
     """
-    hidden = await hidden_headers(request, asked, is_token)
+    hidden = await hidden_headers(request, requested, is_token)
     sent = {name.replace(b"_", b"-") for name, _ in request.headers} - {b"authorization"}
     if not hidden.isdisjoint(sent):
         return True
     return await without_tokens(request.target, is_token) != request.target
 
 
-async def _is_ours(key: bytes, asked: Asked, is_token: IsToken) -> bool:
-    return asked.place.kind == "sandbox" or await is_token(key.decode("latin-1").strip())
+async def _is_ours(key: bytes, requested: EndpointPath, is_token: IsToken) -> bool:
+    return requested.endpoint.kind == "sandbox" or await is_token(key.decode("latin-1").strip())
 
 
-def _is_secret_address(referer: bytes, asked: Asked) -> bool:
+def _is_secret_address(referer: bytes, requested: EndpointPath) -> bool:
     """An app knows its own key, which stands in its address; it must not learn another's."""
     found = _SECRET_ADDRESS.search(referer)
-    return found is not None and found[1] != asked.prefix.encode()
+    return found is not None and found[1] != requested.prefix.encode()
 
 
 async def _holds_token(parameter: bytes, is_token: IsToken) -> bool:

@@ -25,7 +25,7 @@ _DOTS: Final = frozenset({b".", b".."})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SessionEndpoint:
     """What can be reached in a session: its editor, its action server, or one of its apps."""
 
     kind: Kind
@@ -41,10 +41,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A place as a request names it."""
+class EndpointPath:
+    """An endpoint as a request names it."""
 
-    place: Place
+    endpoint: SessionEndpoint
     prefix: str
     """What stands before the target's own path, the key included."""
     rest: bytes
@@ -53,9 +53,9 @@ class Asked:
     """What stands for a cookie in an app's path."""
 
 
-Carried = Callable[[bytes], Asked | str | None]
-"""Targets outside the proxy's own paths that lead into sessions all the same: to a place, or, for
-browsers, to another path of the hub."""
+ResolveCarried = Callable[[bytes], EndpointPath | str | None]
+"""Maps a request target that a mount serves (`Mount.carried`) to an endpoint of a session, or, for
+browsers, to another path of the hub. None: the proxy does not handle the target."""
 
 
 def is_ours(target: bytes) -> bool:
@@ -63,20 +63,20 @@ def is_ours(target: bytes) -> bool:
     return target.startswith(_BEGINNINGS)
 
 
-def read_target(target: bytes) -> Asked | None:
-    """The place and what is asked of it; None when there cannot be such a place."""
+def read_target(target: bytes) -> EndpointPath | None:
+    """The endpoint and what is asked of it; None when there cannot be such an endpoint."""
     if found := _ONE.match(target):
         kind: Kind = "vscode" if found[1] == b"vscode" else "sandbox"
-        place, key = Place(kind, found[2].decode()), ""
+        endpoint, key = SessionEndpoint(kind, found[2].decode()), ""
     elif found := _APP.match(target):
-        place = Place("apps", found[1].decode(), int(found[2]))
+        endpoint = SessionEndpoint("apps", found[1].decode(), int(found[2]))
         key = (found[3] or b"").decode()
     else:
         return None
     end = found.end() - len(found[found.lastindex or 0])
     rest = target[end:]
-    prefix = f"{place.path}/~{key}" if key else place.path
-    return Asked(place, prefix, rest if rest.startswith(b"/") else b"", key)
+    prefix = f"{endpoint.path}/~{key}" if key else endpoint.path
+    return EndpointPath(endpoint, prefix, rest if rest.startswith(b"/") else b"", key)
 
 
 def ensure_plain(target: bytes) -> None:
@@ -94,5 +94,5 @@ def ensure_plain(target: bytes) -> None:
         if b"\0" in path:
             raise InvalidRequest("The path has an encoded NUL")
         if not _DOTS.isdisjoint(_SEPARATORS.split(path)):
-            raise InvalidRequest("The path has `.` or `..` as a part; name the place itself")
+            raise InvalidRequest("The path has `.` or `..` as a part; write the path without it")
         path = unquote_to_bytes(path)

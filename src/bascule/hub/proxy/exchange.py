@@ -21,13 +21,13 @@ from bascule.hub.replies import Refused
 
 from .access_control import Admission
 from .chunks import END, BadChunk, Chunks, framed
-from .pages import Reply, error_reply
-from .request import Request, outgoing_head
-from .response import Answer, BadAnswer, incoming_head, read_answer
-from .upstream import Upstream
+from .pages import ProxyReply, error_reply
+from .request import RequestHead, outgoing_head
+from .response import InvalidResponse, ResponseHead, incoming_head, parse_response_head
+from .upstream import UpstreamConnection
 
 if TYPE_CHECKING:
-    from .client_connection import Front
+    from .client_connection import ClientConnection
     from .proxy import Proxy
 
 logger = logging.getLogger(__name__)
@@ -50,19 +50,21 @@ class Exchange(RequestResponseCycle):
     reader that is slow pauses the writer at the other end, so little is ever held here.
     """
 
-    def __init__(self, front: Front, proxy: Proxy, request: Request, **cycle: Any) -> None:
+    def __init__(
+        self, client: ClientConnection, proxy: Proxy, request: RequestHead, **cycle: Any
+    ) -> None:
         super().__init__(**cycle)
         self.request = request
         self.early = b""
         """What the client sent behind a request to change protocols."""
         self.session_id = ""
         self.sign_in = b""
-        self._front = front
+        self._client = client
         self._proxy = proxy
         self._loop = asyncio.get_running_loop()
-        self._upstream: Upstream | None = None
+        self._upstream: UpstreamConnection | None = None
         self._admission: Admission
-        self._answer: Answer | None = None
+        self._answer: ResponseHead | None = None
         self._buffer = b""
         self._chunks: Chunks | None = None
         self._is_chunked = False
@@ -82,7 +84,7 @@ class Exchange(RequestResponseCycle):
         except _ClientLeft:
             reply = None
         except asyncio.CancelledError:
-            self._front.direct.abort()
+            self._client.direct.abort()
             raise
         except Exception:
             logger.exception("%r was not carried", self.request.target)
@@ -106,7 +108,7 @@ class Exchange(RequestResponseCycle):
         """What came of the body so far must not look whole to the target."""
         self.keep_alive = False
         if self.response_started:
-            self._front.direct.abort()
+            self._client.direct.abort()
         self._end(Refused(status, error))
 
     def from_client(self, data: bytes) -> None:
@@ -126,8 +128,8 @@ class Exchange(RequestResponseCycle):
             self._upstream.transport.resume_reading()
 
     def end(self) -> None:
-        """Stop at once, since the session is over or its visitor has left the hub."""
-        self._front.direct.abort()
+        """Stop at once, since the session is over or its user has left the hub."""
+        self._client.direct.abort()
 
     # What the connection to the target tells ------------------------------------------------
 
@@ -145,13 +147,13 @@ class Exchange(RequestResponseCycle):
             self._end()
         elif answer is None:
             is_stale = not self._buffer
-            self._end(_Stale() if is_stale else BadAnswer("it ended within its head"))
+            self._end(_Stale() if is_stale else InvalidResponse("it ended within its head"))
         elif answer.framing == "close":
             if self._is_chunked:
-                self._front.send(END)
+                self._client.send(END)
             self._end()
         else:
-            self._end(BadAnswer("it ended before it was complete"))
+            self._end(InvalidResponse("it ended before it was complete"))
 
     def target_is_full(self) -> None:
         if self._is_tunnel:
@@ -163,21 +165,21 @@ class Exchange(RequestResponseCycle):
 
     # ----------------------------------------------------------------------------------------
 
-    async def _attempt(self) -> Reply | None:
+    async def _attempt(self) -> ProxyReply | None:
         try:
-            admitted = await self._proxy.gate.admit(self.request)
-            if isinstance(admitted, Reply):
+            admitted = await self._proxy.access_control.admit(self.request)
+            if isinstance(admitted, ProxyReply):
                 return admitted
             self._admission = admitted
-            self.session_id = admitted.asked.place.session_id
+            self.session_id = admitted.requested.endpoint.session_id
             self.sign_in = admitted.sign_in
             with self._proxy.leases.hold(admitted.token_hash, self.end):
                 await self._carry()
         except Refused as refused:
             return self._complain(refused.status, refused.error)
-        except BadAnswer as bad:
+        except InvalidResponse as bad:
             if self.response_started:
-                self._front.direct.abort()  # the only way left to say that it is not complete
+                self._client.direct.abort()  # the only way left to say that it is not complete
                 return None
             return self._complain(502, TargetBroken(f"Its answer is not HTTP that we take: {bad}"))
         except TargetTimedOut as late:
@@ -190,7 +192,7 @@ class Exchange(RequestResponseCycle):
         admission, pool = self._admission, self._proxy.pool
         head = outgoing_head(
             self.request,
-            admission.asked,
+            admission.requested,
             admission.target,
             scheme=admission.scheme,
             hidden=admission.hidden,
@@ -213,7 +215,7 @@ class Exchange(RequestResponseCycle):
                 f"It closed the connection without an answer ({admission.target.label})"
             ) from None
 
-    async def _exchange(self, upstream: Upstream, head: bytes, *, has_body: bool) -> None:
+    async def _exchange(self, upstream: UpstreamConnection, head: bytes, *, has_body: bool) -> None:
         if self.disconnected:
             upstream.leave(abruptly=True)
             raise _ClientLeft
@@ -240,7 +242,7 @@ class Exchange(RequestResponseCycle):
         else:
             upstream.leave(abruptly=False)
 
-    async def _pump(self, upstream: Upstream) -> None:
+    async def _pump(self, upstream: UpstreamConnection) -> None:
         """The request's body, as it comes and no faster than it is taken."""
         is_chunked = bool(self.request.one(b"transfer-encoding"))
         while True:
@@ -272,21 +274,21 @@ class Exchange(RequestResponseCycle):
                 end = self._buffer.find(b"\r\n\r\n") + 4
                 if end < 4:
                     if len(self._buffer) > self._proxy.settings.max_head:
-                        raise BadAnswer("its head is too long")
+                        raise InvalidResponse("its head is too long")
                     return
                 if end > self._proxy.settings.max_head:
-                    raise BadAnswer("its head is too long")
+                    raise InvalidResponse("its head is too long")
                 head, self._buffer = self._buffer[:end], self._buffer[end:]
-                answer = read_answer(head, method=self.request.method)
+                answer = parse_response_head(head, method=self.request.method)
                 if answer.status >= 200:
                     self._begin(answer)
                 elif answer.status == 101:
                     self._begin_tunnel(answer)
                 # Other news on the way, as 100 and 103, is not passed on.
-        except BadAnswer as bad:
+        except InvalidResponse as bad:
             self._end(bad)
 
-    def _begin(self, answer: Answer) -> None:
+    def _begin(self, answer: ResponseHead) -> None:
         self._answer = answer
         self._cancel_patience()
         self.response_started = True
@@ -299,18 +301,18 @@ class Exchange(RequestResponseCycle):
         if answer.framing == "chunked":
             self._chunks = Chunks()
         if answer.framing == "none" or (answer.framing == "length" and not answer.length):
-            self._front.send(head)
+            self._client.send(head)
             self._is_kept = not rest
             self._end()
         elif rest:
             self._take_body(rest, head)
         else:
-            self._front.send(head)
+            self._client.send(head)
 
-    def _head(self, answer: Answer) -> tuple[bytes, bool]:
+    def _head(self, answer: ResponseHead) -> tuple[bytes, bool]:
         return incoming_head(
             answer,
-            self._admission.manners,
+            self._admission.response_rules,
             method=self.request.method,
             is_old=self.request.version == "1.0",
             keep_alive=self.keep_alive,
@@ -324,12 +326,12 @@ class Exchange(RequestResponseCycle):
             if len(data) > self._left:
                 data, self._is_kept = data[: self._left], False
             self._left -= len(data)
-            self._front.send(head + data if head else data)
+            self._client.send(head + data if head else data)
             if not self._left:
                 self._end()
         else:
             pieces = framed([data]) if self._is_chunked else [data]
-            self._front.send(b"".join([head, *pieces]))
+            self._client.send(b"".join([head, *pieces]))
 
     def _take_chunks(self, data: bytes, head: bytes) -> None:
         assert self._chunks is not None
@@ -338,21 +340,21 @@ class Exchange(RequestResponseCycle):
         except BadChunk as bad:
             if head:
                 self.response_started = False  # nothing has gone out yet
-            self._end(BadAnswer(str(bad)))
+            self._end(InvalidResponse(str(bad)))
             return
         if self._is_chunked:
             pieces = framed(pieces)
             if self._chunks.is_over:
                 pieces.append(END)
         if head or pieces:
-            self._front.send(b"".join([head, *pieces]))
+            self._client.send(b"".join([head, *pieces]))
         if self._chunks.is_over:
             self._is_kept = not self._chunks.after
             self._end()
 
-    def _begin_tunnel(self, answer: Answer) -> None:
+    def _begin_tunnel(self, answer: ResponseHead) -> None:
         if not self.request.is_websocket or answer.one(b"upgrade").lower() != b"websocket":
-            raise BadAnswer("it changes to a protocol nobody asked for")
+            raise InvalidResponse("it changes to a protocol nobody asked for")
         self._answer = answer
         self._cancel_patience()
         self.response_started = self._is_tunnel = True
@@ -361,10 +363,10 @@ class Exchange(RequestResponseCycle):
         self.keep_alive = False
         head = head[:-2] + b"connection: Upgrade\r\nupgrade: websocket\r\n\r\n"
         rest, self._buffer = self._buffer, b""
-        self._front.notice_silence()
+        self._client.notice_silence()
         assert self._upstream is not None
-        self._front.send(head + rest)
-        self._upstream.sink = self._front.send
+        self._client.send(head + rest)
+        self._upstream.sink = self._client.send
         if self.early:
             self._upstream.write(self.early)
             self.early = b""
@@ -395,23 +397,23 @@ class Exchange(RequestResponseCycle):
             self._over.set_exception(error)
             self._over.exception()  # it may come when nobody waits any more
 
-    def _complain(self, status: int, error: BasculeError) -> Reply:
+    def _complain(self, status: int, error: BasculeError) -> ProxyReply:
         if status in (400, 413) or isinstance(error, InvalidRequest):
             self.keep_alive = False
         return error_reply(status, error, is_page=self.request.is_page)
 
-    def _send(self, reply: Reply) -> None:
+    def _send(self, reply: ProxyReply) -> None:
         self.response_started = True
         if self.request.is_upgrade:
             self.keep_alive = False
         data = reply.encoded(method=self.request.method, keep_alive=self.keep_alive)
-        self._front.send(data)
+        self._client.send(data)
 
     def _finish(self) -> None:
         self.response_complete = True
         self.message_event.set()
         if not self.keep_alive:
-            self._front.hang_up()
+            self._client.hang_up()
         done = cast("Any", self.on_response)
         self.on_response = _nothing
         done()

@@ -47,7 +47,7 @@ _TITLES: Final[Mapping[int, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ProxyReply:
     """A whole answer of the proxy's own."""
 
     status: int
@@ -64,12 +64,12 @@ class Reply:
         return b"".join([*lines, b"\r\n", b"" if method == b"HEAD" else self.body])
 
 
-def redirect(location: str, *headers: Header, status: int = 303) -> Reply:
+def redirect(location: str, *headers: Header, status: int = 303) -> ProxyReply:
     fixed = (b"location", location.encode()), (b"cache-control", b"no-store")
-    return Reply(status, (*fixed, (b"referrer-policy", b"no-referrer"), *headers))
+    return ProxyReply(status, (*fixed, (b"referrer-policy", b"no-referrer"), *headers))
 
 
-def error_reply(status: int, error: BasculeError, *, is_page: bool) -> Reply:
+def error_reply(status: int, error: BasculeError, *, is_page: bool) -> ProxyReply:
     """A page for people, `{code, message, detail}` for programs."""
     if is_page:
         retry = '<p><a href="">Try again</a></p>' if status >= 500 else ""
@@ -78,10 +78,10 @@ def error_reply(status: int, error: BasculeError, *, is_page: bool) -> Reply:
     headers: tuple[Header, ...] = ((b"content-type", b"application/json"),)
     if status == 401:
         headers = *headers, (b"www-authenticate", b"Bearer")
-    return Reply(status, headers, to_json(error_to_wire(error)))
+    return ProxyReply(status, headers, to_json(error_to_wire(error)))
 
 
-def page(status: int, title: str, content: str, *headers: Header) -> Reply:
+def page(status: int, title: str, content: str, *headers: Header) -> ProxyReply:
     """An HTML page; `content` is HTML, `title` is text."""
     text = _PAGE.format(title=escape(title), content=content)
-    return Reply(status, (*PAGE_HEADERS, *headers), text.encode())
+    return ProxyReply(status, (*PAGE_HEADERS, *headers), text.encode())

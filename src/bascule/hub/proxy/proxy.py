@@ -9,14 +9,14 @@ from bascule.hub.origins import Origins
 from bascule.hub.settings import HubSettings
 
 from . import authorize
-from .access_control import Gate
-from .addresses import Addresses
-from .authentication import Doorman
-from .endpoints import Carried, is_ours
+from .access_control import AccessControl
+from .addresses import HubAddresses
+from .authentication import Authenticator
+from .endpoints import ResolveCarried, is_ours
 from .exchange import Exchange
-from .request import Request
-from .routes import Routes
-from .upstream import Pool
+from .request import RequestHead
+from .routes import ProxyRoutes
+from .upstream import UpstreamPool
 
 _QUESTION: Final = authorize.PATH.encode()
 
@@ -27,31 +27,33 @@ class Proxy:
     def __init__(
         self,
         settings: HubSettings,
-        addresses: Addresses,
+        addresses: HubAddresses,
         *,
-        doorman: Doorman,
-        routes: Routes,
-        carried: Carried = lambda _: None,
+        authenticator: Authenticator,
+        routes: ProxyRoutes,
+        carried: ResolveCarried = lambda _: None,
         leases: TokenLeases | None = None,
     ) -> None:
         self.leases = leases or TokenLeases()
         self.settings = settings
         self._origins = Origins(settings)
-        self.gate = Gate(
+        self.access_control = AccessControl(
             settings,
             addresses,
-            doorman=doorman,
+            authenticator=authenticator,
             routes=routes,
             origins=self._origins,
             carried=carried,
         )
         self._carried = carried
-        self.pool = Pool(connect_timeout=settings.connect_timeout, keep=settings.keep_target)
+        self.pool = UpstreamPool(
+            connect_timeout=settings.connect_timeout, keep=settings.keep_target
+        )
         self.live: set[Exchange] = set()
         """Exchanges under way, tunnels among them."""
         self._addresses = addresses
 
-    def claims(self, request: Request) -> bool:
+    def claims(self, request: RequestHead) -> bool:
         """Whether it is answered here; what is left is the ASGI app's.
 
         Claimed too, to be refused: a target that is no path, a `Host` that two programs could read

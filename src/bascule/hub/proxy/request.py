@@ -11,8 +11,8 @@ from typing import Final
 from bascule.core.errors import InvalidRequest
 
 from .cookies import without_ours
-from .endpoints import Asked
-from .routes import Target
+from .endpoints import EndpointPath
+from .routes import UpstreamServer
 
 Header = tuple[bytes, bytes]
 """Its name is in lower case."""
@@ -40,7 +40,7 @@ _WEBSOCKET: Final = (b"connection: Upgrade\r\nupgrade: websocket\r\n",)
 
 
 @dataclass(slots=True)
-class Request:
+class RequestHead:
     """A request's head as it came. Its framing was read by one parser, which refuses most lies."""
 
     method: bytes
@@ -103,17 +103,19 @@ class Request:
             self.is_page and self.one(b"sec-fetch-dest") != b""
         )
 
-    def is_visit(self, asked: Asked) -> bool:
+    def is_visit(self, requested: EndpointPath) -> bool:
         """Whether somebody comes just now. A page that is open asks by itself, and a client that
         makes sure whether a server is alive wants nothing of it."""
-        if asked.place.kind == "sandbox":
-            return self.method not in (b"GET", b"HEAD") or asked.rest.partition(b"?")[0] != _ALIVE
+        if requested.endpoint.kind == "sandbox":
+            return (
+                self.method not in (b"GET", b"HEAD") or requested.rest.partition(b"?")[0] != _ALIVE
+            )
         if how := self.one(b"sec-fetch-mode"):
             return how == b"navigate"
         return not (self.method == b"GET" and self.one(b"origin"))  # as WebSockets of pages have
 
 
-def ensure_framed(request: Request) -> None:
+def ensure_framed(request: RequestHead) -> None:
     """Refuse what two servers could cut into requests differently. Raises `InvalidRequest`.
 
     The parser has refused already: Content-Length twice or beside Transfer-Encoding, line breaks
@@ -133,9 +135,9 @@ def ensure_framed(request: Request) -> None:
 
 
 def outgoing_head(
-    request: Request,
-    asked: Asked,
-    target: Target,
+    request: RequestHead,
+    requested: EndpointPath,
+    target: UpstreamServer,
     *,
     scheme: str,
     hidden: AbstractSet[bytes] = _NONE,
@@ -148,12 +150,12 @@ def outgoing_head(
     its own, so there it does not. `authorization` is what may pass of that header; `origin`
     replaces an opaque one. The body is framed anew by whoever sends it.
     """
-    is_sandbox = asked.place.kind == "sandbox"
+    is_sandbox = requested.endpoint.kind == "sandbox"
     own: AbstractSet[bytes] = frozenset(n for n, _ in target.headers) if target.headers else _NONE
     own |= hidden
     named = b",".join(request.all(b"connection")).lower().split(b",")
     dropped = {word.strip() for word in named}
-    path = asked.prefix.encode() + asked.rest if target.keeps_prefix else asked.rest
+    path = requested.prefix.encode() + requested.rest if target.keeps_prefix else requested.rest
     host = request.one(b"host")
     known_as = b"localhost" if is_sandbox else host
     lines = [b"%s %s HTTP/1.1\r\nhost: %s\r\n" % (request.method, path, known_as)]
@@ -173,13 +175,13 @@ def outgoing_head(
         lines.append(b"authorization: %s\r\n" % authorization)
     lines += [b"%s: %s\r\n" % header for header in target.headers]
     lines.append(_framing(request))
-    prefix = asked.prefix.encode()
+    prefix = requested.prefix.encode()
     lines.append(
         b"x-forwarded-for: %s\r\nx-real-ip: %s\r\nx-forwarded-host: %s\r\nx-forwarded-proto: %s\r\n"
         b"x-forwarded-prefix: %s\r\nx-forwarded-path: %s/\r\nx-original-uri: %s\r\n\r\n"
         % (
             *(request.peer.encode(), request.peer.encode(), host, scheme.encode()),
-            *(prefix, prefix, prefix + asked.rest),
+            *(prefix, prefix, prefix + requested.rest),
         )
     )
     return b"".join(lines)
@@ -194,7 +196,7 @@ def _is_dropped(name: bytes, own: AbstractSet[bytes]) -> bool:
     )
 
 
-def _framing(request: Request) -> bytes:
+def _framing(request: RequestHead) -> bytes:
     if request.one(b"transfer-encoding"):
         return b"transfer-encoding: chunked\r\n"
     length = request.one(b"content-length")

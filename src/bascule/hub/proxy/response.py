@@ -36,12 +36,12 @@ _CROSS_ORIGIN: Final = b"access-control-"
 Framing = Literal["none", "length", "chunked", "close"]
 
 
-class BadAnswer(ValueError):
+class InvalidResponse(ValueError):
     """The answer is not HTTP as we take it; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResponseHead:
     """The head of an answer."""
 
     status: int
@@ -56,7 +56,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class ResponseRules:
     """How answers for one request are changed on their way."""
 
     prefix: str
@@ -70,33 +70,33 @@ class Manners:
     """Its own CORS headers give way to ours."""
 
 
-def read_answer(head: bytes, *, method: bytes) -> Answer:
-    """Read a head, given with its empty line. Raises `BadAnswer`."""
+def parse_response_head(head: bytes, *, method: bytes) -> ResponseHead:
+    """Read a head, given with its empty line. Raises `InvalidResponse`."""
     lines = head[:-4].split(b"\r\n")
     status = _STATUS.fullmatch(lines[0])
     if status is None:
-        raise BadAnswer("it does not begin with a status line of HTTP/1")
+        raise InvalidResponse("it does not begin with a status line of HTTP/1")
     headers = []
     for line in lines[1:]:
         found = _LINE.fullmatch(line)
         if found is None:
-            raise BadAnswer(f"a header is not well-formed: {line[:60]!r}")
+            raise InvalidResponse(f"a header is not well-formed: {line[:60]!r}")
         headers.append((found[1].lower(), found[2]))
     number, is_new = int(status[2]), status[1] == b"1"
     framing, length = _framing(number, headers, method)
     words = b",".join(value.lower() for name, value in headers if name == b"connection")
     says = {word.strip() for word in words.split(b",")}
     is_kept = framing != "close" and b"close" not in says and (is_new or b"keep-alive" in says)
-    return Answer(number, headers, framing, length, is_kept)
+    return ResponseHead(number, headers, framing, length, is_kept)
 
 
 def _framing(status: int, headers: list[Header], method: bytes) -> tuple[Framing, int]:
     lengths = [value for name, value in headers if name == b"content-length"]
     encodings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
     if len(lengths) > 1 or (lengths and not _NUMBER.fullmatch(lengths[0])):
-        raise BadAnswer("its Content-Length is not one number")
+        raise InvalidResponse("its Content-Length is not one number")
     if encodings and (lengths or encodings != [b"chunked"]):
-        raise BadAnswer("its Transfer-Encoding is not `chunked` alone")
+        raise InvalidResponse("its Transfer-Encoding is not `chunked` alone")
     length = int(lengths[0]) if lengths else 0
     if status < 200 or status in (204, 304) or method == b"HEAD":
         return "none", length
@@ -106,7 +106,12 @@ def _framing(status: int, headers: list[Header], method: bytes) -> tuple[Framing
 
 
 def incoming_head(
-    answer: Answer, manners: Manners, *, method: bytes, is_old: bool, keep_alive: bool
+    answer: ResponseHead,
+    response_rules: ResponseRules,
+    *,
+    method: bytes,
+    is_old: bool,
+    keep_alive: bool,
 ) -> tuple[bytes, bool]:
     """The head for the client, and whether the body goes to it in chunks.
 
@@ -114,19 +119,19 @@ def incoming_head(
     """
     lines = [STATUS_LINE[answer.status]]
     for name, value in answer.headers:
-        if name in _DROPPED or name in manners.replaced:
+        if name in _DROPPED or name in response_rules.replaced:
             continue
-        if manners.drops_cross_origin and name.startswith(_CROSS_ORIGIN):
+        if response_rules.drops_cross_origin and name.startswith(_CROSS_ORIGIN):
             continue
         if name == b"set-cookie":
-            cookie = confined(value, manners.prefix)
+            cookie = confined(value, response_rules.prefix)
             if cookie is None:
                 continue
             value = cookie
-        elif name == b"location" and manners.is_stripped:
-            value = _moved(value, manners)
+        elif name == b"location" and response_rules.is_stripped:
+            value = _moved(value, response_rules)
         lines.append(b"%s: %s\r\n" % (name, value))
-    lines += [b"%s: %s\r\n" % header for header in manners.added]
+    lines += [b"%s: %s\r\n" % header for header in response_rules.added]
     is_chunked = answer.framing in ("chunked", "close") and not is_old
     if is_chunked:
         lines.append(b"transfer-encoding: chunked\r\n")
@@ -138,9 +143,9 @@ def incoming_head(
     return b"".join(lines), is_chunked
 
 
-def _moved(location: bytes, manners: Manners) -> bytes:
+def _moved(location: bytes, response_rules: ResponseRules) -> bytes:
     """Where the target sends the browser, below the prefix it does not know of."""
-    prefix, host = manners.prefix.encode(), manners.host.encode("latin-1")
+    prefix, host = response_rules.prefix.encode(), response_rules.host.encode("latin-1")
     for scheme in (b"http://", b"https://"):
         own = scheme + host
         if location == own or location.startswith(own + b"/"):

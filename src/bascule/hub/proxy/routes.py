@@ -1,4 +1,4 @@
-"""Where a place is reached, and whose it is."""
+"""Where an endpoint is reached, and whose it is."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Protocol
 
 from bascule.core.errors import TargetUnreachable
 
-from .endpoints import Place
+from .endpoints import SessionEndpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class UpstreamServer:
     """A server of a session: on `socket`, or at `host` and `port`."""
 
     socket: Path | None = None
@@ -33,20 +33,20 @@ class Target:
         return self.socket.stem if self.socket is not None else f"{self.host}:{self.port}"
 
 
-def socket_path(run_dir: Path, place: Place) -> Path:
+def socket_path(run_dir: Path, endpoint: SessionEndpoint) -> Path:
     """Where a session's server has to listen for nginx to find it without being told."""
-    name = f"app{place.n}" if place.kind == "apps" else place.kind
-    return run_dir / place.session_id / f"{name}.sock"
+    name = f"app{endpoint.n}" if endpoint.kind == "apps" else endpoint.kind
+    return run_dir / endpoint.session_id / f"{name}.sock"
 
 
-class Routes(Protocol):
-    """What the proxy asks about a place. The sessions of a hub answer."""
+class ProxyRoutes(Protocol):
+    """What the proxy asks about an endpoint. The sessions of a hub answer."""
 
-    async def owner(self, place: Place) -> str | None:
-        """Whose it is; None when there is no such place. Starts nothing."""
+    async def owner(self, endpoint: SessionEndpoint) -> str | None:
+        """Whose it is; None when there is no such endpoint. Starts nothing."""
         ...
 
-    async def target(self, place: Place, *, is_visit: bool) -> Target:
+    async def target(self, endpoint: SessionEndpoint, *, is_visit: bool) -> UpstreamServer:
         """Where it is reached; asked only for its owner. For somebody who comes just now, and not
         for a page that is open, it may start what is not running.
 
@@ -59,20 +59,20 @@ class MemoryRoutes:
     """Routes held in memory, set by whoever has them."""
 
     def __init__(self) -> None:
-        self._routes: dict[Place, tuple[str, Target]] = {}
+        self._routes: dict[SessionEndpoint, tuple[str, UpstreamServer]] = {}
 
-    def set(self, place: Place, target: Target, *, owner: str) -> None:
-        self._routes[place] = owner, target
+    def set(self, endpoint: SessionEndpoint, target: UpstreamServer, *, owner: str) -> None:
+        self._routes[endpoint] = owner, target
 
-    def remove(self, place: Place) -> None:
-        self._routes.pop(place, None)
+    def remove(self, endpoint: SessionEndpoint) -> None:
+        self._routes.pop(endpoint, None)
 
-    async def owner(self, place: Place) -> str | None:
-        found = self._routes.get(place)
+    async def owner(self, endpoint: SessionEndpoint) -> str | None:
+        found = self._routes.get(endpoint)
         return None if found is None else found[0]
 
-    async def target(self, place: Place, *, is_visit: bool) -> Target:  # noqa: ARG002
-        found = self._routes.get(place)
+    async def target(self, endpoint: SessionEndpoint, *, is_visit: bool) -> UpstreamServer:  # noqa: ARG002
+        found = self._routes.get(endpoint)
         if found is None:
-            raise TargetUnreachable(f"{place.path} has just gone")
+            raise TargetUnreachable(f"{endpoint.path} has just gone")
         return found[1]

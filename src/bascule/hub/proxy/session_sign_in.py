@@ -19,12 +19,12 @@ from bascule.core.errors import InvalidRequest
 from bascule.hub.origins import Origins, SessionHost
 from bascule.hub.replies import Refused
 
-from .authentication import LIFETIME, Doorman
+from .authentication import LIFETIME, Authenticator
 from .cookies import session_cookie
-from .endpoints import Place, ensure_plain, read_target
+from .endpoints import SessionEndpoint, ensure_plain, read_target
 from .grants import Grant, Grants
-from .pages import Reply, page, redirect
-from .request import Header, Request
+from .pages import ProxyReply, page, redirect
+from .request import Header, RequestHead
 from .signed_cookies import SignIn
 
 ENTER: Final = "/_bascule/enter"
@@ -39,23 +39,23 @@ _ONWARD: Final = '<meta http-equiv="refresh" content="0;url={0}"><p><a href="{0}
 _UNFRAMED: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'")
 
 
-def onward_page(there: str, *headers: Header) -> Reply:
+def onward_page(there: str, *headers: Header) -> ProxyReply:
     """A page of ours that goes to `there` by itself, as a redirect cannot: a strict cookie stays
     at home on a redirect that began on another site, and comes along from a page of its own."""
     return page(200, "One moment", _ONWARD.format(escape(there)), *headers)
 
 
-class Entrance:
+class SessionSignIn:
     """Leads browsers from the hub's origin to those of sessions, and back to sign in."""
 
-    def __init__(self, origins: Origins, doorman: Doorman) -> None:
+    def __init__(self, origins: Origins, authenticator: Authenticator) -> None:
         self._origins = origins
-        self._doorman = doorman
+        self._authenticator = authenticator
         self._grants = Grants()
 
     # On the hub's origin ----------------------------------------------------------------------
 
-    def first_contact(self, request: Request) -> Reply | None:
+    def cross_origin_navigation(self, request: RequestHead) -> ProxyReply | None:
         """What a navigation gets that a page of another origin began; None for any other.
 
         Nobody is known by such a request. An address that could have VS Code do more than show
@@ -64,9 +64,9 @@ class Entrance:
         if request.one(b"sec-fetch-site") not in FOREIGN:
             return None
         there = request.target.decode()
-        asked = read_target(request.target)
+        requested = read_target(request.target)
         query = parse_qsl(urlsplit(there).query, keep_blank_values=True)
-        is_vscode = asked is not None and asked.place.kind == "vscode"
+        is_vscode = requested is not None and requested.endpoint.kind == "vscode"
         if is_vscode and any(name not in _HARMLESS for name, _ in query):
             said = (
                 "<p>Another page leads to VS Code in one of your sessions, with parameters that "
@@ -76,7 +76,7 @@ class Entrance:
             return page(200, "Open this address?", said, _UNFRAMED)
         return onward_page(there)
 
-    def sign_in_first(self, request: Request) -> Reply:
+    def redirect_to_sign_in(self, request: RequestHead) -> ProxyReply:
         """To the sign-in, which leads back whoever it knows.
 
         Firefox withholds a strict cookie after a redirect through another site, and says
@@ -87,17 +87,21 @@ class Entrance:
         is_certain = request.one(b"sec-fetch-site") in (b"", b"same-origin")
         return redirect(there) if is_certain else onward_page(there)
 
-    def lead(self, request: Request, sign_in: SignIn, place: Place, onward: str) -> Reply:
+    def redirect_to_session(
+        self, request: RequestHead, sign_in: SignIn, endpoint: SessionEndpoint, onward: str
+    ) -> ProxyReply:
         """To the session's own origin. `onward` is a path there."""
-        origin = self._origins.session(request.host, place.session_id)
+        origin = self._origins.session(request.host, endpoint.session_id)
         if not origin:
             return _no_origin()
-        code = self._grants.issue(Grant(sign_in, place.session_id, onward))
+        code = self._grants.issue(Grant(sign_in, endpoint.session_id, onward))
         return redirect(f"{origin}{ENTER}?code={code}")
 
     # On a session's origin --------------------------------------------------------------------
 
-    async def answer(self, request: Request, host: SessionHost, frames: str) -> Reply | None:
+    async def answer(
+        self, request: RequestHead, host: SessionHost, frames: str
+    ) -> ProxyReply | None:
         """The answer to `ENTER` and `ENTERED`; None for every other path."""
         path, _, query = request.target.decode().partition("?")
         if path not in (ENTER, ENTERED):
@@ -110,11 +114,13 @@ class Entrance:
             return self._enter(request, host, given.get("code", ""), framing)
         return await self._entered(request, host, given.get("next", ""), framing)
 
-    def back(self, request: Request) -> Reply:
+    def redirect_to_hub(self, request: RequestHead) -> ProxyReply:
         """To the same path on the hub's origin, which knows the way in again."""
         return redirect(self._origins.page(request.host) + request.target.decode())
 
-    def _enter(self, request: Request, host: SessionHost, code: str, framing: Header) -> Reply:
+    def _enter(
+        self, request: RequestHead, host: SessionHost, code: str, framing: Header
+    ) -> ProxyReply:
         grant = self._grants.redeem(code, host.session_id)
         if grant is None:
             # Whoever comes back to this address in the browser's history has the cookie already.
@@ -124,13 +130,13 @@ class Entrance:
         return onward_page(there, framing, self._cookie(request, grant))
 
     async def _entered(
-        self, request: Request, host: SessionHost, onward: str, framing: Header
-    ) -> Reply:
-        asked = _place_in(onward)
-        is_here = asked is not None and host.session_id in ("", asked.session_id)
-        if asked is None or not is_here:
+        self, request: RequestHead, host: SessionHost, onward: str, framing: Header
+    ) -> ProxyReply:
+        requested = _endpoint_of(onward)
+        is_here = requested is not None and host.session_id in ("", requested.session_id)
+        if requested is None or not is_here:
             return page(404, "Nothing is here", "<p>Open the session from the hub.</p>", framing)
-        if await self._doorman.in_session(request, asked) is not None:
+        if await self._authenticator.by_session_cookie(request, requested) is not None:
             return redirect(onward)
         again = escape(self._origins.page(request.host) + onward)
         return page(
@@ -142,9 +148,9 @@ class Entrance:
             framing,
         )
 
-    def _cookie(self, request: Request, grant: Grant) -> Header:
-        place = Place("vscode", grant.session_id)
-        value = self._doorman.for_session(grant.sign_in, place).encode()
+    def _cookie(self, request: RequestHead, grant: Grant) -> Header:
+        endpoint = SessionEndpoint("vscode", grant.session_id)
+        value = self._authenticator.session_cookie_value(grant.sign_in, endpoint).encode()
         # In a frame of another site browsers take no other cookie than this, and keep it apart
         # for each site that frames.
         is_framed = request.one(b"sec-fetch-dest") in _FRAMES
@@ -154,18 +160,22 @@ class Entrance:
         return b"set-cookie", name + b"=" + value + attributes + same_site
 
 
-def _place_in(onward: str) -> Place | None:
-    """The place a path leads to, if it is a path and leads to one."""
+def _endpoint_of(onward: str) -> SessionEndpoint | None:
+    """The endpoint a path leads to, if it is a path and leads to one."""
     try:
         target = onward.encode("ascii")
         ensure_plain(target)
     except (UnicodeEncodeError, InvalidRequest):
         return None
-    asked = read_target(target)
-    return asked.place if asked is not None and asked.place.kind != "sandbox" else None
+    requested = read_target(target)
+    return (
+        requested.endpoint
+        if requested is not None and requested.endpoint.kind != "sandbox"
+        else None
+    )
 
 
-def _no_origin() -> Reply:
+def _no_origin() -> ProxyReply:
     return page(
         503,
         "Sessions have no address of their own",

@@ -34,18 +34,18 @@ def secret_of(admin_token: str, purpose: str) -> bytes:
     return hmac.digest(admin_token.encode(), f"bascule {purpose}".encode(), hashlib.sha256)
 
 
-class Seals:
+class SignedCookies:
     """Makes cookies and reads them again. A `purpose` keeps one from passing for another."""
 
     def __init__(self, secret: bytes, *, clock: Callable[[], float] = time.time) -> None:
         self._secret = secret
         self._clock = clock
 
-    def seal(self, sign_in: SignIn, purpose: str) -> str:
+    def sign(self, sign_in: SignIn, purpose: str) -> str:
         body = _FORM.pack(sign_in.expires, sign_in.id, bytes.fromhex(sign_in.token_hash))
         return urlsafe_b64encode(body + self._mark(body, purpose)).decode()
 
-    def open(self, text: str, purpose: str) -> SignIn | None:
+    def verify(self, text: str, purpose: str) -> SignIn | None:
         """What it says; None when it is not ours, for something else, or too old."""
         if len(text) != _LENGTH or not text.isascii():
             return None

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from bascule.core.errors import TargetTimedOut, TargetUnreachable
 from bascule.link.unix_socket import connect_to
 
-from .routes import Target
+from .routes import UpstreamServer
 
 _HIGH_WATER: Final = 256 << 10
 """Bytes that wait for a slow reader before the other side is asked to pause."""
@@ -17,7 +17,7 @@ _KEPT_EACH: Final = 64
 """Idle connections to one target."""
 
 
-class Receiver(Protocol):
+class UpstreamReceiver(Protocol):
     """Takes what a target sends."""
 
     def from_target(self, data: bytes) -> None: ...
@@ -26,14 +26,14 @@ class Receiver(Protocol):
     def target_is_ready(self) -> None: ...
 
 
-class Upstream(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """One connection to a target; `receiver` has it until it is given back or closed."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: UpstreamServer) -> None:
         self.target = target
         self.transport: asyncio.Transport
         self.sink: Callable[[bytes], object] = self._unasked
-        self.receiver: Receiver | None = None
+        self.receiver: UpstreamReceiver | None = None
         self.is_full = False
         self.since = 0.0
         """When it was given back."""
@@ -44,7 +44,7 @@ class Upstream(asyncio.Protocol):
         self.transport = transport  # type: ignore[assignment]  # uvloop has a class of its own
         self.transport.set_write_buffer_limits(high=_HIGH_WATER)
 
-    def assign(self, receiver: Receiver) -> None:
+    def assign(self, receiver: UpstreamReceiver) -> None:
         self.receiver = receiver
         self.sink = receiver.from_target
 
@@ -99,17 +99,17 @@ class Upstream(asyncio.Protocol):
         self.transport.abort()  # an answer nobody asked for must not become somebody's
 
 
-class Pool:
+class UpstreamPool:
     """Makes connections, and keeps those that ended an answer in good order."""
 
     def __init__(self, *, connect_timeout: float, keep: float) -> None:
         self._connect_timeout = connect_timeout
         self._keep = keep
-        self._idle: dict[Target, list[Upstream]] = {}
+        self._idle: dict[UpstreamServer, list[UpstreamConnection]] = {}
         """The one given back last is the last of each."""
         self._sweeping: asyncio.TimerHandle | None = None
 
-    def take(self, target: Target) -> Upstream | None:
+    def take(self, target: UpstreamServer) -> UpstreamConnection | None:
         """A kept connection, if there is one. It may turn out to be closed already."""
         idle = self._idle.get(target)
         while idle:
@@ -118,7 +118,7 @@ class Pool:
                 return upstream
         return None
 
-    def give(self, upstream: Upstream) -> None:
+    def give(self, upstream: UpstreamConnection) -> None:
         upstream.release()
         upstream.transport.resume_reading()
         idle = self._idle.setdefault(upstream.target, [])
@@ -131,7 +131,7 @@ class Pool:
         if self._sweeping is None:
             self._sweeping = loop.call_later(self._keep, self._sweep)
 
-    async def connect(self, target: Target) -> Upstream:
+    async def connect(self, target: UpstreamServer) -> UpstreamConnection:
         """A new connection. Raises `TargetUnreachable` or `TargetTimedOut`."""
         try:
             async with asyncio.timeout(self._connect_timeout):
@@ -167,16 +167,18 @@ class Pool:
         self._sweeping = loop.call_later(self._keep / 2, self._sweep) if self._idle else None
 
 
-async def _connect(target: Target) -> Upstream:
+async def _connect(target: UpstreamServer) -> UpstreamConnection:
     loop = asyncio.get_running_loop()
     if target.socket is None:
         _, upstream = await loop.create_connection(
-            lambda: Upstream(target), target.host, target.port
+            lambda: UpstreamConnection(target), target.host, target.port
         )
         return upstream
     sock = await connect_to(target.socket, uid=target.uid)
     try:
-        _, upstream = await loop.create_unix_connection(lambda: Upstream(target), sock=sock)
+        _, upstream = await loop.create_unix_connection(
+            lambda: UpstreamConnection(target), sock=sock
+        )
     except BaseException:
         sock.close()
         raise

@@ -17,7 +17,7 @@ from bascule.hub.sessions.masking import Mask
 from bascule.wire import from_json, to_json
 from bascule.wire.timeline import brief, encode_entry
 
-from .segments import Line, Segments
+from .segments import RecordLine, Segments
 
 logger = logging.getLogger(__name__)
 
@@ -305,7 +305,7 @@ def _append(segments: Segments, batch: Sequence[_Waiting], missed: int) -> None:
         if missed:
             head["unwritten"], missed = missed, 0
         rest = b"," + each.body[1:] if len(each.body) > 2 else b"}"  # an object's, without its {
-        lines.append(Line(entry.number, to_json(head)[:-1] + rest + b"\n", entry.time))
+        lines.append(RecordLine(entry.number, to_json(head)[:-1] + rest + b"\n", entry.time))
     segments.append(lines)
 
 

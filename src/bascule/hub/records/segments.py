@@ -33,7 +33,7 @@ _BLOCK: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RecordLine:
     number: int
     text: bytes
     """JSON, with the newline."""
@@ -83,11 +83,11 @@ class Segments:
         self._since = 0.0 if first is None else float(first["time"])
         return newest
 
-    def append(self, lines: Sequence[Line]) -> None:
+    def append(self, lines: Sequence[RecordLine]) -> None:
         """Write them behind what there is. Raises `StorageFailed`; then none of a file's is."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            waiting: list[Line] = []
+            waiting: list[RecordLine] = []
             for line in lines:
                 if self._is_full(line.time):
                     self._write(waiting)
@@ -133,7 +133,7 @@ class Segments:
             if stat is None or not (is_old or (total > self._most_bytes and not is_last)):
                 continue
             if is_last:
-                self._begin(Line(max(self.last, each.first - 1) + 1, b"", 0.0))
+                self._begin(RecordLine(max(self.last, each.first - 1) + 1, b"", 0.0))
             each.path.unlink(missing_ok=True)
             total -= stat.st_size
 
@@ -161,7 +161,7 @@ class Segments:
         is_due = self._size > 0 and now - self._since > _DAY
         return self._size >= self._part or is_due
 
-    def _begin(self, line: Line) -> None:
+    def _begin(self, line: RecordLine) -> None:
         path = self._directory / f"{self.epoch}.{line.number:012d}.jsonl"
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
         self._current = _Segment(path, self.epoch, line.number)
@@ -178,7 +178,7 @@ class Segments:
             path.unlink(missing_ok=True)
             total -= 0 if stat is None else stat.st_size
 
-    def _write(self, lines: Sequence[Line]) -> None:
+    def _write(self, lines: Sequence[RecordLine]) -> None:
         if not lines or self._current is None:
             return
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW

@@ -14,7 +14,7 @@ from bascule.hub.disconnects import disconnect_of
 from bascule.hub.guard import ARCHIVES
 from bascule.hub.identity import Identity
 from bascule.hub.messages import MessageAnswer
-from bascule.hub.proxy import Addresses
+from bascule.hub.proxy import HubAddresses
 from bascule.hub.store import Store
 from bascule.wire import decode_action, reply_envelope, to_json
 from bascule.wire.windows import encode_window
@@ -43,7 +43,9 @@ Number = Annotated[int, Query(ge=0, le=_MOST)]
 class SessionsApi:
     """Calls on `sessions`. Somebody else's session is as if there were none."""
 
-    def __init__(self, sessions: Sessions, store: Store, addresses: Addresses, *, who: Who) -> None:
+    def __init__(
+        self, sessions: Sessions, store: Store, addresses: HubAddresses, *, who: Who
+    ) -> None:
         self._sessions = sessions
         self._store = store
         self._addresses = addresses

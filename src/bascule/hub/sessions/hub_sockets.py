@@ -10,7 +10,7 @@ from typing import Final
 
 from bascule.core.errors import AccessDenied
 from bascule.core.sessions import SessionId
-from bascule.hub.guard import Guard
+from bascule.hub.guard import HubGuard
 from bascule.hub.identity import Identity
 from bascule.hub.replies import App, Receive, Scope, Send, send_error
 from bascule.hub.settings import HubSettings
@@ -35,7 +35,7 @@ def hub_socket_app(app: App, settings: HubSettings, identity: Identity) -> App:
     async def identify(_path: str, _headers: dict[bytes, bytes]) -> Identity:
         return identity
 
-    guarded = Guard(app, settings, identify)
+    guarded = HubGuard(app, settings, identify)
 
     async def only_for_windows(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"].startswith(_OPEN):

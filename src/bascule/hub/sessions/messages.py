@@ -21,7 +21,7 @@ from bascule.core.sessions import (
     WorkspaceKind,
     WorkspaceSource,
 )
-from bascule.hub.proxy import Addresses
+from bascule.hub.proxy import HubAddresses
 from bascule.sandbox.session.clone import Credential, Repository, read_repository
 from bascule.sandbox.session.ports import DECLARED
 
@@ -200,7 +200,7 @@ class SessionAnswer(BaseModel):
     sandbox_url: str
 
     @classmethod
-    def of(cls, row: SessionRow, spec: dict[str, Any], addresses: Addresses) -> SessionAnswer:
+    def of(cls, row: SessionRow, spec: dict[str, Any], addresses: HubAddresses) -> SessionAnswer:
         return cls(
             **{name: spec[name] for name in spec if name != "secrets"},
             secrets=sorted(spec["secrets"]),

@@ -22,8 +22,8 @@ from typing import Final
 from bascule.core.errors import AccessDenied
 from bascule.hub.guard import Identify, by_token
 from bascule.hub.identity import Identity
-from bascule.hub.proxy.authentication import TokenDoorman, Visitor
-from bascule.hub.proxy.request import Request
+from bascule.hub.proxy.authentication import AuthenticatedUser, TokenAuthenticator
+from bascule.hub.proxy.request import RequestHead
 from bascule.hub.proxy.signed_cookies import SignIn
 from bascule.hub.replies import Refused
 from bascule.hub.tokens import Tokens
@@ -62,19 +62,19 @@ class PageKeys:
         """Whether it is good for one session alone, if it is good at all."""
         return isinstance(key, str) and _OF in key
 
-    def holder(self, key: object, visitor: Visitor) -> Identity | None:
+    def holder(self, key: object, user: AuthenticatedUser) -> Identity | None:
         """As whom a page with this key speaks on its socket; None: the key is not good."""
-        if visitor.sign_in is None or not isinstance(key, str) or not key.isascii():
+        if user.sign_in is None or not isinstance(key, str) or not key.isascii():
             return None
         session_id = key.rpartition(_OF)[0]
-        if not hmac.compare_digest(key.encode(), self.of(visitor.sign_in, session_id).encode()):
+        if not hmac.compare_digest(key.encode(), self.of(user.sign_in, session_id).encode()):
             return None
         if not session_id:
-            return visitor.identity
-        return replace(visitor.identity, scope="session", session_id=session_id)
+            return user.identity
+        return replace(user.identity, scope="session", session_id=session_id)
 
 
-def by_token_or_page(tokens: Tokens, doorman: TokenDoorman, keys: PageKeys) -> Identify:
+def by_token_or_page(tokens: Tokens, authenticator: TokenAuthenticator, keys: PageKeys) -> Identify:
     """Programs are known by their token, the page by its cookie and its key.
 
     A socket's handshake can bring no key: there the page's origin is asked for, and the key when
@@ -86,22 +86,24 @@ def by_token_or_page(tokens: Tokens, doorman: TokenDoorman, keys: PageKeys) -> I
         is_page = b"cookie" in headers and not _PROGRAMS & headers.keys()
         if not is_page or not path.startswith((_API, _SOCKETS)):
             return await with_token(path, headers)
-        visitor = await signed_in(doorman, headers)
-        if visitor is None or visitor.sign_in is None:
+        user = await signed_in(authenticator, headers)
+        if user is None or user.sign_in is None:
             raise Refused(401, AccessDenied("Sign in first"))
         if path.startswith(_SOCKETS):
             if b"origin" not in headers:  # what others there may be is the guard's to see
                 raise Refused(403, AccessDenied("A browser names the page that it connects for"))
-        elif not keys.is_good(headers.get(KEY_HEADER, b"").decode("latin-1"), visitor.sign_in):
+        elif not keys.is_good(headers.get(KEY_HEADER, b"").decode("latin-1"), user.sign_in):
             raise Refused(403, AccessDenied("The page's key is missing or old; load it again"))
-        return visitor.identity
+        return user.identity
 
     return identify
 
 
-async def signed_in(doorman: TokenDoorman, headers: Mapping[bytes, bytes]) -> Visitor | None:
+async def signed_in(
+    authenticator: TokenAuthenticator, headers: Mapping[bytes, bytes]
+) -> AuthenticatedUser | None:
     """Whoever signed in to the hub with the browser that sends these headers."""
-    request = Request(
+    request = RequestHead(
         method=b"GET", target=b"/", version="1.1", headers=list(headers.items()), peer=""
     )
-    return await doorman.signed_in(request)
+    return await authenticator.by_hub_cookie(request)

@@ -26,7 +26,7 @@ from bascule.hub.changes import HubChanges, Topic
 from bascule.hub.demo.demos import Demo, Demos
 from bascule.hub.guard import IDENTITY
 from bascule.hub.identity import Identity
-from bascule.hub.proxy.authentication import TokenDoorman
+from bascule.hub.proxy.authentication import TokenAuthenticator
 from bascule.hub.registry import Registry
 from bascule.hub.sessions.rows import SessionRow
 from bascule.hub.sessions.service import Sessions
@@ -54,7 +54,7 @@ class Feed(Closable):
         self,
         sockets: Sockets,
         *,
-        doorman: TokenDoorman,
+        authenticator: TokenAuthenticator,
         keys: PageKeys,
         sessions: Sessions,
         registry: Registry,
@@ -65,7 +65,7 @@ class Feed(Closable):
     ) -> None:
         self._sockets = sockets
         self._server: socketio.AsyncServer = sockets.server
-        self._doorman = doorman
+        self._authenticator = authenticator
         self._keys = keys
         self._sessions = sessions
         self._registry = registry
@@ -109,23 +109,18 @@ class Feed(Closable):
 
     async def _connected(self, sid: str, environ: Mapping[str, Any], auth: object) -> None:
         scope = environ["asgi.scope"]
-        visitor = await signed_in(self._doorman, dict(scope["headers"]))
+        user = await signed_in(self._authenticator, dict(scope["headers"]))
         key = auth.get("key") if isinstance(auth, Mapping) else None
-        who = None if visitor is None else self._keys.holder(key, visitor)
-        if (
-            who is None
-            or visitor is None
-            or visitor.sign_in is None
-            or visitor.identity != scope[IDENTITY]
-        ):
+        who = None if user is None else self._keys.holder(key, user)
+        if who is None or user is None or user.sign_in is None or user.identity != scope[IDENTITY]:
             raise _refused("The page's key is missing or old; load it again")
         if who.scope not in _SCOPES and not self._keys.is_of_one(key):
-            raise _refused(f"A token of scope {visitor.identity.scope} has no use for this page")
+            raise _refused(f"A token of scope {user.identity.scope} has no use for this page")
         viewer = Viewer(
             self._server,
             sid,
             who,
-            sign_in=visitor.sign_in.id,
+            sign_in=user.sign_in.id,
             sessions=self._sessions,
             timelines=self._sockets.timelines,
         )

@@ -10,11 +10,11 @@ from typing import Final
 from bascule.core.errors import InvalidRequest, NoSuchSession
 from bascule.core.sessions import SessionId
 from bascule.hub.guard import Names, ensure_one_host
-from bascule.hub.proxy.authentication import TokenDoorman, Visitor
-from bascule.hub.proxy.endpoints import Place
-from bascule.hub.proxy.pages import Reply, error_reply, page
+from bascule.hub.proxy.authentication import AuthenticatedUser, TokenAuthenticator
+from bascule.hub.proxy.endpoints import SessionEndpoint
+from bascule.hub.proxy.pages import ProxyReply, error_reply, page
 from bascule.hub.proxy.proxy import Proxy
-from bascule.hub.proxy.request import Header, Request
+from bascule.hub.proxy.request import Header, RequestHead
 from bascule.hub.replies import App, Receive, Refused, Scope, Send
 from bascule.hub.settings import HubSettings
 from bascule.hub.sign_in import request_of, send_reply
@@ -95,7 +95,7 @@ class WebPage:
         self,
         settings: HubSettings,
         proxy: Proxy,
-        doorman: TokenDoorman,
+        authenticator: TokenAuthenticator,
         keys: PageKeys,
         *,
         owner_of: Callable[[SessionId], str | None] = lambda _: None,
@@ -104,7 +104,7 @@ class WebPage:
         """`owner_of`: whose a session is; None: there is none."""
         self._names = Names(settings)
         self._proxy = proxy
-        self._doorman = doorman
+        self._authenticator = authenticator
         self._keys = keys
         self._owner_of = owner_of
         self._files = _Files(files)
@@ -118,37 +118,37 @@ class WebPage:
         except Refused as refused:
             reply = error_reply(refused.status, refused.error, is_page=request.is_page)
         if request.method == b"HEAD":
-            reply = Reply(reply.status, reply.headers)
+            reply = ProxyReply(reply.status, reply.headers)
         await send_reply(send, reply)
 
-    async def _answer(self, path: str, request: Request) -> Reply:
+    async def _answer(self, path: str, request: RequestHead) -> ProxyReply:
         if request.method not in (b"GET", b"HEAD"):
             raise Refused(405, InvalidRequest(f"{request.method.decode()} is not done here"))
         if path.startswith(ASSETS):
             return await self._files.asset(path.removeprefix(ASSETS))
-        gate = self._proxy.gate
-        if refused := gate.refuse_plain(request) or gate.elsewhere(request):
+        access_control = self._proxy.access_control
+        if refused := access_control.refuse_plain(request) or access_control.elsewhere(request):
             return refused
-        visitor = await self._doorman.signed_in(request)
-        if visitor is None or visitor.sign_in is None:
-            return gate.entrance.sign_in_first(request)
+        user = await self._authenticator.by_hub_cookie(request)
+        if user is None or user.sign_in is None:
+            return access_control.session_sign_in.redirect_to_sign_in(request)
         document = await self._files.document()
         if document is None:
             return page(503, "The page is not built", _NOT_BUILT)
-        session_id = self._watched(path, visitor)
-        key = self._keys.of(visitor.sign_in, session_id) if _is_visit(request) else ""
+        session_id = self._watched(path, user)
+        key = self._keys.of(user.sign_in, session_id) if _is_visit(request) else ""
         headers = _DOCUMENT
         if session_id:
-            headers = _watching(gate.origins.session(request.host, session_id))
-        return Reply(200, headers, document.replace(_KEY, key.encode()))
+            headers = _watching(access_control.origins.session(request.host, session_id))
+        return ProxyReply(200, headers, document.replace(_KEY, key.encode()))
 
-    def _watched(self, path: str, visitor: Visitor) -> str:
+    def _watched(self, path: str, user: AuthenticatedUser) -> str:
         """The session whose VS Code is to be shown, which is for its owner alone; empty: none."""
         if not path.startswith(WATCH):
             return ""
         session_id = path.removeprefix(WATCH)
         owner = self._owner_of(SessionId(session_id))
-        if owner is None or not visitor.may_enter(Place("vscode", session_id), owner):
+        if owner is None or not user.may_access(SessionEndpoint("vscode", session_id), owner):
             raise Refused(404, NoSuchSession(f"There is nothing of yours at {path[:200]}"))
         return session_id
 
@@ -163,7 +163,7 @@ class _Files:
     async def document(self) -> bytes | None:
         return (await self._all()).get(_INDEX)
 
-    async def asset(self, name: str) -> Reply:
+    async def asset(self, name: str) -> ProxyReply:
         body = (await self._all()).get(f"page/{name}")
         if body is None:
             raise Refused(404, InvalidRequest(f"The page has no file {name!r}"))
@@ -174,7 +174,7 @@ class _Files:
             (b"x-content-type-options", b"nosniff"),
             (b"cross-origin-resource-policy", b"same-origin"),
         )
-        return Reply(200, headers, body)
+        return ProxyReply(200, headers, body)
 
     async def _all(self) -> dict[str, bytes]:
         if self._held is None:
@@ -193,7 +193,7 @@ def _read(root: Path) -> dict[str, bytes]:
     }
 
 
-def _is_visit(request: Request) -> bool:
+def _is_visit(request: RequestHead) -> bool:
     """Whether a person goes there. A script that fetches the document says so, and gets no key."""
     return (
         request.one(b"sec-fetch-mode") == b"navigate"
