@@ -3,15 +3,15 @@ import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { codeOf, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
+import { unlinked } from "../consent/visible_text";
+import { setting } from "../settings";
 import { runNetCli, watchNets } from "./watch_nets";
 import { readFindings, type Finding } from "./cli_output";
 import { LatestTasks } from "./latest_tasks";
 import { NO_PROGRAM } from "../common/nets";
 import { TOO_LONG, type NetCli } from "./net_cli";
 
-const INSTALL =
-  "Bascule: nets are neither checked nor drawn, since there is no bascule here. Install it " +
-  "(pip install bascule), or name a Python that has it in the setting bascule.python.";
+const UNCHECKED = "Bascule: nets are neither checked nor drawn, since";
 
 export class NetProblems implements Disposable {
   private readonly owned = new Disposables();
@@ -61,11 +61,19 @@ export class NetProblems implements Disposable {
     if (codeOf(error) !== NO_PROGRAM || this.isTold) return;
     this.isTold = true;
     const open = "Open Settings";
-    void vscode.window.showInformationMessage(INSTALL, open).then((answer) => {
+    void vscode.window.showInformationMessage(whyUnchecked(), open).then((answer) => {
       if (answer === open)
         void vscode.commands.executeCommand("workbench.action.openSettings", "bascule.python");
     });
   }
+}
+
+function whyUnchecked(): string {
+  const python = setting("python");
+  return python
+    ? `${UNCHECKED} the Python in the setting bascule.python cannot run bascule: ${unlinked(python)}`
+    : `${UNCHECKED} there is no bascule here. Install it (pip install bascule), or name a Python ` +
+        "that has it in the setting bascule.python.";
 }
 
 function unchecked(message: string): vscode.Diagnostic {

@@ -101,7 +101,11 @@ export class KernelWorker {
     );
     if (said?.op === "failed") {
       worker.close();
-      throw new Failure("machine.missing_tool", said.message, { missing: said.missing });
+      throw new Failure(
+        "machine.missing_tool",
+        `${said.message}; or set bascule.python to a Python that has it`,
+        { missing: said.missing },
+      );
     }
     if (said?.op !== "ready")
       throw new Failure(
