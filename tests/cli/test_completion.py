@@ -18,8 +18,8 @@ import pytest
 
 from bascule.cli import main
 from bascule.cli.app import tree
-from bascule.cli.completing import Answer, complete
 from bascule.cli.completion import IS_PATH, SCRIPTS, ShellName, split_line
+from bascule.cli.completion_candidates import Answer, complete
 from bascule.link.quick_get import glance
 
 from .processes import Terminal, bascule, environment, hub
@@ -90,7 +90,7 @@ def test_where_nothing_is_known_nothing_is_said(
 def test_whatever_goes_wrong_is_kept_from_the_screen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bascule.cli.completing.complete", lambda *_: 1 / 0)
+    monkeypatch.setattr("bascule.cli.completion_candidates.complete", lambda *_: 1 / 0)
 
     assert main(["complete", ""]) == 0
     assert capsys.readouterr() == ("", "")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.cli.account import Account
+from bascule.cli.hub_account import Account
 from bascule.core.errors import AccessDenied, InvalidSetting
 from tests.runtime.spawn.local.wardens import packages, python_for
 

@@ -17,8 +17,8 @@ import typer
 
 from bascule.core.errors import InvalidSetting, MissingTool, StorageFailed, UsageError
 
-from .hub_place import tell
 from .hub_state import UP_DIRECTORIES, command_of, folder_of, running_hubs
+from .hub_target import tell
 
 _DATABASE: Final = "hub.sqlite"
 _SHARED: Final = "admin-token"

@@ -119,13 +119,13 @@ def complete(arguments: Sequence[str]) -> int:
 
 
 def _complete(words: Sequence[str]) -> int:
-    from . import completing
+    from . import completion_candidates
     from .app import tree
 
     named = next((word for word in words[:-1] if not word.startswith("-")), "")
     if named == "sandbox":  # its flags are argparse's; what they take is mostly a directory
         return IS_PATH
-    answer = completing.complete(tree(named), words)
+    answer = completion_candidates.complete(tree(named), words)
     for each in answer.candidates:
         about = " ".join(each.about.split())
         typer.echo(f"{each.value}\t{about}" if about else each.value)

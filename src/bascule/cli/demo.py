@@ -12,7 +12,7 @@ import typer
 from bascule.core.errors import AccessDenied, ConsentDenied
 from bascule.core.windows import Window
 
-from .hub_place import HubPlace, HubUrl, use_hub
+from .hub_target import HubPlace, HubUrl, use_hub
 from .known_names import window_names
 
 if TYPE_CHECKING:

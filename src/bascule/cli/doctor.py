@@ -68,7 +68,7 @@ def doctor(
 
 def _cloud(url: str | None, *, as_json: bool) -> int:
     from .address import with_scheme
-    from .hub_place import find_hub
+    from .hub_target import find_hub
 
     place = find_hub(url)
     address = with_scheme(url) if url else _public(place.url)
@@ -93,7 +93,7 @@ async def _examine(url: str, token: str, *, is_shown: bool) -> list[Check]:
     from rich.console import Console
 
     from .deployment.examine import NAMES, Examination
-    from .starting import stages_shown
+    from .stage_progress import stages_shown
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -19,7 +19,7 @@ from bascule.core.errors import BasculeError, ExecutionError, InvalidSetting, Us
 from bascule.core.observations import CmdOutput, Observation
 
 from .failure import report
-from .place import Key, Place, Shell, Url, WorkingDir
+from .sandbox_target import Key, Place, Shell, Url, WorkingDir
 from .unread_input import told_of_unread_input
 
 TIMED_OUT = 124

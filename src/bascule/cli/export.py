@@ -12,7 +12,7 @@ import typer
 
 from bascule.core.errors import UsageError
 
-from .hub_place import HubPlace
+from .hub_target import HubPlace
 
 if TYPE_CHECKING:
     from bascule.link.sessions import SessionCalls

@@ -14,8 +14,8 @@ from bascule.core.errors import UsageError
 if TYPE_CHECKING:
     from bascule.hub.identity import Scope
 
-    from .hub_place import HubPlace
     from .hub_settings import HubFile
+    from .hub_target import HubPlace
 
 
 @dataclass(frozen=True, slots=True)

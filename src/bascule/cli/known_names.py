@@ -53,7 +53,7 @@ def token_names(ctx: typer.Context) -> Names:
 def _of_hub(ctx: typer.Context, where: str) -> Sequence[Any]:
     from bascule.link.quick_get import glance
 
-    from .hub_place import find_hub
+    from .hub_target import find_hub
 
     try:
         place = find_hub(ctx.params.get("hub"))

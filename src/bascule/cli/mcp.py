@@ -12,10 +12,10 @@ import typer
 
 from bascule.core.errors import NoSuchPath, UsageError
 
-from .hub_place import HubUrl, use_hub
+from .hub_target import HubUrl, use_hub
 from .known_names import session_names, window_names
 from .logs import configure_logging
-from .place import Key, Place, Url, WorkingDir
+from .sandbox_target import Key, Place, Url, WorkingDir
 
 if TYPE_CHECKING:
     from bascule.adapters.mcp import Places

@@ -12,7 +12,7 @@ import typer
 from bascule.core.errors import InvalidPairing
 from bascule.core.windows import Window, WindowId
 
-from .hub_place import HubPlace, HubUrl, use_hub
+from .hub_target import HubPlace, HubUrl, use_hub
 
 if TYPE_CHECKING:
     from bascule.link.hub import HubLink

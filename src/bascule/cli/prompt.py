@@ -20,8 +20,8 @@ from bascule.core.contracts import Progress, Runtime
 from bascule.core.observations import CmdMetadata, CmdOutput, Observation
 
 from .continuation import is_unfinished
+from .input_signals import signals_are_noticed
 from .loop import LoopThread
-from .noticing import signals_are_noticed
 
 logger = logging.getLogger(__name__)
 

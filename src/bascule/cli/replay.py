@@ -17,10 +17,10 @@ import typer
 from bascule.core.errors import BasculeError, NoSuchPath, UsageError
 
 from .failure import report
-from .hub_place import HubUrl, use_hub
+from .hub_target import HubUrl, use_hub
 from .known_names import session_names, window_names
 from .replay_view import as_json, lines_of
-from .starting import stages_shown
+from .stage_progress import stages_shown
 
 if TYPE_CHECKING:
     from bascule.core.contracts import Runtime

@@ -73,7 +73,7 @@ def serve(
     from bascule.hub import serve as serve_hub
     from bascule.hub.tokens import admin_token
 
-    from .account import settle_rights, warn_of_root
+    from .hub_account import settle_rights, warn_of_root
     from .hub_settings import load
     from .jsonlogs import use_json
     from .machine import checks

@@ -16,16 +16,16 @@ import typer
 from bascule.core.errors import InvalidRequest, UsageError
 from bascule.core.printable import printable
 
-from . import session_wish as wish
+from . import session_options as wish
 from .export import AsList, Output
 from .export import export as write_export
 from .help import Commands
-from .hub_place import HubPlace, HubUrl, use_hub
+from .hub_target import HubPlace, HubUrl, use_hub
 from .known_names import one_of, session_names
 from .session_choice import chosen, ensure_free
 from .session_refusal import in_options
 from .session_view import lines_of, show_list
-from .starting import stages_shown
+from .stage_progress import stages_shown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -272,9 +272,9 @@ def attach(
 
     Ctrl-D or `exit` at the prompt leaves; the shell keeps running in the session.
     """
+    from .clean_exit import stops_cleanly
     from .loop import LoopThread
     from .prompt import Prompt
-    from .stopping import stops_cleanly
 
     place = _place(use_hub(hub), which)
     with stops_cleanly(), LoopThread() as loop, loop.hold(place.runtime()) as runtime:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .place import Key, Place, Shell, Url, WorkingDir
-from .stopping import stops_cleanly
+from .clean_exit import stops_cleanly
+from .sandbox_target import Key, Place, Shell, Url, WorkingDir
 
 
 def shell(url: Url = None, key: Key = "", working_dir: WorkingDir = None, shell: Shell = "") -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bascule.runtime.spawn.local import LocalSettings
     from bascule.runtime.spawn.vscode import VSCodePlace
 
-    from .account import Warden
+    from .hub_account import Warden
     from .hub_settings import HubFile
 
 logger = logging.getLogger(__name__)

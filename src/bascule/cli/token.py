@@ -17,8 +17,8 @@ from bascule.core.errors import InvalidSetting
 from bascule.core.printable import one_line
 
 from .address import with_scheme
-from .hub_place import HubUrl, tell, use_hub
 from .hub_state import running_hubs
+from .hub_target import HubUrl, tell, use_hub
 from .known_names import one_of, token_names
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ import typer
 
 from bascule.core.errors import InvalidSetting
 
-from .introduction import Introduction
+from .clean_exit import stops_cleanly
 from .known_names import one_of
 from .logs import configure_logging
 from .open_files import allow_many
-from .starting import stages_shown
-from .stopping import stops_cleanly
+from .stage_progress import stages_shown
+from .up_summary import Introduction
 
 if TYPE_CHECKING:
     from bascule.core.contracts import Runtime

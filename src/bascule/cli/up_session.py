@@ -17,9 +17,9 @@ from bascule.core.errors import InvalidSetting, MissingTool, NoSuchSession
 from bascule.hub import Hub
 from bascule.hub.tokens import admin_token
 
-from .hub_place import HubPlace
 from .hub_settings import HubFile, load
 from .hub_state import HubRuns, alone, announced
+from .hub_target import HubPlace
 from .user_dirs import make_runtime_dir, runtime_dir
 
 if TYPE_CHECKING:

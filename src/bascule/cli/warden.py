@@ -11,7 +11,7 @@ import typer
 
 from bascule.core.errors import InvalidSetting
 
-from .account import Account, make_places
+from .hub_account import Account, make_places
 from .logs import configure_logging
 from .open_files import allow_many
 

@@ -16,7 +16,7 @@ from bascule.core.windows import Window
 from .export import AsList, Output
 from .export import export as write_export
 from .help import Commands
-from .hub_place import HubPlace, HubUrl, use_hub
+from .hub_target import HubPlace, HubUrl, use_hub
 from .known_names import window_names
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from bascule.net.trace import Listener, Outcome, shown, writing
 
 from .breakpoints import Target
 from .control import ControlLine
-from .gate import Breakpoint, Gate, Mode
+from .step_controller import Breakpoint, Gate, Mode
 
 
 class Debuggee:

@@ -16,8 +16,8 @@ from bascule.core.contracts import Closable
 from bascule.hub import Identity
 from bascule.hub.replies import Receive, Scope, Send
 
-from ._places import Entrance, Places
 from ._server import make_server
+from ._targets import Entrance, Places
 
 Principal = tuple[Identity, Entrance]
 """Who asks, and where."""

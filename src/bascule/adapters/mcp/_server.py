@@ -14,11 +14,11 @@ from mcp.server.lowlevel import Server
 
 import bascule
 
-from ._answers import Answer
-from ._places import Places
-from ._telling import Telling
+from ._client import Visit
+from ._progress import Telling
+from ._results import Answer
+from ._targets import Places
 from ._tools import TOOLS, Arguments, Tool, schema_of
-from ._visit import Visit
 
 MakePlaces = Callable[[Any], Places]
 """The places of a client, known by its first request; None where there is just one client."""

@@ -19,8 +19,8 @@ from bascule.hub import Hub, Identity
 from bascule.hub.mounts import Mount, identity_of
 from bascule.hub.replies import Receive, Scope, Send, send_error
 
-from ._places import Entrance, HubPlaces, OnePlace, Places
 from ._sessions import SessionLine, Sessions
+from ._targets import Entrance, HubPlaces, OnePlace, Places
 
 if TYPE_CHECKING:
     from ._http import Served

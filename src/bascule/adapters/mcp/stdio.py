@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from mcp.server.stdio import stdio_server
 
-from ._places import Places
 from ._server import make_server
+from ._targets import Places
 
 _LINE: Final = 64 << 20
 """Bytes of one message."""

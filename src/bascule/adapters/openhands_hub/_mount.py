@@ -27,8 +27,8 @@ from bascule.hub.proxy.endpoints import EndpointPath, SessionEndpoint
 from bascule.hub.replies import Receive, Refused, Scope, Send, status_of
 from bascule.wire import from_json, to_json
 
+from ._actions import speak
 from ._runtimes import PREFIX, Runtimes
-from ._speech import speak
 from ._start import read_start
 
 logger = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ from openhands.tools.file_editor.definition import (
 from bascule.core.actions import FileEdit, FileRead
 from bascule.core.observations import FileContent, FileEdited, Observation
 
+from ._conversation_runtime import Hold, hold
 from ._diff import before
 from ._executor import PlaceExecutor, failure
-from ._places import Hold, hold
 
 if TYPE_CHECKING:
     from openhands.sdk.conversation import LocalConversation

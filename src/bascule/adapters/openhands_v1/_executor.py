@@ -9,7 +9,7 @@ from openhands.sdk.tool import Action, Observation, ToolExecutor
 from bascule.core.observations import Error
 from bascule.core.observations import Observation as Seen
 
-from ._places import Hold
+from ._conversation_runtime import Hold
 
 if TYPE_CHECKING:
     from openhands.sdk.conversation import LocalConversation

@@ -5,8 +5,8 @@ from __future__ import annotations
 from openhands.sdk import Tool
 from openhands.sdk.tool import ToolDefinition, register_tool
 
+from ._conversation_runtime import PLACES, SOFT_TIMEOUT, Choice, PlaceName
 from ._editor import BasculeFileEditor
-from ._places import PLACES, SOFT_TIMEOUT, Choice, PlaceName
 from ._search import BasculeGlob, BasculeGrep
 from ._terminal import BasculeTerminal
 from ._window import BasculeVscode

@@ -13,8 +13,8 @@ from openhands.tools.grep.definition import GrepAction, GrepObservation, GrepToo
 from bascule.core.actions import Glob, Grep
 from bascule.core.observations import GlobResult, GrepMatch, GrepResult
 
+from ._conversation_runtime import hold
 from ._executor import PlaceExecutor, failure
-from ._places import hold
 
 if TYPE_CHECKING:
     from openhands.sdk.conversation import LocalConversation

@@ -21,8 +21,8 @@ from bascule.adapters.terminal_text import readable
 from bascule.core.actions import CmdRun, Interrupt
 from bascule.core.observations import CmdMetadata, CmdOutput, Observation
 
+from ._conversation_runtime import Hold, hold
 from ._executor import PlaceExecutor, failure
-from ._places import Hold, hold
 
 if TYPE_CHECKING:
     from openhands.sdk.conversation import LocalConversation

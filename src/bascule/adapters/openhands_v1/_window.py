@@ -18,8 +18,8 @@ from openhands.sdk.tool import ToolAnnotations, ToolDefinition
 from bascule.core.actions import Action, AskUser, Diagnostics, OpenFile, ShowDiff
 from bascule.core.observations import DiffShown, Observation, UserAnswered
 
+from ._conversation_runtime import Hold, Place, hold
 from ._executor import PlaceExecutor, failure
-from ._places import Hold, Place, hold
 
 if TYPE_CHECKING:
     from openhands.sdk.conversation import LocalConversation

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from bascule.sandbox.browser.settings import BrowserSettings, find_chromium, why_no_browser
 
 from .checks import Trouble
-from .inside import FILE
+from .session_checks import FILE
 
 if TYPE_CHECKING:
     from playwright.async_api import WebSocket

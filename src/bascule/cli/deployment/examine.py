@@ -16,7 +16,7 @@ from bascule.link.sessions import HubSession, SessionCalls
 
 from .browser import NoBrowser, draw
 from .checks import Check, Concern, Trouble
-from .inside import Pair
+from .session_checks import Pair
 from .web import Front, is_this_machine, origin_of
 
 _START: Final = 180.0

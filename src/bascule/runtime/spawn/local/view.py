@@ -1,7 +1,7 @@
 """What a sandbox sees of the machine: the arguments of bubblewrap. Rules only, nothing is run.
 
 A system it can read, its own directories, a private `/tmp`, and processes, network and interprocess
-communication of its own. Where its files are, `spawn/inside.py` says.
+communication of its own. Where its files are, `spawn/session_paths.py` says.
 """
 
 from __future__ import annotations

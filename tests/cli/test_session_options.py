@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.cli import session_wish as wish
+from bascule.cli import session_options as wish
 from bascule.core.errors import InvalidSetting, UsageError
 
 

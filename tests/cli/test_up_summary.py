@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.cli.introduction import show_in_browser
+from bascule.cli.up_summary import show_in_browser
 
 
 def test_a_browser_that_is_not_there_is_not_said_to_be_open(

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bascule.cli import main
-from bascule.cli.hub_place import find_hub, is_this_machine, use_hub
 from bascule.cli.hub_settings import HubFile, load
 from bascule.cli.hub_state import alone, announced, running_hubs
+from bascule.cli.hub_target import find_hub, is_this_machine, use_hub
 from bascule.core.errors import InvalidSetting
 
 

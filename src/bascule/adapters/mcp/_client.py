@@ -14,10 +14,10 @@ from bascule.core.contracts import OnProgress, Runtime
 from bascule.core.errors import BasculeError, NotSupported
 from bascule.core.windows import Window
 
-from ._answers import Answer, answer_of, answer_to, reworded
 from ._pages import Pages
-from ._places import Places
+from ._results import Answer, answer_of, answer_to, reworded
 from ._sessions import SessionLine
+from ._targets import Places
 from ._tools import Arguments, Tool
 
 _PATIENCE: Final = 2.0
