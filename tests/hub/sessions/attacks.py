@@ -1,4 +1,4 @@
-"""Attacks of a session on its hub, from the outside: the same list for every kind of hub.
+"""Attacks on a hub by its sessions and by strangers: the same list for every kind of hub.
 
 `tests/hub/sessions/test_every_hub.py` has a hub of root's, one with a user of its own and one
 behind nginx; `tests/runtime/spawn/docker/test_hub_attacks.py` one with sessions in containers.
@@ -7,6 +7,7 @@ behind nginx; `tests/runtime/spawn/docker/test_hub_attacks.py` one with sessions
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import secrets
 import ssl
@@ -14,6 +15,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import aiohttp
 
 from bascule.link.http import HttpClient
 from bascule.link.sse import EventReader
@@ -263,6 +266,80 @@ async def a_session_has_few_connections_to_the_hub(site: Site) -> None:
         await admin.must("DELETE", f"/api/sessions/{session}")
 
 
+async def wrong_pairing_codes_keep_nobody_else_out(site: Site) -> None:
+    """Whatever address the attacker claims to have, to whoever stands before the hub."""
+    async with site.client() as admin:
+        code = (await admin.must("POST", "/api/vscode/pair"))["code"]
+        statuses = []
+        for number in range(11):
+            claimed = f"X-Real-IP: 192.0.2.{number}" if site.tls else "X-Forwarded-For: 192.0.2.1"
+            wrong = await _raw(site, "POST /api/vscode/pair/AAAAAAAA", claimed, source="127.0.0.2")
+            statuses.append(wrong.split()[1])
+            assert (b"minute" in wrong) is (number == 10), wrong
+        assert statuses == [b"403"] * 11
+        right = await _raw(site, f"POST /api/vscode/pair/{code}", source="127.0.0.1")
+        assert right.startswith(b"HTTP/1.1 200"), right
+
+
+async def a_host_is_one_plain_name(site: Site) -> None:
+    own = site.url.partition("//")[2]
+    wrong = [f"Host: {own}\r\nHost: evil.example", "Host: localhost:1@evil.example"]
+    wrong += [f"Host: {own}@evil.example", "Host: localhost/evil.example"]
+    for host in wrong:
+        for path in ("/health", "/", "/sign-in", "/api/sessions"):
+            answer = await _raw(site, f"GET {path}", host=host)
+            assert answer.startswith(b"HTTP/1.1 400"), (host, path, answer)
+
+
+async def _raw(site: Site, line: str, *headers: str, host: str = "", source: str = "") -> bytes:
+    """What a request is answered, from an address of this machine."""
+    own = site.url.partition("//")[2]
+    name, _, port = own.rpartition(":")
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1",
+        int(port),
+        ssl=site.tls,
+        server_hostname=name if site.tls else None,
+        local_addr=(source, 0) if source else None,
+    )
+    lines = [f"{line} HTTP/1.1", host or f"Host: {own}", "Connection: close", "Content-Length: 0"]
+    writer.write("\r\n".join([*lines, *headers, "", ""]).encode())
+    async with asyncio.timeout(PATIENCE):
+        answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def a_revoked_token_loses_what_it_opened(site: Site) -> None:
+    name = f"revoked-{secrets.token_hex(4)}"
+    tls = site.tls or True
+    async with site.client() as admin, aiohttp.ClientSession() as browser:
+        asked = {"name": name, "scope": "agent", "owner": "ada"}
+        token = (await admin.must("POST", "/api/tokens", asked))["token"]
+        bearer = {"Authorization": f"Bearer {token}"}
+        async with site.client(token) as ada:
+            session = await ada.ready()
+            events = f"{site.url}/api/sessions/{session}/events"
+            socket_io = f"{site.url}/socket.io/?EIO=4&transport=websocket"
+            async with (
+                browser.get(events, headers=bearer, ssl=tls) as stream,
+                browser.ws_connect(socket_io, headers=bearer, ssl=tls) as socket,
+            ):
+                await socket.receive()
+                acting = asyncio.create_task(ada.run(session, "touch began; sleep 600"))
+                while not await asyncio.to_thread((site.workspace(session) / "began").exists):
+                    await asyncio.sleep(0.05)  # another process makes it
+                await admin.must("DELETE", f"/api/tokens/{name}")
+                async with asyncio.timeout(30):
+                    while not (await socket.receive()).type.name.startswith("CLOS"):
+                        pass
+                    with contextlib.suppress(aiohttp.ClientError):
+                        await stream.content.read()
+                    ended = (await asyncio.gather(acting, return_exceptions=True))[0]
+                    assert isinstance(ended, Exception), ended
+        await admin.must("DELETE", f"/api/sessions/{session}")
+
+
 Attack = Callable[[Site], Coroutine[Any, Any, None]]
 
 ATTACKS: Final[list[Attack]] = [
@@ -272,4 +349,7 @@ ATTACKS: Final[list[Attack]] = [
     what_a_server_says_of_itself_is_told,
     no_error_names_a_path_of_the_host,
     a_session_has_few_connections_to_the_hub,
+    wrong_pairing_codes_keep_nobody_else_out,
+    a_host_is_one_plain_name,
+    a_revoked_token_loses_what_it_opened,
 ]
