@@ -19,7 +19,7 @@ import pytest
 from bascule.cli import main
 from bascule.cli.app import tree
 from bascule.cli.completion import IS_PATH, SCRIPTS, ShellName, split_line
-from bascule.cli.completion_candidates import Answer, complete
+from bascule.cli.completion_candidates import Completions, complete
 from bascule.link.quick_get import glance
 
 from .processes import Terminal, bascule, environment, hub
@@ -29,7 +29,7 @@ def offered(*words: str) -> list[str]:
     return [each.value for each in answer(*words).candidates]
 
 
-def answer(*words: str) -> Answer:
+def answer(*words: str) -> Completions:
     return complete(tree(*words[:1]), words)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.cli.hub_account import Account
+from bascule.cli.hub_account import HubAccount
 from bascule.core.errors import AccessDenied, InvalidSetting
 from tests.runtime.spawn.local.wardens import packages, python_for
 
@@ -136,14 +136,14 @@ def test_a_link_of_the_hubs_user_gets_nothing_made_behind_it(place: Path, depth:
     os.chown(home, NOBODY, NOBODY)
     (home / "link").symlink_to(elsewhere)
     os.lchown(home / "link", NOBODY, NOBODY)
-    account = Account("nobody", NOBODY, NOBODY, home)
+    account = HubAccount("nobody", NOBODY, NOBODY, home)
     with pytest.raises(AccessDenied, match=f"symlink {home / 'link'}"):
         account.own(home / "link" / "/".join(["state"] * depth), 0o700)
     assert os.listdir(elsewhere) == []
 
 
 def test_directories_of_the_hubs_user_are_made_down_to_the_last(place: Path) -> None:
-    account = Account("nobody", NOBODY, NOBODY, place)
+    account = HubAccount("nobody", NOBODY, NOBODY, place)
     account.own(place / "a" / "b" / "c", 0o700)
     made = [place / "a", place / "a" / "b", place / "a" / "b" / "c"]
     assert [each.stat().st_uid for each in made] == [NOBODY] * 3
@@ -152,4 +152,4 @@ def test_directories_of_the_hubs_user_are_made_down_to_the_last(place: Path) -> 
 
 def test_a_user_that_is_not_there_is_named_with_how_to_make_one() -> None:
     with pytest.raises(InvalidSetting, match=r"no user 'bascule-nobody'.*useradd"):
-        Account.named("bascule-nobody")
+        HubAccount.named("bascule-nobody")

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from bascule.cli import session_options as wish
+from bascule.cli import session_options as options
 from bascule.core.errors import InvalidSetting, UsageError
 
 
 def test_nothing_said_of_the_network_leaves_it_to_the_hub() -> None:
-    assert wish.egress(None, ()) is None
-    assert wish.egress("off", ()) == {"mode": "off", "domains": []}
-    assert wish.egress(None, ["pypi.org"]) == {"mode": "proxy", "domains": ["pypi.org"]}
+    assert options.egress(None, ()) is None
+    assert options.egress("off", ()) == {"mode": "off", "domains": []}
+    assert options.egress(None, ["pypi.org"]) == {"mode": "proxy", "domains": ["pypi.org"]}
 
 
 def test_a_token_comes_from_a_variable_and_a_key_from_a_file(
@@ -22,14 +22,14 @@ def test_a_token_comes_from_a_variable_and_a_key_from_a_file(
     monkeypatch.setenv("GIT_TOKEN", "hunter2")
     (tmp_path / "key").write_text("secret")
     https, ssh = "https://git.example/x.git", "git@git.example:x.git"
-    assert wish.credential(git=https, token="GIT_TOKEN", key=None) == {
+    assert options.credential(git=https, token="GIT_TOKEN", key=None) == {
         "username": "git",
         "password": "hunter2",
     }
-    named = wish.credential(git="https://ann@git.example/x.git", token="GIT_TOKEN", key=None)
+    named = options.credential(git="https://ann@git.example/x.git", token="GIT_TOKEN", key=None)
     assert named["username"] == "ann"
-    assert wish.credential(git=ssh, token="", key=tmp_path / "key") == {"private_key": "secret"}
-    assert wish.credential(git="", token="", key=None) == {}
+    assert options.credential(git=ssh, token="", key=tmp_path / "key") == {"private_key": "secret"}
+    assert options.credential(git="", token="", key=None) == {}
 
 
 def test_a_credential_that_cannot_be_had_is_said(
@@ -37,8 +37,8 @@ def test_a_credential_that_cannot_be_had_is_said(
 ) -> None:
     monkeypatch.delenv("GIT_TOKEN", raising=False)
     with pytest.raises(InvalidSetting, match="--git-token GIT_TOKEN"):
-        wish.credential(git="https://git.example/x.git", token="GIT_TOKEN", key=None)
+        options.credential(git="https://git.example/x.git", token="GIT_TOKEN", key=None)
     with pytest.raises(UsageError, match="--git-key"):
-        wish.credential(git="git@git.example:x.git", token="", key=tmp_path / "none")
+        options.credential(git="git@git.example:x.git", token="", key=tmp_path / "none")
     with pytest.raises(UsageError, match="need --git"):
-        wish.credential(git="", token="", key=tmp_path / "none")
+        options.credential(git="", token="", key=tmp_path / "none")

@@ -14,7 +14,7 @@ from typer.main import get_command
 import bascule
 from bascule.core.errors import UsageError
 
-from .help import Commands, Listing
+from .help import CommandApp, RootGroup
 
 GROUPS: Mapping[str, Mapping[str, str]] = {
     "Start here": {
@@ -69,7 +69,7 @@ _PREFIX = "Value error, "
 """What the library behind the parser puts before a plain sentence."""
 
 
-class _Root(Listing):
+class _Root(RootGroup):
     titles = GROUPS
     variables: ClassVar[Mapping[str, str]] = {
         "BASCULE_HUB": "Address of the hub, like --hub.",
@@ -97,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def tree(*named: str) -> TyperGroup:
     """Every command, as the parser has them; only those named can be run, or have options."""
-    app = Commands(
+    app = CommandApp(
         name="bascule",
         help="Run an agent's actions in a sandbox or in VS Code, where people can watch.",
         cls=_Root,

@@ -25,14 +25,14 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Completions:
     """What fits. Where a path is meant the shell knows better than we do."""
 
     candidates: Sequence[Candidate] = ()
     is_path: bool = False
 
 
-def complete(root: TyperGroup, words: Sequence[str]) -> Answer:
+def complete(root: TyperGroup, words: Sequence[str]) -> Completions:
     """What the last of `words`, which may be empty, could become. They follow the program's name.
 
     Only commands that `root` has loaded have options and arguments.
@@ -53,7 +53,7 @@ def complete(root: TyperGroup, words: Sequence[str]) -> Answer:
             return _options(command, last)
         found = _values(_option(command, name), context, value)
         joined = [Candidate(f"{name}={each.value}", each.about) for each in found.candidates]
-        return Answer(joined, found.is_path)
+        return Completions(joined, found.is_path)
     return _values(_argument(command, rest), context, last)
 
 
@@ -75,10 +75,10 @@ def _command(root: TyperGroup, words: Sequence[str]) -> tuple[Any, str, Sequence
     return command, path, left
 
 
-def _names(group: TyperGroup, last: str) -> Answer:
+def _names(group: TyperGroup, last: str) -> Completions:
     if last.startswith("-"):
         return _options(group, last)
-    return Answer(
+    return Completions(
         [
             Candidate(name, each.get_short_help_str(80))
             for name, each in group.commands.items()
@@ -87,7 +87,7 @@ def _names(group: TyperGroup, last: str) -> Answer:
     )
 
 
-def _options(command: TyperCommand | TyperGroup, last: str) -> Answer:
+def _options(command: TyperCommand | TyperGroup, last: str) -> Completions:
     named = [
         Candidate(name, each.help or "")
         for each in command.params
@@ -95,18 +95,18 @@ def _options(command: TyperCommand | TyperGroup, last: str) -> Answer:
         for name in (*each.opts, *each.secondary_opts)
     ]
     fitting = (*named, Candidate("--help", "Show this message and exit."))
-    return Answer([each for each in fitting if each.value.startswith(last)])
+    return Completions([each for each in fitting if each.value.startswith(last)])
 
 
-def _values(parameter: Any, context: Any, last: str) -> Answer:
+def _values(parameter: Any, context: Any, last: str) -> Completions:
     if parameter is None:
-        return Answer()
+        return Completions()
     found = [
         Candidate(str(item.value), item.help or "")
         for item in parameter.shell_complete(context, last)
         if item.type == "plain"
     ]
-    return Answer(found, is_path=not found and is_path(parameter))
+    return Completions(found, is_path=not found and is_path(parameter))
 
 
 def _waiting(command: TyperCommand, words: Sequence[str]) -> tuple[TyperOption | None, bool]:

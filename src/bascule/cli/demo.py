@@ -12,7 +12,7 @@ import typer
 from bascule.core.errors import AccessDenied, ConsentDenied
 from bascule.core.windows import Window
 
-from .hub_target import HubPlace, HubUrl, use_hub
+from .hub_target import HubTarget, HubUrl, use_hub
 from .known_names import window_names
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def demo(
     return asyncio.run(_demo(use_hub(hub), window, pause=pause, timeout=timeout))
 
 
-async def _demo(place: HubPlace, selector: str, *, pause: float, timeout: float) -> int:
+async def _demo(place: HubTarget, selector: str, *, pause: float, timeout: float) -> int:
     from bascule.link.hub import HubLink
     from bascule.link.sessions import SessionCalls
     from bascule.runtime.demo import AGENT, play

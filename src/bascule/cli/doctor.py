@@ -93,7 +93,7 @@ async def _examine(url: str, token: str, *, is_shown: bool) -> list[Check]:
     from rich.console import Console
 
     from .deployment.examine import NAMES, Examination
-    from .stage_progress import stages_shown
+    from .stage_progress import show_stages
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -101,7 +101,7 @@ async def _examine(url: str, token: str, *, is_shown: bool) -> list[Check]:
     checks: list[Check] = []
     if is_shown:
         console.print(f"Checking [bold]{url}[/]")
-    with stages_shown(only_last=True) as say:
+    with show_stages(only_last=True) as say:
         async with aclosing(Examination(url, token, on_stage=say).checks()) as found:
             async for check in found:
                 checks.append(check)

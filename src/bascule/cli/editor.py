@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bascule.sandbox.vscode.installation import Installation
 
 
-class Verb(StrEnum):
+class EditorCommand(StrEnum):
     """What can be done with it."""
 
     INSTALL = "install"
@@ -27,7 +27,7 @@ class Verb(StrEnum):
 
 def editor(
     verb: Annotated[
-        Verb,
+        EditorCommand,
         typer.Argument(
             help="install: download VS Code for the browser. where: print its directory. "
             "extension: print the path of the Bascule extension (.vsix) for your own VS Code."
@@ -39,11 +39,11 @@ def editor(
     Exits with 1 if it is not installed. `bascule editor install` does the same as `bascule install
     vscode`.
     """
-    if verb is Verb.EXTENSION:
+    if verb is EditorCommand.EXTENSION:
         typer.echo(str(extension()))
         return 0
     installation = find()
-    if verb is Verb.INSTALL:
+    if verb is EditorCommand.INSTALL:
         fetch(installation)
     installation.ensure_complete()
     typer.echo(str(installation.home))

@@ -19,7 +19,7 @@ from bascule.core.errors import BasculeError, ExecutionError, InvalidSetting, Us
 from bascule.core.observations import CmdOutput, Observation
 
 from .failure import report
-from .sandbox_target import Key, Place, Shell, Url, WorkingDir
+from .sandbox_target import Key, SandboxTarget, Shell, Url, WorkingDir
 from .unread_input import told_of_unread_input
 
 TIMED_OUT = 124
@@ -62,7 +62,7 @@ def exec_(
     Other exit codes: 124 if --timeout expired, 125 if the command could not be started (no sandbox
     at --url, wrong key), 2 for invalid arguments.
     """
-    place = Place(url=url, key=key, working_dir=working_dir or Path.cwd())
+    place = SandboxTarget(url=url, key=key, working_dir=working_dir or Path.cwd())
     text = command[0] if len(command) == 1 else shlex.join(command)
     if not text.strip():
         raise UsageError("the command is empty (try bascule exec 'echo hello')")

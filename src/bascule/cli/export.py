@@ -12,7 +12,7 @@ import typer
 
 from bascule.core.errors import UsageError
 
-from .hub_target import HubPlace
+from .hub_target import HubTarget
 
 if TYPE_CHECKING:
     from bascule.link.sessions import SessionCalls
@@ -28,14 +28,14 @@ AsList = Annotated[
 Pieces = Callable[["SessionCalls"], AsyncIterator[bytes]]
 
 
-def export(place: HubPlace, pieces: Pieces, output: Path | None) -> int:
+def export(place: HubTarget, pieces: Pieces, output: Path | None) -> int:
     """Write what the hub sends. A file is there once it is whole, and not before."""
     import asyncio
 
     return asyncio.run(_export(place, pieces, output))
 
 
-async def _export(place: HubPlace, pieces: Pieces, output: Path | None) -> int:
+async def _export(place: HubTarget, pieces: Pieces, output: Path | None) -> int:
     import asyncio
 
     from bascule.link.sessions import SessionCalls

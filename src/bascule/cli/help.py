@@ -42,7 +42,7 @@ class Command(TyperCommand):
         _write_examples(ctx, formatter)
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """Lists its commands with a whole sentence each, also when none was named.
 
     Unless it is a command itself (`invoke_without_command`), which then has options and examples.
@@ -68,13 +68,13 @@ class Group(TyperGroup):
         _write_examples(ctx, formatter)
 
 
-class Commands(typer.Typer):
+class CommandApp(typer.Typer):
     """A group of such commands, with the plain help of all of ours.
 
     Plain: rich's is prettier and doubles the time to show it.
     """
 
-    def __init__(self, *, cls: type[TyperGroup] = Group, **more: Any) -> None:
+    def __init__(self, *, cls: type[TyperGroup] = CommandGroup, **more: Any) -> None:
         super().__init__(
             cls=cls,
             rich_markup_mode=None,
@@ -87,7 +87,7 @@ class Commands(typer.Typer):
         return super().command(name, **{"cls": Command, **more})
 
 
-class Listing(TyperGroup):
+class RootGroup(TyperGroup):
     """The root: its commands below titles."""
 
     titles: ClassVar[Mapping[str, Mapping[str, str]]] = {}

@@ -23,7 +23,7 @@ Warden = socket.socket | Path
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class HubAccount:
     """A user of this machine."""
 
     name: str
@@ -103,7 +103,7 @@ def settle_rights(settings: HubFile) -> Warden | None:
     """
     if not settings.user:
         return settings.warden
-    account = Account.named(settings.user)
+    account = HubAccount.named(settings.user)
     if os.geteuid() == account.uid:
         return settings.warden
     if os.geteuid() != 0:
@@ -111,7 +111,7 @@ def settle_rights(settings: HubFile) -> Warden | None:
             f"user: only root can become {account.name}; start the hub as root, or as that user"
         )
     account.be_at_home()
-    make_places(settings, account)
+    make_directories(settings, account)
     warden = settings.warden or _start_warden(settings, account)
     account.become()
     return warden
@@ -126,13 +126,13 @@ def warn_of_root() -> None:
         )
 
 
-def make_places(settings: HubFile, account: Account) -> None:
+def make_directories(settings: HubFile, account: HubAccount) -> None:
     """The directories that the hub and its warden share."""
     account.own(settings.state(), 0o700)
     account.own(settings.run(), 0o711)
 
 
-def _start_warden(settings: HubFile, account: Account) -> Warden | None:
+def _start_warden(settings: HubFile, account: HubAccount) -> Warden | None:
     from .spawners import local_settings, vscode_place
 
     if "local" not in settings.spawners:

@@ -32,7 +32,7 @@ _TOKEN = "admin-token"  # noqa: S105 - a file's name
 
 
 @dataclass(frozen=True, slots=True)
-class HubPlace:
+class HubTarget:
     """A hub that runs somewhere, and what it lets us in with."""
 
     url: str
@@ -59,7 +59,7 @@ class HubPlace:
             ) from error
 
 
-def find_hub(url: str | None) -> HubPlace:
+def find_hub(url: str | None) -> HubTarget:
     """The hub at `url`, or the one started last on this machine; its token from BASCULE_TOKEN, or
     this machine's.
 
@@ -94,10 +94,10 @@ def find_hub(url: str | None) -> HubPlace:
             f"no token for the hub at {address}: set BASCULE_TOKEN, or start a hub on "
             "this machine (`bascule up`)"
         )
-    return HubPlace(address, token, meant)
+    return HubTarget(address, token, meant)
 
 
-def use_hub(url: str | None, *, say: bool = False) -> HubPlace:
+def use_hub(url: str | None, *, say: bool = False) -> HubTarget:
     """`find_hub`, and tell a person on stderr which hub that is, unless they named it: if `say`, or
     if several run here."""
     place = find_hub(url)

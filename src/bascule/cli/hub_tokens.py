@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bascule.hub.identity import Scope
 
     from .hub_settings import HubFile
-    from .hub_target import HubPlace
+    from .hub_target import HubTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class LocalTokens(AsyncExitStack):
 class RemoteTokens(AsyncExitStack):
     """Those of a hub elsewhere, for whoever has a token of scope admin there."""
 
-    def __init__(self, place: HubPlace) -> None:
+    def __init__(self, place: HubTarget) -> None:
         super().__init__()
         self._place = place
 

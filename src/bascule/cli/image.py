@@ -24,7 +24,7 @@ _STEP = re.compile(r"Step (\d+)/(\d+) : (.*)")
 _LAST_WORDS = 30
 
 
-class Target(StrEnum):
+class ImageTarget(StrEnum):
     """What is in the image."""
 
     SANDBOX = "sandbox"
@@ -33,12 +33,12 @@ class Target(StrEnum):
 
 def image(
     target: Annotated[
-        Target,
+        ImageTarget,
         typer.Option(
             help="Contents. sandbox: shells, files, git. full: also Node, Poetry, a browser and "
             "VS Code."
         ),
-    ] = Target.FULL,
+    ] = ImageTarget.FULL,
     tag: Annotated[
         str,
         typer.Option(help="Name of the image. [default: the name that the docker spawner uses]"),

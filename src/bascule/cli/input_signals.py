@@ -15,7 +15,7 @@ _PAUSES = (0.01, 0.1, 1.0)
 
 
 @contextmanager
-def signals_are_noticed() -> Iterator[None]:
+def signals_interrupt_input() -> Iterator[None]:
     """While open, a signal's handler runs soon even if the main thread sits in `input`.
 
     Line editing looks for signals only when its wait for a key is interrupted. One that arrives a

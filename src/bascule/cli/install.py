@@ -12,7 +12,7 @@ from bascule.core.errors import MissingTool
 from . import editor
 
 
-class What(StrEnum):
+class Installable(StrEnum):
     """What can be fetched."""
 
     VSCODE = "vscode"
@@ -20,7 +20,7 @@ class What(StrEnum):
 
 def install(
     what: Annotated[
-        What, typer.Argument(help="vscode: code-server, VS Code for the browser (800 MB).")
+        Installable, typer.Argument(help="vscode: code-server, VS Code for the browser (800 MB).")
     ],
 ) -> int:
     """Download VS Code for the browser into the user's cache and print its directory.
@@ -29,7 +29,7 @@ def install(
     versions; needs neither root nor a compiler. Without npm, npm is downloaded too. If the Bascule
     extension is built, it is added to the extensions of all sessions on this machine.
     """
-    assert what is What.VSCODE
+    assert what is Installable.VSCODE
     installation = editor.find()
     editor.fetch(installation)
     try:

@@ -15,10 +15,10 @@ from bascule.core.errors import NoSuchPath, UsageError
 from .hub_target import HubUrl, use_hub
 from .known_names import session_names, window_names
 from .logs import configure_logging
-from .sandbox_target import Key, Place, Url, WorkingDir
+from .sandbox_target import Key, SandboxTarget, Url, WorkingDir
 
 if TYPE_CHECKING:
-    from bascule.adapters.mcp import Places
+    from bascule.adapters.mcp import ToolTargets
     from bascule.core.contracts import Runtime
 
 
@@ -90,7 +90,7 @@ def _said(context: typer.Context, **given: str | None) -> list[str | None]:
     return [value if is_said(name) else None for name, value in given.items()]
 
 
-async def _serve(places: Places) -> None:
+async def _serve(places: ToolTargets) -> None:
     from bascule.adapters.mcp.stdio import serve_stdio
 
     serving = asyncio.ensure_future(serve_stdio(places))
@@ -102,27 +102,27 @@ async def _serve(places: Places) -> None:
         serving.result()
 
 
-def _at_hub(hub: str | None, *, window: str, session: str) -> Places:
-    from bascule.adapters.mcp import FarSessions, HubPlaces
+def _at_hub(hub: str | None, *, window: str, session: str) -> ToolTargets:
+    from bascule.adapters.mcp import HubTargets, RemoteSessions
     from bascule.link.hub import HubLink
 
     place = use_hub(hub)
-    return HubPlaces(
+    return HubTargets(
         partial(HubLink, place.url, place.token),
-        sessions=FarSessions(place.url, place.token),
+        sessions=RemoteSessions(place.url, place.token),
         window=window,
         session=session,
     )
 
 
-def _sandbox(url: str | None, key: str, working_dir: Path, roots: list[Path]) -> Places:
-    from bascule.adapters.mcp import OnePlace
+def _sandbox(url: str | None, key: str, working_dir: Path, roots: list[Path]) -> ToolTargets:
+    from bascule.adapters.mcp import SingleTarget
     from bascule.runtime import LocalRuntime
     from bascule.sandbox.settings import SandboxSettings
 
     if url is not None:
-        return OnePlace(
-            partial(_opened, Place(url=url, key=key, working_dir=working_dir).runtime())
+        return SingleTarget(
+            partial(_opened, SandboxTarget(url=url, key=key, working_dir=working_dir).runtime())
         )
     directory = working_dir.resolve()
     for option, each in (("--working-dir", directory), *(("--root", each) for each in roots)):
@@ -130,7 +130,7 @@ def _sandbox(url: str | None, key: str, working_dir: Path, roots: list[Path]) ->
             raise NoSuchPath(f"{option} is not a directory: {each}")
     settings = SandboxSettings(roots=tuple(each.resolve() for each in roots) or (directory,))
     runtime = LocalRuntime(directory, settings=settings, default_timeout=None)
-    return OnePlace(partial(_opened, runtime))
+    return SingleTarget(partial(_opened, runtime))
 
 
 async def _opened(runtime: Runtime) -> Runtime:

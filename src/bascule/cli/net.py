@@ -14,13 +14,13 @@ import typer
 from bascule.core.errors import StorageFailed, UsageError
 from bascule.core.printable import one_line, printable
 
-from .help import Commands
+from .help import CommandApp
 from .netfile import STDIN, load_named, read_net
 
 if TYPE_CHECKING:
     from bascule.net import Net
 
-net = Commands(
+net = CommandApp(
     help="Check, draw, simulate or explore a net without running its code.",
 )
 

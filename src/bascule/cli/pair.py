@@ -12,7 +12,7 @@ import typer
 from bascule.core.errors import InvalidPairing
 from bascule.core.windows import Window, WindowId
 
-from .hub_target import HubPlace, HubUrl, use_hub
+from .hub_target import HubTarget, HubUrl, use_hub
 
 if TYPE_CHECKING:
     from bascule.link.hub import HubLink
@@ -34,7 +34,7 @@ def pair(
     return 0
 
 
-async def _pair(place: HubPlace, *, waits: bool) -> None:
+async def _pair(place: HubTarget, *, waits: bool) -> None:
     from bascule.link.hub import HubLink
     from bascule.link.hub_calls import HubCalls
 
@@ -69,7 +69,7 @@ async def _arrival(link: HubLink, here: set[WindowId], pairing: Pairing) -> Wind
     )
 
 
-def _show(place: HubPlace, pairing: Pairing) -> None:
+def _show(place: HubTarget, pairing: Pairing) -> None:
     code = f"{pairing.code[:4]}-{pairing.code[4:]}"
     _say("In your VS Code with the Bascule extension, run this command:")
     _say("    [bold]Bascule: Connect to a Hub[/]")

@@ -20,7 +20,7 @@ from bascule.core.contracts import Progress, Runtime
 from bascule.core.observations import CmdMetadata, CmdOutput, Observation
 
 from .continuation import is_unfinished
-from .input_signals import signals_are_noticed
+from .input_signals import signals_interrupt_input
 from .loop import LoopThread
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Prompt:
         import readline  # noqa: F401  # line editing for `input`, when imported
 
         self._directory = self._first_directory()
-        with signals_are_noticed():
+        with signals_interrupt_input():
             return self._obey()
 
     def _obey(self) -> int:

@@ -20,7 +20,7 @@ from .failure import report
 from .hub_target import HubUrl, use_hub
 from .known_names import session_names, window_names
 from .replay_view import as_json, lines_of
-from .stage_progress import stages_shown
+from .stage_progress import show_stages
 
 if TYPE_CHECKING:
     from bascule.core.contracts import Runtime
@@ -187,7 +187,7 @@ class _Place:
 
         place = use_hub(self.hub)
         session_id = ""
-        with place.told_how_to_start(), stages_shown(only_last=True) as show:
+        with place.told_how_to_start(), show_stages(only_last=True) as show:
             if self.session:
                 async with SessionCalls(place.url, place.token) as calls:
                     session_id = chosen(await calls.sessions(), self.session).id

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bascule.net.trace import Listener
 
 
-class Choice(StrEnum):
+class PolicyChoice(StrEnum):
     """How the next firing is chosen."""
 
     FIRST = "first"
@@ -34,12 +34,12 @@ class Choice(StrEnum):
 def run(
     net: Annotated[Path, typer.Argument(help="A *.evolve.yaml or *.pnml file.")],
     policy: Annotated[
-        Choice,
+        PolicyChoice,
         typer.Option(
             help="How to choose among enabled transitions: first in the file, by priority, or at "
             "random."
         ),
-    ] = Choice.FIRST,
+    ] = PolicyChoice.FIRST,
     seed: Annotated[
         int | None, typer.Option(help="Seed of the random choice; implies --policy random.")
     ] = None,
@@ -73,9 +73,9 @@ def run(
         return 2
     if replay is not None:
         return _replay(found, replay, quiet=quiet)
-    if seed is not None and policy is Choice.PRIORITY:
+    if seed is not None and policy is PolicyChoice.PRIORITY:
         raise InvalidSetting("--seed works only with --policy random")
-    chosen = Choice.RANDOM if seed is not None else policy
+    chosen = PolicyChoice.RANDOM if seed is not None else policy
     with ExitStack() as stack:
         listeners = [stack.enter_context(_trace(trace))] if trace else []
         runner = _runner(found, chosen, seed, max_firings, timeout, listeners)
@@ -87,7 +87,7 @@ def run(
 
 def _runner(
     net: Net,
-    policy: Choice,
+    policy: PolicyChoice,
     seed: int | None,
     max_firings: int,
     timeout: float | None,

@@ -47,7 +47,7 @@ environment:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class SandboxArguments:
     """Everything a launch asked for, checked."""
 
     server: ServerSettings
@@ -65,7 +65,7 @@ def sandbox(arguments: Sequence[str]) -> int:
     return 0
 
 
-def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
+def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> SandboxArguments:
     """Read argv and environment."""
     given = _parser().parse_args(arguments)
     account = find_account(given.username, given.user_id)
@@ -87,7 +87,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
     wanted = [f"the plugin {name}" for name in given.plugins if name not in PROVIDED]
     wanted += ["the browser"] if given.enable_browser and find_chromium(browser) is None else []
     wanted += ["BrowserGym"] if given.browsergym_eval_env else []
-    return Launch(
+    return SandboxArguments(
         ServerSettings(
             key=environment.get("SESSION_API_KEY", ""), host=given.host, port=given.port
         ),

@@ -44,7 +44,7 @@ _PATIENCE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SandboxTarget:
     """A sandbox that runs somewhere, or one to be made in a directory of this machine."""
 
     url: str | None

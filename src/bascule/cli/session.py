@@ -16,16 +16,16 @@ import typer
 from bascule.core.errors import InvalidRequest, UsageError
 from bascule.core.printable import printable
 
-from . import session_options as wish
+from . import session_options as options
 from .export import AsList, Output
 from .export import export as write_export
-from .help import Commands
-from .hub_target import HubPlace, HubUrl, use_hub
+from .help import CommandApp
+from .hub_target import HubTarget, HubUrl, use_hub
 from .known_names import one_of, session_names
 from .session_choice import chosen, ensure_free
 from .session_refusal import in_options
 from .session_view import lines_of, show_list
-from .stage_progress import stages_shown
+from .stage_progress import show_stages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bascule.core.contracts import Runtime
     from bascule.link.sessions import HubSession, SessionCalls
 
-session = Commands(
+session = CommandApp(
     help="Create, use and remove sessions. Each has a workspace, a sandbox and a VS Code.",
 )
 
@@ -152,8 +152,8 @@ def create(
 
     Progress goes to stderr. --json prints all fields of the session.
     """
-    source = wish.source(git=git, ref=ref, folder=folder, archive=archive)
-    if opens := wish.credential(git=git, token=git_token, key=git_key):
+    source = options.source(git=git, ref=ref, folder=folder, archive=archive)
+    if opens := options.credential(git=git, token=git_token, key=git_key):
         source["credential"] = opens
     body = {
         "name": name,
@@ -161,10 +161,10 @@ def create(
         "runtime": runtime,
         "shells": shells,
         "image": image,
-        "limits": wish.limits(memory, cpus, processes),
-        "egress": wish.egress(egress, domain or ()),
-        "environment": dict(map(wish.variable, env or ())),
-        "secrets": dict(map(wish.own_variable, secret or ())),
+        "limits": options.limits(memory, cpus, processes),
+        "egress": options.egress(egress, domain or ()),
+        "environment": dict(map(options.variable, env or ())),
+        "secrets": dict(map(options.own_variable, secret or ())),
     }
 
     async def work(calls: SessionCalls) -> HubSession:
@@ -172,7 +172,7 @@ def create(
             ensure_free(await calls.sessions(), name)
         if archive is not None:
             source["archive"] = await calls.upload_archive(_pieces(archive))
-        with stages_shown() as show:
+        with show_stages() as show:
             show("waiting for the hub")
             made = await calls.create({**body, "workspace": source})
             return await _started(calls, made.id, show) if wait else made
@@ -349,7 +349,7 @@ def resume(which: Which, hub: HubUrl = None) -> int:
 
     async def work(calls: SessionCalls, found: str) -> HubSession:
         await calls.resume(found)
-        with stages_shown() as show:
+        with show_stages() as show:
             return await calls.until_ready(found, on_stage=show)
 
     return _change(hub, which, work)
@@ -397,7 +397,7 @@ def rm(
     async def work(calls: SessionCalls) -> None:
         import asyncio
 
-        with stages_shown(only_last=True) as show:
+        with show_stages(only_last=True) as show:
             show(f"removing sessions ({len(doomed)})")
             async with asyncio.TaskGroup() as tasks:
                 for each in doomed:
@@ -419,7 +419,7 @@ def _is_sure(question: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _SessionPlace:
-    hub: HubPlace
+    hub: HubTarget
     session_id: str
 
     def runtime(self) -> Runtime:
@@ -430,11 +430,11 @@ class _SessionPlace:
         )
 
 
-def _place(hub: HubPlace, which: str) -> _SessionPlace:
+def _place(hub: HubTarget, which: str) -> _SessionPlace:
     return _SessionPlace(hub, _ask(hub, lambda calls: _find(calls, which)).id)
 
 
-def _ask(place: HubPlace, work: Callable[[SessionCalls], Coroutine[Any, Any, _T]]) -> _T:
+def _ask(place: HubTarget, work: Callable[[SessionCalls], Coroutine[Any, Any, _T]]) -> _T:
     import asyncio
 
     async def ask() -> _T:

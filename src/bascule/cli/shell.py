@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .clean_exit import stops_cleanly
-from .sandbox_target import Key, Place, Shell, Url, WorkingDir
+from .sandbox_target import Key, SandboxTarget, Shell, Url, WorkingDir
 
 
 def shell(url: Url = None, key: Key = "", working_dir: WorkingDir = None, shell: Shell = "") -> int:
@@ -19,6 +19,6 @@ def shell(url: Url = None, key: Key = "", working_dir: WorkingDir = None, shell:
     from .loop import LoopThread
     from .prompt import Prompt
 
-    place = Place(url=url, key=key, working_dir=working_dir or Path.cwd())
+    place = SandboxTarget(url=url, key=key, working_dir=working_dir or Path.cwd())
     with stops_cleanly(), LoopThread() as loop, loop.hold(place.runtime()) as runtime:
         return Prompt(runtime, loop, shell=shell).converse()

@@ -9,7 +9,7 @@ from bascule.core.printable import one_line
 
 
 @contextmanager
-def stages_shown(*, only_last: bool = False) -> Iterator[Callable[[str], None]]:
+def show_stages(*, only_last: bool = False) -> Iterator[Callable[[str], None]]:
     """Shows on stderr what work is busy with: at a terminal in place, with the time each stage
     takes, and gone when it is over; else line by line, or with `only_last` not at all."""
     from rich.console import Console

@@ -21,13 +21,13 @@ from .clean_exit import stops_cleanly
 from .known_names import one_of
 from .logs import configure_logging
 from .open_files import allow_many
-from .stage_progress import stages_shown
-from .up_summary import Introduction
+from .stage_progress import show_stages
+from .up_summary import UpSummary
 
 if TYPE_CHECKING:
     from bascule.core.contracts import Runtime
 
-    from .up_session import Wish
+    from .up_session import UpRequest
 
 _WORKSPACE = Path("workspace")
 
@@ -105,33 +105,35 @@ def up(
     workspace = _workspace(working_dir or _WORKSPACE)
     serves = no_prompt or _nobody_types()
     if editor if editor is not None else serves or sys.stdin.isatty():
-        from .up_session import Wish
+        from .up_session import UpRequest
 
-        wish = Wish(workspace, _one_kind(shells), *_egress(egress))
+        request = UpRequest(workspace, _one_kind(shells), *_egress(egress))
         return _session(
-            wish, serves=serves, open_browser=not no_browser, allow_unisolated=allow_unisolated
+            request, serves=serves, open_browser=not no_browser, allow_unisolated=allow_unisolated
         )
     return _bare_sandbox(workspace, port=port, shells=shells, serves=serves)
 
 
-def _session(wish: Wish, *, serves: bool, open_browser: bool, allow_unisolated: bool) -> int:
+def _session(
+    request: UpRequest, *, serves: bool, open_browser: bool, allow_unisolated: bool
+) -> int:
     from bascule.runtime import CloudRuntime
 
     from .loop import LoopThread
     from .up_session import hub_for, session_of
 
     with stops_cleanly(), LoopThread() as hub_loop, contextlib.ExitStack() as stack:
-        with stages_shown() as say:
+        with show_stages() as say:
             say("starting the hub")
             hub, is_ours = stack.enter_context(
-                hub_for(wish.folder, hub_loop, allow_unisolated=allow_unisolated)
+                hub_for(request.folder, hub_loop, allow_unisolated=allow_unisolated)
             )
             opened = stack.enter_context(
-                session_of(wish, hub, hub_loop, is_ours=is_ours, on_stage=say)
+                session_of(request, hub, hub_loop, is_ours=is_ours, on_stage=say)
             )
-        introduction = Introduction(wish.folder)
-        introduction.tell_of_up_session(opened, open_browser=open_browser)
-        introduction.show()
+        summary = UpSummary(request.folder)
+        summary.add_session(opened, open_browser=open_browser)
+        summary.show()
         if serves:
             return _wait_for_signal()
         runtime = CloudRuntime(
@@ -159,9 +161,9 @@ def _bare_sandbox(workspace: Path, *, port: int, shells: str | None, serves: boo
         LoopThread() as loop,
         loop.hold(SandboxServer(server_settings, sandbox)) as server,
     ):
-        introduction = Introduction(workspace)
-        introduction.tell_of_sandbox(server.url, key)
-        introduction.show()
+        summary = UpSummary(workspace)
+        summary.add_sandbox(server.url, key)
+        summary.show()
         if serves:
             return _wait_for_signal()
         return _converse(RemoteRuntime(server.url, key, default_timeout=None))

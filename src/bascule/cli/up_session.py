@@ -19,7 +19,7 @@ from bascule.hub.tokens import admin_token
 
 from .hub_settings import HubFile, load
 from .hub_state import HubRuns, alone, announced
-from .hub_target import HubPlace
+from .hub_target import HubTarget
 from .user_dirs import make_runtime_dir, runtime_dir
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _NO_LIMITS: Final = {"memory": None, "cpus": None, "processes": None}
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class UpRequest:
     """What the session of a folder is to be."""
 
     folder: Path
@@ -76,7 +76,7 @@ class Wish:
 @contextlib.contextmanager
 def hub_for(
     folder: Path, loop: LoopThread, *, allow_unisolated: bool
-) -> Iterator[tuple[HubPlace, bool]]:
+) -> Iterator[tuple[HubTarget, bool]]:
     """The folder's own hub, in `loop`, while this is open; or the one that another `up` of the
     same folder has, who then keeps it. Also whether it is ours.
 
@@ -90,12 +90,12 @@ def hub_for(
         try:
             stack.enter_context(alone(ours.state(), folder=folder))
         except HubRuns as runs:
-            yield HubPlace(runs.url, token), False
+            yield HubTarget(runs.url, token), False
             return
         stack.callback(shutil.rmtree, ours.run(), ignore_errors=True)
         hub = stack.enter_context(_own_hub(ours, token, loop))
         stack.enter_context(announced(ours.state(), hub.local_url))
-        yield HubPlace(hub.local_url, token), True
+        yield HubTarget(hub.local_url, token), True
 
 
 def _ours(settings: HubFile, folder: Path, allow_unisolated: bool) -> HubFile:
@@ -159,14 +159,14 @@ class UpSession:
 
 @contextlib.contextmanager
 def session_of(
-    wish: Wish, hub: HubPlace, loop: LoopThread, *, is_ours: bool, on_stage: OnStage
+    request: UpRequest, hub: HubTarget, loop: LoopThread, *, is_ours: bool, on_stage: OnStage
 ) -> Iterator[UpSession]:
     """The folder's session: the one it had before, or a new one. If the hub is ours, leaving stops
     it and all others that the hub has, such as a demo's: none is left running without a hub.
 
     Stopped they keep their files and what VS Code knows of them, text nobody saved too.
     """
-    up = loop.start(_begin(wish, hub, on_stage)).result()
+    up = loop.start(_begin(request, hub, on_stage)).result()
     try:
         yield up
     finally:
@@ -174,29 +174,31 @@ def session_of(
             loop.start(_stop_all(hub)).result()
 
 
-async def _begin(wish: Wish, hub: HubPlace, on_stage: OnStage) -> UpSession:
+async def _begin(request: UpRequest, hub: HubTarget, on_stage: OnStage) -> UpSession:
     from bascule.link.sessions import SessionCalls
 
     with hub.told_how_to_start():
         async with SessionCalls(hub.url, hub.token) as calls:
-            known = [each for each in await calls.sessions() if _is_of(wish.folder, each.metadata)]
+            known = [
+                each for each in await calls.sessions() if _is_of(request.folder, each.metadata)
+            ]
             if known:
-                session = await _taken_up(wish, known[0], calls)
+                session = await _taken_up(request, known[0], calls)
             else:
-                session = await calls.create(wish.body())
+                session = await calls.create(request.body())
             session = await calls.until_ready(session.id, on_stage=on_stage)
             no_vscode, no_page = await asyncio.to_thread(lambda: (_lack_of_vscode(), _no_page()))
             onward = _shown_at(session, has_vscode=not no_vscode, has_page=not no_page)
             address = await calls.sign_in_address(onward) if onward else ""
             own = await calls.sign_in_address(onward, same_user=True) if onward else ""
     has_network = session.metadata["egress"]["mode"] != "off"
-    no_network = "" if has_network else wish.no_network or "enable it with --egress open"
+    no_network = "" if has_network else request.no_network or "enable it with --egress open"
     return UpSession(session, address, own, no_vscode, no_page, no_network)
 
 
-async def _taken_up(wish: Wish, known: HubSession, calls: SessionCalls) -> HubSession:
+async def _taken_up(request: UpRequest, known: HubSession, calls: SessionCalls) -> HubSession:
     """One that runs, because another `up` has it, stays as it is."""
-    changes = wish.changes(known) if known.state in ("stopped", "failed") else {}
+    changes = request.changes(known) if known.state in ("stopped", "failed") else {}
     return await calls.resume(known.id, changes)
 
 
@@ -207,7 +209,7 @@ def _shown_at(session: HubSession, *, has_vscode: bool, has_page: bool) -> str:
     return f"/sessions/{session.id}" if has_page else ""
 
 
-async def _stop_all(hub: HubPlace) -> None:
+async def _stop_all(hub: HubTarget) -> None:
     from bascule.link.sessions import SessionCalls
 
     async with SessionCalls(hub.url, hub.token) as calls:

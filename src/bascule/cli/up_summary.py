@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from .up_session import UpSession
 
 
-class Introduction:
+class UpSummary:
     """Collects the facts and shows them once, on stderr: stdout is for what commands print."""
 
     def __init__(self, workspace: Path) -> None:
         self._facts = [("workspace", str(workspace), "")]
         self._hints: list[tuple[str, str]] = []
 
-    def tell_of_sandbox(self, url: str, key: str) -> None:
+    def add_sandbox(self, url: str, key: str) -> None:
         """One that is by itself."""
         self._facts.append(("sandbox", url, f"key {key}"))
         command = f"SESSION_API_KEY={shlex.quote(key)} {ourselves()} exec --url {url} 'ls -la'"
         self._hints.append(("run a command from another terminal", command))
 
-    def tell_of_up_session(self, up: UpSession, *, open_browser: bool) -> None:
+    def add_session(self, up: UpSession, *, open_browser: bool) -> None:
         """The one address; a browser is opened on it where there is one to open."""
         session = up.session
         us, named = ourselves(), shlex.quote(session.name or session.id)

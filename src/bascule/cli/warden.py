@@ -11,7 +11,7 @@ import typer
 
 from bascule.core.errors import InvalidSetting
 
-from .hub_account import Account, make_places
+from .hub_account import HubAccount, make_directories
 from .logs import configure_logging
 from .open_files import allow_many
 
@@ -50,9 +50,9 @@ def warden(
         raise InvalidSetting("`bascule warden` must run as root")
     configure_logging("info")
     allow_many()
-    account = Account.named(settings.user)
+    account = HubAccount.named(settings.user)
     account.be_at_home()
-    make_places(settings, account)
+    make_directories(settings, account)
     path = settings.warden.expanduser().absolute()
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     given = local_settings(settings, hub_uid=account.uid, vscode=vscode_place())

@@ -15,8 +15,8 @@ from bascule.core.windows import Window
 
 from .export import AsList, Output
 from .export import export as write_export
-from .help import Commands
-from .hub_target import HubPlace, HubUrl, use_hub
+from .help import CommandApp
+from .hub_target import HubTarget, HubUrl, use_hub
 from .known_names import window_names
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _COLOURS = {"healthy": "green", "unhealthy": "red", "gone": "dim"}
 
 
-windows = Commands(
+windows = CommandApp(
     help="List the VS Code windows connected to the hub on this machine or at --hub.\n\nThe "
     "token is BASCULE_TOKEN, or the token of the hub on this machine.",
     invoke_without_command=True,
@@ -96,7 +96,7 @@ def _chosen(found: Sequence[Window], which: str) -> str:
         return which
 
 
-async def _ask(place: HubPlace) -> Sequence[Window]:
+async def _ask(place: HubTarget) -> Sequence[Window]:
     from bascule.link.hub_calls import HubCalls
 
     with place.told_how_to_start():

@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session
 from mcp.types import CallToolResult, TextContent
 
-from bascule.adapters.mcp import OnePlace, Places
+from bascule.adapters.mcp import SingleTarget, ToolTargets
 from bascule.adapters.mcp._server import make_server
 from bascule.core.contracts import Runtime
 from bascule.runtime import LocalRuntime
@@ -25,7 +25,7 @@ from tests.cli.processes import environment
 
 
 @asynccontextmanager
-async def at(places: Places) -> AsyncIterator[ClientSession]:
+async def at(places: ToolTargets) -> AsyncIterator[ClientSession]:
     """A client of a server in this process."""
     server: Any = make_server(lambda _: places)
     async with create_connected_server_and_client_session(server) as session:
@@ -81,7 +81,7 @@ async def held(context: AbstractAsyncContextManager[ClientSession]) -> AsyncIter
         await holding
 
 
-def sandbox_in(directory: Path) -> Places:
+def sandbox_in(directory: Path) -> ToolTargets:
     """A sandbox whose file tools stay in `directory`."""
     settings = SandboxSettings(roots=(directory,))
     runtime = LocalRuntime(directory, settings=settings, default_timeout=None)
@@ -90,7 +90,7 @@ def sandbox_in(directory: Path) -> Places:
         await runtime.connect()
         return runtime
 
-    return OnePlace(opened)
+    return SingleTarget(opened)
 
 
 async def call(session: ClientSession, tool: str, /, **arguments: Any) -> CallToolResult:

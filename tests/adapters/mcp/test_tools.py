@@ -11,7 +11,7 @@ import pytest
 from mcp import ClientSession, McpError
 from mcp.types import CancelledNotification, CancelledNotificationParams, ClientNotification
 
-from bascule.adapters.mcp import Places
+from bascule.adapters.mcp import ToolTargets
 from bascule.adapters.mcp._pages import PAGE
 
 from .clients import at, call, code_of, held, names_of, sandbox_in, text_of
@@ -23,12 +23,12 @@ SANDBOX_TOOLS = {
 
 
 @pytest.fixture
-def sandbox(tmp_path: Path) -> Places:
+def sandbox(tmp_path: Path) -> ToolTargets:
     return sandbox_in(tmp_path)
 
 
 @pytest.fixture
-async def client(sandbox: Places) -> AsyncIterator[ClientSession]:
+async def client(sandbox: ToolTargets) -> AsyncIterator[ClientSession]:
     async with held(at(sandbox)) as session:
         yield session
 

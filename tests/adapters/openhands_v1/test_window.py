@@ -136,7 +136,7 @@ def test_a_window_that_is_lost_is_told_to_the_agent(place: WindowPlace, workspac
     with conversation(workspace, tools) as talk:
         talk.send_message("Please.")
         terminal = talk.agent.tools_map["terminal"]
-        talk.agent.tools_map["file_editor"].executor._place.runtime._runtime._patience = 0.1
+        talk.agent.tools_map["file_editor"].executor._runtime.runtime._runtime._patience = 0.1
         place.wait(place.window.aclose())
         seen = terminal(terminal.action_from_arguments({"command": "true"}), talk)
 

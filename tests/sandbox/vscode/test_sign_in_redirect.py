@@ -10,10 +10,10 @@ from bascule.sandbox.vscode.sign_in_redirect import SignInRedirect
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[SignInRedirect]:
-    async with SignInRedirect("http://127.0.0.1:1", cookie="session", value="secret") as door:
-        await door.start()
-        yield door
+async def sign_in() -> AsyncIterator[SignInRedirect]:
+    async with SignInRedirect("http://127.0.0.1:1", cookie="session", value="secret") as sign_in:
+        await sign_in.start()
+        yield sign_in
 
 
 async def get(address: str) -> httpx.Response:
@@ -21,8 +21,10 @@ async def get(address: str) -> httpx.Response:
         return await client.get(address)
 
 
-async def test_the_address_brings_the_cookie_and_leads_to_the_folder(door: SignInRedirect) -> None:
-    answer = await get(door.address(Path("/a b/ü")))
+async def test_the_address_brings_the_cookie_and_leads_to_the_folder(
+    sign_in: SignInRedirect,
+) -> None:
+    answer = await get(sign_in.address(Path("/a b/ü")))
 
     assert answer.status_code == 303
     assert answer.headers["location"] == "http://127.0.0.1:1/?folder=/a%20b/%C3%BC"
@@ -34,8 +36,8 @@ async def test_the_address_brings_the_cookie_and_leads_to_the_folder(door: SignI
 
 
 @pytest.mark.parametrize("change", ["&key=", "&key=wrong", ""])
-async def test_without_the_key_there_is_no_cookie(door: SignInRedirect, change: str) -> None:
-    address = door.address(Path("/a")).partition("&key=")[0] + change
+async def test_without_the_key_there_is_no_cookie(sign_in: SignInRedirect, change: str) -> None:
+    address = sign_in.address(Path("/a")).partition("&key=")[0] + change
 
     answer = await get(address)
 

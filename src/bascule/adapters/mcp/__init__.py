@@ -4,7 +4,7 @@
 Importing this loads neither the MCP library nor a hub.
 """
 
-from ._sessions import FarSessions
-from ._targets import HubPlaces, OnePlace, Places
+from ._sessions import RemoteSessions
+from ._targets import HubTargets, SingleTarget, ToolTargets
 
-__all__ = ["FarSessions", "HubPlaces", "OnePlace", "Places"]
+__all__ = ["HubTargets", "RemoteSessions", "SingleTarget", "ToolTargets"]

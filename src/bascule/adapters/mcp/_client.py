@@ -15,16 +15,16 @@ from bascule.core.errors import BasculeError, NotSupported
 from bascule.core.windows import Window
 
 from ._pages import Pages
-from ._results import Answer, answer_of, answer_to, reworded
-from ._sessions import SessionLine
-from ._targets import Places
+from ._results import ToolResult, error_result, result_of, reworded
+from ._sessions import SessionSummary
+from ._targets import ToolTargets
 from ._tools import Arguments, Tool
 
 _PATIENCE: Final = 2.0
 """Seconds for a shell to end when its client leaves."""
 
 
-class Visit:
+class ClientState:
     """From a client's first call to its last. Calls may overlap.
 
     In a sandbox each client has a shell of its own, or the `cd` of one would move another that is
@@ -33,8 +33,8 @@ class Visit:
     client that leaves would be one more thing to ask the user about.
     """
 
-    def __init__(self, places: Places) -> None:
-        self.places = places
+    def __init__(self, targets: ToolTargets) -> None:
+        self.targets = targets
         self._shell = f"mcp-{secrets.token_hex(4)}"
         self._has_shell = False
         self.pages = Pages()
@@ -44,63 +44,63 @@ class Visit:
     async def capabilities(self) -> frozenset[str] | None:
         """What the place can do; None while there is none to be had, and all may yet come."""
         try:
-            return (await self._place()).capabilities
+            return (await self._current()).capabilities
         except BasculeError:
             return None
 
-    async def do(self, tool: Tool, given: Arguments, on_progress: OnProgress | None) -> Answer:
+    async def do(self, tool: Tool, given: Arguments, on_progress: OnProgress | None) -> ToolResult:
         """Every failure is an answer."""
         try:
-            place = await self._place()
-            if tool.kind.kind not in place.capabilities:
+            runtime = await self._current()
+            if tool.kind.kind not in runtime.capabilities:
                 raise NotSupported(f"{tool.name} cannot be done here", kind=tool.kind.kind)
-            is_window = Diagnostics.kind in place.capabilities
+            is_window = Diagnostics.kind in runtime.capabilities
             if "shell" in tool.properties and not given.get("shell") and not is_window:
                 given = {**given, "shell": self._shell}
                 self._has_shell = self._has_shell or tool.kind is CmdRun
-            answer = answer_of(await place.act(tool.action(given), on_progress=on_progress))
+            result = result_of(await runtime.act(tool.action(given), on_progress=on_progress))
         except BasculeError as error:
-            answer = answer_to(error)
-        return reworded(answer, tool.complaint) if answer.is_error else answer
+            result = error_result(error)
+        return reworded(result, tool.complaint) if result.is_error else result
 
-    async def read_more(self, given: Arguments) -> Answer:
+    async def read_more(self, given: Arguments) -> ToolResult:
         try:
-            return Answer(text=self.pages.read(given["answer"], given["offset"]))
+            return ToolResult(text=self.pages.read(given["answer"], given["offset"]))
         except BasculeError as error:
-            return answer_to(error)
+            return error_result(error)
 
-    async def list_windows(self, _: Arguments) -> Answer:
+    async def list_windows(self, _: Arguments) -> ToolResult:
         try:
-            windows = await self.places.windows()
+            windows = await self.targets.windows()
         except BasculeError as error:
-            return answer_to(error)
+            return error_result(error)
         rows = [_window_facts(each) for each in windows]
-        return Answer(
+        return ToolResult(
             text="\n".join(map(_window_line, windows)) or "No window is connected to the hub",
             facts={"windows": rows},
         )
 
-    async def use_window(self, given: Arguments) -> Answer:
-        return await self._move("window", self.places.window(given["window"]), given["window"])
+    async def use_window(self, given: Arguments) -> ToolResult:
+        return await self._move("window", self.targets.window(given["window"]), given["window"])
 
-    async def list_sessions(self, _: Arguments) -> Answer:
+    async def list_sessions(self, _: Arguments) -> ToolResult:
         try:
-            sessions = await self.places.sessions()
+            sessions = await self.targets.sessions()
         except BasculeError as error:
-            return answer_to(error)
+            return error_result(error)
         lines = "\n".join(map(_session_line, sessions))
         rows = [asdict(each) for each in sessions]
-        return Answer(text=lines or "There are no sessions", facts={"sessions": rows})
+        return ToolResult(text=lines or "There are no sessions", facts={"sessions": rows})
 
-    async def use_session(self, given: Arguments) -> Answer:
-        return await self._move("session", self.places.session(given["session"]), given["session"])
+    async def use_session(self, given: Arguments) -> ToolResult:
+        return await self._move("session", self.targets.session(given["session"]), given["session"])
 
     async def aclose(self) -> None:
         runtime, self._runtime = self._runtime, None
         if runtime is not None:
             await self._leave(runtime)
 
-    async def _move(self, kind: str, opening: Awaitable[Runtime], name: str) -> Answer:
+    async def _move(self, kind: str, opening: Awaitable[Runtime], name: str) -> ToolResult:
         """The old place is left only once there is the new one."""
         try:
             async with self._lock:
@@ -109,8 +109,8 @@ class Visit:
             if old is not None:
                 await self._leave(old)
         except BasculeError as error:
-            return answer_to(error)
-        return Answer(text=f"From now on tools act in the {kind} {name}")
+            return error_result(error)
+        return ToolResult(text=f"From now on tools act in the {kind} {name}")
 
     async def _leave(self, runtime: Runtime) -> None:
         """A shell that cannot be ended any more is not worth an error: its place may be gone."""
@@ -123,10 +123,10 @@ class Visit:
         finally:
             await runtime.aclose()
 
-    async def _place(self) -> Runtime:
+    async def _current(self) -> Runtime:
         async with self._lock:
             if self._runtime is None:
-                self._runtime = await self.places.first()
+                self._runtime = await self.targets.first()
             return self._runtime
 
 
@@ -144,5 +144,5 @@ def _window_line(window: Window) -> str:
     return f"{window.id}  {window.name}  {folders}  {window.status}"
 
 
-def _session_line(session: SessionLine) -> str:
+def _session_line(session: SessionSummary) -> str:
     return f"{session.id}  {session.name}  {session.state}"

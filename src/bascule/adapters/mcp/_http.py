@@ -17,9 +17,9 @@ from bascule.hub import Identity
 from bascule.hub.replies import Receive, Scope, Send
 
 from ._server import make_server
-from ._targets import Entrance, Places
+from ._targets import ClientTarget, ToolTargets
 
-Principal = tuple[Identity, Entrance]
+Principal = tuple[Identity, ClientTarget]
 """Who asks, and where."""
 
 _PRINCIPAL: Final = "bascule.mcp.principal"
@@ -33,9 +33,9 @@ _CLIENTS: Final = 1000
 class Served(Closable):
     """From `start` to `aclose`, which ends every client's visit."""
 
-    def __init__(self, places: Callable[[Identity, Entrance], Places]) -> None:
-        def places_for(request: Any) -> Places:
-            return places(*request.scope[_PRINCIPAL])
+    def __init__(self, targets: Callable[[Identity, ClientTarget], ToolTargets]) -> None:
+        def places_for(request: Any) -> ToolTargets:
+            return targets(*request.scope[_PRINCIPAL])
 
         logging.getLogger("mcp.server.streamable_http").addFilter(_is_no_goodbye)
         self._manager = StreamableHTTPSessionManager(

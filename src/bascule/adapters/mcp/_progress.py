@@ -19,7 +19,7 @@ _SHOWN: Final = 2_000
 """Characters of new output in one notification; of more, the end."""
 
 
-class Telling:
+class ProgressReporter:
     """Tells a client what a program prints, from `async with` to its end.
 
     A client that reads slowly gets fewer notifications, not late ones: what came meanwhile is put

@@ -27,7 +27,7 @@ from bascule.core.observations import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ToolResult:
     """An answer before it is cut to length."""
 
     text: str
@@ -41,7 +41,7 @@ class Answer:
     with_tail: bool = False
 
 
-def answer_of(seen: Observation) -> Answer:
+def result_of(seen: Observation) -> ToolResult:
     if code := getattr(seen, "error_id", ""):
         return _failed(code, seen.content.removeprefix("ERROR:").strip())
     match seen:
@@ -53,18 +53,18 @@ def answer_of(seen: Observation) -> Answer:
             return _cell(seen)
         case BrowserOutput():
             pictures = (seen.screenshot,) if seen.screenshot else ()
-            return Answer(text=seen.content, pictures=pictures, is_error=seen.error)
+            return ToolResult(text=seen.content, pictures=pictures, is_error=seen.error)
         case UserAnswered(answered=False):
-            return Answer(text="The user closed the question without an answer")
+            return ToolResult(text="The user closed the question without an answer")
         case _:
             return _other(seen)
 
 
-def answer_to(error: BasculeError) -> Answer:
+def error_result(error: BasculeError) -> ToolResult:
     return _failed(error.code, error.message, dict(error.detail))
 
 
-def reworded(answer: Answer, words: Callable[[str], str]) -> Answer:
+def reworded(answer: ToolResult, words: Callable[[str], str]) -> ToolResult:
     """A failure, told in other words."""
     facts = answer.facts and {**answer.facts}
     if facts and "message" in facts:
@@ -72,14 +72,14 @@ def reworded(answer: Answer, words: Callable[[str], str]) -> Answer:
     return replace(answer, text=words(answer.text), facts=facts)
 
 
-def _failed(code: str, message: str, detail: dict[str, Any] | None = None) -> Answer:
+def _failed(code: str, message: str, detail: dict[str, Any] | None = None) -> ToolResult:
     facts: dict[str, Any] = {"code": code, "message": message}
     if detail:
         facts["detail"] = detail
-    return Answer(text=message, note=f"[{code}]", facts=facts, is_error=True)
+    return ToolResult(text=message, note=f"[{code}]", facts=facts, is_error=True)
 
 
-def _command(seen: CmdOutput) -> Answer:
+def _command(seen: CmdOutput) -> ToolResult:
     about = seen.metadata
     facts = {
         "exit_code": about.exit_code,
@@ -88,7 +88,7 @@ def _command(seen: CmdOutput) -> Answer:
         "output_bytes": about.output_bytes,
     }
     text = readable(about.prefix + seen.content)
-    return Answer(
+    return ToolResult(
         text=text,
         note=_command_note(seen),
         facts=facts,
@@ -122,9 +122,9 @@ def _command_note(seen: CmdOutput) -> str:
             return "[No program runs in this shell]"
 
 
-def _cell(seen: IPythonOutput) -> Answer:
+def _cell(seen: IPythonOutput) -> ToolResult:
     about = seen.metadata
-    return Answer(
+    return ToolResult(
         text=readable(seen.content),
         note=_cell_note(about),
         pictures=tuple(seen.image_urls or ()),
@@ -147,11 +147,11 @@ def _cell_note(about: CellMetadata) -> str:
             return late
 
 
-def _other(seen: Observation) -> Answer:
+def _other(seen: Observation) -> ToolResult:
     if seen.content.startswith("data:image/"):
-        return Answer(text=f"A picture: {getattr(seen, 'path', '')}", pictures=(seen.content,))
+        return ToolResult(text=f"A picture: {getattr(seen, 'path', '')}", pictures=(seen.content,))
     more = "[There are more; ask for a larger `limit`, or for less]"
-    return Answer(
+    return ToolResult(
         text=seen.content or _done(seen), note=more if getattr(seen, "truncated", False) else ""
     )
 

@@ -14,14 +14,14 @@ from mcp.server.lowlevel import Server
 
 import bascule
 
-from ._client import Visit
-from ._progress import Telling
-from ._results import Answer
-from ._targets import Places
+from ._client import ClientState
+from ._progress import ProgressReporter
+from ._results import ToolResult
+from ._targets import ToolTargets
 from ._tools import TOOLS, Arguments, Tool, schema_of
 
-MakePlaces = Callable[[Any], Places]
-"""The places of a client, known by its first request; None where there is just one client."""
+MakeTargets = Callable[[Any], ToolTargets]
+"""The targets of a client, known by its first request; None where there is just one client."""
 
 _INSTRUCTIONS: Final = (
     "Tools to work on a project: a bash that remembers, files, search and Python, in a sandbox or "
@@ -36,7 +36,7 @@ _TEXT: Final = {"type": "string"}
 class _Guest:
     """What lasts as long as a client's connection; its visit begins with its first request."""
 
-    visit: Visit | None = None
+    state: ClientState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,31 +44,31 @@ class _Own:
     """A tool that is about this server and no place."""
 
     tool: types.Tool
-    do: Callable[[Visit, Arguments], Awaitable[Answer]]
-    is_there: Callable[[Places], bool] = lambda _: True
+    do: Callable[[ClientState, Arguments], Awaitable[ToolResult]]
+    is_there: Callable[[ToolTargets], bool] = lambda _: True
 
 
-def make_server(make_places: MakePlaces) -> Server[_Guest, Any]:
+def make_server(make_targets: MakeTargets) -> Server[_Guest, Any]:
     """A server for any number of clients, each with a visit of its own."""
     server: Server[_Guest, Any] = Server(
         "bascule", version=bascule.__version__, instructions=_INSTRUCTIONS, lifespan=_hosting
     )
 
-    async def visit() -> Visit:
+    async def client_state() -> ClientState:
         context = server.request_context
         guest = context.lifespan_context
-        if guest.visit is None:
-            guest.visit = Visit(make_places(context.request))
-        return guest.visit
+        if guest.state is None:
+            guest.state = ClientState(make_targets(context.request))
+        return guest.state
 
     async def list_tools() -> list[types.Tool]:
-        here = await visit()
+        here = await client_state()
         able = await here.capabilities()
         tools = [_shown(each) for each in TOOLS if able is None or each.kind.kind in able]
-        return tools + [each.tool for each in _OWN.values() if each.is_there(here.places)]
+        return tools + [each.tool for each in _OWN.values() if each.is_there(here.targets)]
 
     async def call_tool(name: str, given: dict[str, Any]) -> types.CallToolResult:
-        here = await visit()
+        here = await client_state()
         answer = await _call(here, name, given, server)
         return _result(here, answer)
 
@@ -83,15 +83,15 @@ async def _hosting(_: Server[_Guest, Any]) -> AsyncIterator[_Guest]:
     try:
         yield guest
     finally:
-        if guest.visit is not None:
+        if guest.state is not None:
             # The connection ends by being cancelled; what it opened is closed all the same.
             with anyio.CancelScope(shield=True):
-                await guest.visit.aclose()
+                await guest.state.aclose()
 
 
 async def _call(
-    here: Visit, name: str, given: dict[str, Any], server: Server[_Guest, Any]
-) -> Answer:
+    here: ClientState, name: str, given: dict[str, Any], server: Server[_Guest, Any]
+) -> ToolResult:
     tool, own = _TOOLS.get(name), _OWN.get(name)
     if tool is None and own is None:
         return _wrong(f"There is no tool {name!r}")
@@ -105,7 +105,7 @@ async def _call(
     token = context.meta.progressToken if context.meta is not None else None
     if token is None:
         return await here.do(tool, given, None)
-    async with Telling(context.session, token, str(context.request_id)) as telling:
+    async with ProgressReporter(context.session, token, str(context.request_id)) as telling:
         return await here.do(tool, given, telling.add)
 
 
@@ -118,12 +118,12 @@ def _complaint(schema: Mapping[str, Any], given: Arguments) -> str:
     return f"{where}: {error.message}" if where else error.message
 
 
-def _wrong(message: str) -> Answer:
+def _wrong(message: str) -> ToolResult:
     facts = {"code": "action.invalid", "message": message}
-    return Answer(text=message, note="[action.invalid]", facts=facts, is_error=True)
+    return ToolResult(text=message, note="[action.invalid]", facts=facts, is_error=True)
 
 
-def _result(here: Visit, answer: Answer) -> types.CallToolResult:
+def _result(here: ClientState, answer: ToolResult) -> types.CallToolResult:
     text = here.pages.fit(answer.text, with_tail=answer.with_tail)
     if answer.note:
         text = "\n".join(filter(None, (text.rstrip("\n"), answer.note)))
@@ -188,7 +188,7 @@ _OWN: Final = {
                 "answer says what to give here.",
                 {"answer": _TEXT, "offset": {"type": "integer", "minimum": 0}},
             ),
-            do=Visit.read_more,
+            do=ClientState.read_more,
         ),
         _Own(
             tool=_own(
@@ -197,8 +197,8 @@ _OWN: Final = {
                 "The VS Code windows that are connected to the hub: id, name, folders, status.",
                 {},
             ),
-            do=Visit.list_windows,
-            is_there=lambda places: places.has_windows,
+            do=ClientState.list_windows,
+            is_there=lambda targets: targets.has_windows,
         ),
         _Own(
             tool=_own(
@@ -208,13 +208,13 @@ _OWN: Final = {
                 "several.",
                 {"window": {**_TEXT, "description": "Its id, a path in its folder, or its name"}},
             ),
-            do=Visit.use_window,
-            is_there=lambda places: places.has_windows,
+            do=ClientState.use_window,
+            is_there=lambda targets: targets.has_windows,
         ),
         _Own(
             tool=_own("list_sessions", "Sessions", "The sessions of the hub: id, name, state.", {}),
-            do=Visit.list_sessions,
-            is_there=lambda places: places.has_sessions,
+            do=ClientState.list_sessions,
+            is_there=lambda targets: targets.has_sessions,
         ),
         _Own(
             tool=_own(
@@ -224,8 +224,8 @@ _OWN: Final = {
                 "started first.",
                 {"session": {**_TEXT, "description": "Its id or its name"}},
             ),
-            do=Visit.use_session,
-            is_there=lambda places: places.has_sessions,
+            do=ClientState.use_session,
+            is_there=lambda targets: targets.has_sessions,
         ),
     )
 }

@@ -13,7 +13,7 @@ from bascule.runtime.cloud import CloudRuntime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionLine:
+class SessionSummary:
     """A session as it is listed."""
 
     id: str
@@ -21,16 +21,16 @@ class SessionLine:
     state: str
 
 
-class Sessions(Protocol):
+class ClientSessions(Protocol):
     """The sessions that one client may use."""
 
-    async def list(self) -> Sequence[SessionLine]: ...
+    async def list(self) -> Sequence[SessionSummary]: ...
 
     async def open(self, session_id: str) -> Runtime:
         """Connected, and started when it was not. Whoever asked closes it."""
 
 
-def chosen(sessions: Sequence[SessionLine], which: str) -> SessionLine:
+def chosen(sessions: Sequence[SessionSummary], which: str) -> SessionSummary:
     """By its id, else by its name, when only one has it. Raises `NoSuchSession`, `UsageError`."""
     fitting = [each for each in sessions if each.id == which] or [
         each for each in sessions if which and each.name == which
@@ -43,17 +43,17 @@ def chosen(sessions: Sequence[SessionLine], which: str) -> SessionLine:
     return fitting[0]
 
 
-class FarSessions(Sessions):
+class RemoteSessions(ClientSessions):
     """Those of the hub at `url`, as `token` may use them."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = url
         self._token = token
 
-    async def list(self) -> Sequence[SessionLine]:
+    async def list(self) -> Sequence[SessionSummary]:
         async with SessionCalls(self._url, self._token) as calls:
             found = await calls.sessions()
-        return [SessionLine(id=each.id, name=each.name, state=each.state) for each in found]
+        return [SessionSummary(id=each.id, name=each.name, state=each.state) for each in found]
 
     async def open(self, session_id: str) -> Runtime:
         runtime = CloudRuntime(self._url, self._token, session_id=session_id, default_timeout=None)

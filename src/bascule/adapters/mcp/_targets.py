@@ -11,18 +11,18 @@ from bascule.core.errors import NoSuchSession, UsageError
 from bascule.core.windows import Window
 from bascule.runtime import VSCodeRuntime
 
-from ._sessions import SessionLine, Sessions, chosen
+from ._sessions import ClientSessions, SessionSummary, chosen
 
 
 @dataclass(frozen=True, slots=True)
-class Entrance:
+class ClientTarget:
     """What an address names: a session that is all there is, or a window to begin in."""
 
     session: str = ""
     window: str = ""
 
 
-class Places(ABC):
+class ToolTargets(ABC):
     """The places one client can have. What it opens is the caller's to close."""
 
     has_windows = False
@@ -38,14 +38,14 @@ class Places(ABC):
     async def window(self, selector: str) -> Runtime:
         raise UsageError(f"There are no windows here, {selector!r} or others")
 
-    async def sessions(self) -> Sequence[SessionLine]:
+    async def sessions(self) -> Sequence[SessionSummary]:
         return ()
 
     async def session(self, which: str) -> Runtime:
         raise NoSuchSession(f"There is no session {which!r}", id=which)
 
 
-class OnePlace(Places):
+class SingleTarget(ToolTargets):
     """One place alone, opened when it is first needed."""
 
     def __init__(self, open: Callable[[], Awaitable[Runtime]]) -> None:
@@ -55,7 +55,7 @@ class OnePlace(Places):
         return await self._open()
 
 
-class HubPlaces(Places):
+class HubTargets(ToolTargets):
     """The windows a link sees, and sessions where the hub has some.
 
     A client starts with `session` or `window`; else with the only window there is.
@@ -67,7 +67,7 @@ class HubPlaces(Places):
         self,
         link: Callable[[], WindowLink],
         *,
-        sessions: Sessions | None = None,
+        sessions: ClientSessions | None = None,
         window: str = "",
         session: str = "",
     ) -> None:
@@ -92,7 +92,7 @@ class HubPlaces(Places):
         await runtime.connect()
         return runtime
 
-    async def sessions(self) -> Sequence[SessionLine]:
+    async def sessions(self) -> Sequence[SessionSummary]:
         return () if self._sessions is None else await self._sessions.list()
 
     async def session(self, which: str) -> Runtime:

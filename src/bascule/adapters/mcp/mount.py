@@ -19,8 +19,8 @@ from bascule.hub import Hub, Identity
 from bascule.hub.mounts import Mount, identity_of
 from bascule.hub.replies import Receive, Scope, Send, send_error
 
-from ._sessions import SessionLine, Sessions
-from ._targets import Entrance, HubPlaces, OnePlace, Places
+from ._sessions import ClientSessions, SessionSummary
+from ._targets import ClientTarget, HubTargets, SingleTarget, ToolTargets
 
 if TYPE_CHECKING:
     from ._http import Served
@@ -60,14 +60,14 @@ class McpMount(Mount):
         if self._served is not None:
             await self._served.aclose()
 
-    def places(self, identity: Identity, at: Entrance) -> Places:
+    def targets(self, identity: Identity, at: ClientTarget) -> ToolTargets:
         """What a client of that token finds: at a session's path, that session alone."""
         sessions = _OurSessions(self._hub, identity)
         if at.session:
-            return OnePlace(partial(sessions.open, at.session))
+            return SingleTarget(partial(sessions.open, at.session))
         offered = sessions if self._hub.sessions.are_offered else None
         link = partial(self._hub.windows, identity)
-        return HubPlaces(link, sessions=offered, window=at.window)
+        return HubTargets(link, sessions=offered, window=at.window)
 
     def _ensure_may(self, identity: Identity, session: str) -> None:
         is_its_own = identity.scope == "session" and session == identity.session_id
@@ -85,22 +85,22 @@ class McpMount(Mount):
             if self._served is None:
                 # In a thread: the hub has others to answer meanwhile.
                 http = await asyncio.to_thread(import_module, "._http", __package__)
-                served: Served = http.Served(self.places)
+                served: Served = http.Served(self.targets)
                 await served.start()
                 self._served = served
             return self._served
 
 
-class _OurSessions(Sessions):
+class _OurSessions(ClientSessions):
     """Those of `hub`, as `identity` may use them."""
 
     def __init__(self, hub: Hub, identity: Identity) -> None:
         self._hub = hub
         self._identity = identity
 
-    async def list(self) -> Sequence[SessionLine]:
+    async def list(self) -> Sequence[SessionSummary]:
         rows = self._hub.sessions.list(self._identity)
-        return [SessionLine(id=row.id, name=row.spec.name, state=row.state) for row in rows]
+        return [SessionSummary(id=row.id, name=row.spec.name, state=row.state) for row in rows]
 
     async def open(self, session_id: str) -> Runtime:
         runtime = self._hub.session(self._identity, session_id)
@@ -108,9 +108,9 @@ class _OurSessions(Sessions):
         return runtime
 
 
-def _entrance(rest: str, query: bytes) -> Entrance:
+def _entrance(rest: str, query: bytes) -> ClientTarget:
     session = rest.strip("/")
     if "/" in session:
         raise NoSuchSession(f"There is no session {session!r}", id=session)
     windows = parse_qs(query.decode("latin-1")).get("window", [""])
-    return Entrance(session, windows[0])
+    return ClientTarget(session, windows[0])

@@ -12,15 +12,15 @@ from typing import Any, Final
 from mcp.server.stdio import stdio_server
 
 from ._server import make_server
-from ._targets import Places
+from ._targets import ToolTargets
 
 _LINE: Final = 64 << 20
 """Bytes of one message."""
 
 
-async def serve_stdio(places: Places) -> None:
+async def serve_stdio(targets: ToolTargets) -> None:
     """Serve the one client until it closes our input. Nothing else may write to stdout."""
-    server = make_server(lambda _: places)
+    server = make_server(lambda _: targets)
     # Only iterated over. The library's own reads in a thread, which nothing can call back: a
     # signal would have to wait for the client's next message.
     lines: Any = _lines() if _is_pipe(0) else None

@@ -34,7 +34,7 @@ _ENOUGH: Final = 2_000_000
 """Characters in which so many lines are sure to be found, unless they are unusually long."""
 
 
-async def speak(
+async def act_in_session(
     sessions: Sessions, who: Identity, session_id: SessionId, event: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Do the action in `event` and return the observation, as it travels.

@@ -27,7 +27,7 @@ from bascule.hub.proxy.endpoints import EndpointPath, SessionEndpoint
 from bascule.hub.replies import Receive, Refused, Scope, Send, status_of
 from bascule.wire import from_json, to_json
 
-from ._actions import speak
+from ._actions import act_in_session
 from ._runtimes import PREFIX, Runtimes
 from ._start import read_start
 
@@ -145,7 +145,7 @@ class OpenHandsV0Mount(Mount):
             await self._runtimes.wake(who, session_id)
         except SandboxStartFailed as error:
             raise Refused(502, error) from error
-        return await speak(self._hub.sessions, who, session_id, body["action"])
+        return await act_in_session(self._hub.sessions, who, session_id, body["action"])
 
 
 def _image(scope: Scope) -> Mapping[str, Any]:

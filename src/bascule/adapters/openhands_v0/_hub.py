@@ -36,7 +36,7 @@ class HubRuntime:
 
 
 @dataclass(frozen=True, slots=True)
-class HubDoor:
+class HubRuntimes:
     """Where runtimes are asked for."""
 
     url: str
@@ -67,12 +67,12 @@ class HubDoor:
         assert answer is not None
         return HubRuntime.of(answer)
 
-    def end(self, conversation: str) -> None:
+    def remove(self, conversation: str) -> None:
         """Remove it and its files, if there is one."""
         if (found := self.find(conversation)) is not None:
             self._ask("POST", "/stop", {"runtime_id": found.runtime_id}, may_miss=True)
 
-    def rest(self, runtime: HubRuntime) -> None:
+    def stop(self, runtime: HubRuntime) -> None:
         """End its processes and keep its files."""
         where = f"{self.url}/api/sessions/{runtime.session_id}/stop"
         self._send("POST", where, None, may_miss=True, timeout=_QUICK)

@@ -14,7 +14,7 @@ from bascule.runtime import CloudRuntime, LocalRuntime, SyncRuntime
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 
-from ._hub import HubDoor, HubRuntime, vscode_address
+from ._hub import HubRuntime, HubRuntimes, vscode_address
 from ._runtime import BasculeRuntime
 
 _SOFT_TIMEOUT: Final = 10.0
@@ -37,15 +37,15 @@ class SandboxRuntime(BasculeRuntime):
     """
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
-        self._door: HubDoor | None = None
+        self._hub_runtimes: HubRuntimes | None = None
         self._on_hub: HubRuntime | None = None
         self._cloud: CloudRuntime | None = None
         super().__init__(*args, **keywords)
 
     def _open(self) -> tuple[SyncRuntime, str]:
-        self._door = HubDoor.from_environment()
-        if self._door is not None:
-            return self._open_on(self._door)
+        self._hub_runtimes = HubRuntimes.from_environment()
+        if self._hub_runtimes is not None:
+            return self._open_on(self._hub_runtimes)
         directory = Path(self.config.workspace_base or _made_for(self.sid)).absolute()
         directory.mkdir(parents=True, exist_ok=True)
         given = self.config.sandbox.runtime_startup_env_vars
@@ -55,19 +55,17 @@ class SandboxRuntime(BasculeRuntime):
         runtime.connect()
         return runtime, str(directory)
 
-    def _open_on(self, door: HubDoor) -> tuple[SyncRuntime, str]:
+    def _open_on(self, hub: HubRuntimes) -> tuple[SyncRuntime, str]:
         if self.attach_to_existing:
-            found = door.find(self.sid)
+            found = hub.find(self.sid)
             if found is None:
                 raise NoSuchSession(f"The hub has no session for the conversation {self.sid!r}")
         else:
             user = "openhands" if self.config.run_as_openhands else "root"
             flags = ["--username", user]
             flags += [] if self.config.enable_browser else ["--no-enable-browser"]
-            found = door.start(self.sid, flags, self.config.sandbox.runtime_startup_env_vars)
-        cloud = CloudRuntime(
-            door.url, door.token, session_id=found.session_id, default_timeout=None
-        )
+            found = hub.start(self.sid, flags, self.config.sandbox.runtime_startup_env_vars)
+        cloud = CloudRuntime(hub.url, hub.token, session_id=found.session_id, default_timeout=None)
         runtime = SyncRuntime(cloud)
         runtime.connect()
         self._on_hub, self._cloud = found, cloud
@@ -77,8 +75,8 @@ class SandboxRuntime(BasculeRuntime):
         was_open = self._runtime is not None
         super().close()
         is_kept = self.attach_to_existing or self.config.sandbox.keep_runtime_alive
-        if was_open and self._door is not None and self._on_hub is not None and not is_kept:
-            self._door.rest(self._on_hub)
+        if was_open and self._hub_runtimes is not None and self._on_hub is not None and not is_kept:
+            self._hub_runtimes.stop(self._on_hub)
 
     @property
     def vscode_url(self) -> str | None:
@@ -115,8 +113,8 @@ class SandboxRuntime(BasculeRuntime):
 
     @classmethod
     async def delete(cls, conversation_id: str) -> None:
-        door = HubDoor.from_environment()
-        remove = _remove_made_for if door is None else door.end
+        hub = HubRuntimes.from_environment()
+        remove = _remove_made_for if hub is None else hub.remove
         await asyncio.to_thread(remove, conversation_id)
 
 

@@ -38,7 +38,7 @@ PlaceName = Literal["auto", "sandbox", "window", "session"]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RuntimeChoice:
     """Where conversations act from now on; empty fields are taken from the environment."""
 
     place: PlaceName = "auto"
@@ -58,7 +58,7 @@ class Choice:
         return "window" if self.hub or os.environ.get("BASCULE_HUB") else "sandbox"
 
 
-class Place:
+class ConversationRuntime:
     """A connected runtime, the directory paths are relative to, and the shell to run commands in.
 
     Every action gets an answer: what is raised below becomes an `Error` observation.
@@ -113,11 +113,11 @@ class Place:
             future.cancel()
 
 
-class Hold:
+class RuntimeHold:
     """A tool's share of a place. Releasing twice is fine: OpenHands closes executors twice."""
 
-    def __init__(self, place: Place, release: Callable[[], None]) -> None:
-        self.place = place
+    def __init__(self, runtime: ConversationRuntime, release: Callable[[], None]) -> None:
+        self.runtime = runtime
         self._release: Callable[[], None] | None = release
 
     def release(self) -> None:
@@ -128,20 +128,20 @@ class Hold:
 
 @dataclass(slots=True)
 class _Shared:
-    place: Place
+    runtime: ConversationRuntime
     holders: int = 0
 
 
-class Places:
+class ConversationRuntimes:
     """The place of each conversation: opened for the first of its tools, closed with the last."""
 
     def __init__(self) -> None:
-        self.choice = Choice()
+        self.choice = RuntimeChoice()
         self._shared: dict[str, _Shared] = {}
         self._names = ShellNames()
         self._lock = threading.Lock()
 
-    def hold(self, conversation_id: str, working_dir: str) -> Hold:
+    def hold(self, conversation_id: str, working_dir: str) -> RuntimeHold:
         """Raises why the place cannot be had: no hub, no window, several windows."""
         with self._lock:
             shared = self._shared.get(conversation_id)
@@ -149,7 +149,7 @@ class Places:
                 shared = _Shared(_open(self.choice, working_dir, self._names))
                 self._shared[conversation_id] = shared
             shared.holders += 1
-        return Hold(shared.place, lambda: self._release(conversation_id, shared))
+        return RuntimeHold(shared.runtime, lambda: self._release(conversation_id, shared))
 
     def _release(self, conversation_id: str, shared: _Shared) -> None:
         with self._lock:
@@ -157,19 +157,19 @@ class Places:
             if shared.holders:
                 return
             del self._shared[conversation_id]
-        shared.place.close()
+        shared.runtime.close()
 
 
-PLACES: Final = Places()
+CONVERSATION_RUNTIMES: Final = ConversationRuntimes()
 """OpenHands' registry of tools is the process's, and so is what its tools act in."""
 
 
-def hold(conv_state: ConversationState) -> Hold:
+def hold(conv_state: ConversationState) -> RuntimeHold:
     """A tool's share of the place of its conversation. Raises why there is none."""
-    return PLACES.hold(str(conv_state.id), conv_state.workspace.working_dir)
+    return CONVERSATION_RUNTIMES.hold(str(conv_state.id), conv_state.workspace.working_dir)
 
 
-def _open(choice: Choice, working_dir: str, names: ShellNames) -> Place:
+def _open(choice: RuntimeChoice, working_dir: str, names: ShellNames) -> ConversationRuntime:
     match choice.kind:
         case "window":
             return _in_window(choice, names)
@@ -181,10 +181,10 @@ def _open(choice: Choice, working_dir: str, names: ShellNames) -> Place:
     )
     runtime = SyncRuntime(sandbox)
     runtime.connect()
-    return Place(runtime, working_dir=working_dir)
+    return ConversationRuntime(runtime, working_dir=working_dir)
 
 
-def _in_window(choice: Choice, names: ShellNames) -> Place:
+def _in_window(choice: RuntimeChoice, names: ShellNames) -> ConversationRuntime:
     window = VSCodeRuntime(
         choice.hub,
         choice.token,
@@ -199,7 +199,7 @@ def _in_window(choice: Choice, names: ShellNames) -> Place:
         runtime.close()
         raise UsageError(f"The window {window.window.name!r} has no folder open to work in")
     shell = names.take()
-    return Place(
+    return ConversationRuntime(
         runtime,
         working_dir=folders[0].path,
         shell=shell,
@@ -208,7 +208,7 @@ def _in_window(choice: Choice, names: ShellNames) -> Place:
     )
 
 
-def _in_session(choice: Choice) -> Place:
+def _in_session(choice: RuntimeChoice) -> ConversationRuntime:
     """In a shell of its own: others may use the session too."""
     named = {
         "BASCULE_HUB": choice.hub,
@@ -228,4 +228,4 @@ def _in_session(choice: Choice) -> Place:
     except BaseException:
         runtime.close()
         raise
-    return Place(runtime, working_dir=working_dir, shell=shell, lasts=True)
+    return ConversationRuntime(runtime, working_dir=working_dir, shell=shell, lasts=True)

@@ -17,9 +17,9 @@ from openhands.tools.file_editor.definition import (
 from bascule.core.actions import FileEdit, FileRead
 from bascule.core.observations import FileContent, FileEdited, Observation
 
-from ._conversation_runtime import Hold, hold
+from ._conversation_runtime import RuntimeHold, hold
 from ._diff import before
-from ._executor import PlaceExecutor, failure
+from ._executor import RuntimeExecutor, failure
 
 if TYPE_CHECKING:
     from openhands.sdk.conversation import LocalConversation
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
 
 
-class EditorExecutor(PlaceExecutor[FileEditorAction, FileEditorObservation]):
-    def __init__(self, held: Hold, *, sees_images: bool) -> None:
+class EditorExecutor(RuntimeExecutor[FileEditorAction, FileEditorObservation]):
+    def __init__(self, held: RuntimeHold, *, sees_images: bool) -> None:
         super().__init__(held)
         self._sees_images = sees_images
 
@@ -37,10 +37,10 @@ class EditorExecutor(PlaceExecutor[FileEditorAction, FileEditorObservation]):
         action: FileEditorAction,
         conversation: LocalConversation | None,  # noqa: ARG002
     ) -> FileEditorObservation:
-        path = self._place.path(action.path)
+        path = self._runtime.path(action.path)
         if action.command == "view":
             return self._view(action, path)
-        seen = self._place.act(
+        seen = self._runtime.act(
             FileEdit(
                 path,
                 action.command,
@@ -55,14 +55,14 @@ class EditorExecutor(PlaceExecutor[FileEditorAction, FileEditorObservation]):
     def _view(self, action: FileEditorAction, path: str) -> FileEditorObservation:
         if self._sees_images and path.lower().endswith(_IMAGES):
             return self._picture(action, path)
-        seen = self._place.act(
+        seen = self._runtime.act(
             FileRead(path, impl_source="oh_aci", view_range=action.view_range),
         )
         why = failure(seen)
         return _told(action, path, why or seen.content, is_error=bool(why))
 
     def _picture(self, action: FileEditorAction, path: str) -> FileEditorObservation:
-        seen = self._place.act(FileRead(path))
+        seen = self._runtime.act(FileRead(path))
         if (why := failure(seen)) or not seen.content.startswith("data:image/"):
             return _told(action, path, why or "This is not a picture", is_error=True)
         return FileEditorObservation(
@@ -96,7 +96,7 @@ class EditorExecutor(PlaceExecutor[FileEditorAction, FileEditorObservation]):
         which the text before follows; where it does not fit, somebody wrote meanwhile."""
         if action.command == "create":
             return None, action.file_text
-        now = self._place.act(FileRead(path))
+        now = self._runtime.act(FileRead(path))
         if failure(now) or not isinstance(now, FileContent):
             return None, None
         old = before(now.content, seen.diff or "")
@@ -117,7 +117,7 @@ class BasculeFileEditor(FileEditorTool):
             action_type=FileEditorAction,
             observation_type=FileEditorObservation,
             description=f"{TOOL_DESCRIPTION}{images}\n"
-            f"Your working directory is {held.place.working_dir}; start there, not at the root.",
+            f"Your working directory is {held.runtime.working_dir}; start there, not at the root.",
             annotations=ToolAnnotations(
                 title="file_editor",
                 readOnlyHint=False,

@@ -9,7 +9,7 @@ from openhands.sdk.tool import Action, Observation, ToolExecutor
 from bascule.core.observations import Error
 from bascule.core.observations import Observation as Seen
 
-from ._conversation_runtime import Hold
+from ._conversation_runtime import RuntimeHold
 
 if TYPE_CHECKING:
     from openhands.sdk.conversation import LocalConversation
@@ -18,12 +18,12 @@ A = TypeVar("A", bound=Action)
 O = TypeVar("O", bound=Observation)  # noqa: E741
 
 
-class PlaceExecutor(ToolExecutor[A, O], Generic[A, O]):
+class RuntimeExecutor(ToolExecutor[A, O], Generic[A, O]):
     """Does a tool's calls in the conversation's place, and hides secrets in every answer."""
 
-    def __init__(self, held: Hold) -> None:
+    def __init__(self, held: RuntimeHold) -> None:
         self._held = held
-        self._place = held.place
+        self._runtime = held.runtime
 
     def __call__(self, action: A, conversation: LocalConversation | None = None) -> O:
         observation = self._do(action, conversation)

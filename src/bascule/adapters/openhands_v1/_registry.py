@@ -5,7 +5,7 @@ from __future__ import annotations
 from openhands.sdk import Tool
 from openhands.sdk.tool import ToolDefinition, register_tool
 
-from ._conversation_runtime import PLACES, SOFT_TIMEOUT, Choice, PlaceName
+from ._conversation_runtime import CONVERSATION_RUNTIMES, SOFT_TIMEOUT, PlaceName, RuntimeChoice
 from ._editor import BasculeFileEditor
 from ._search import BasculeGlob, BasculeGrep
 from ._terminal import BasculeTerminal
@@ -41,5 +41,5 @@ def use_bascule(
     "auto" is a session when one is named, and else a window when there is a hub. `soft_timeout` is
     for a sandbox; a window has a setting of its own. Returns the tools to give to an `Agent`.
     """
-    PLACES.choice = Choice(place, hub, token, window, session, soft_timeout)
+    CONVERSATION_RUNTIMES.choice = RuntimeChoice(place, hub, token, window, session, soft_timeout)
     return [Tool(name=tool.name) for tool in _TOOLS]

@@ -14,7 +14,7 @@ from bascule.core.actions import Glob, Grep
 from bascule.core.observations import GlobResult, GrepMatch, GrepResult
 
 from ._conversation_runtime import hold
-from ._executor import PlaceExecutor, failure
+from ._executor import RuntimeExecutor, failure
 
 if TYPE_CHECKING:
     from openhands.sdk.conversation import LocalConversation
@@ -34,17 +34,17 @@ _GREP: Final = """Find lines in files by regular expression, whatever their case
 * Narrow it with `path`, and with `include` for names such as "*.py" or "*.{ts,tsx}\""""
 
 
-class GlobExecutor(PlaceExecutor[GlobAction, GlobObservation]):
+class GlobExecutor(RuntimeExecutor[GlobAction, GlobObservation]):
     def _do(
         self,
         action: GlobAction,
         conversation: LocalConversation | None,  # noqa: ARG002
     ) -> GlobObservation:
         directory, pattern = split(action.pattern) if action.path is None else ("", action.pattern)
-        path = self._place.path(action.path or directory)
+        path = self._runtime.path(action.path or directory)
         if "/" not in pattern:
             pattern = f"**/{pattern}"
-        seen = self._place.act(Glob(pattern, path, limit=_FILES))
+        seen = self._runtime.act(Glob(pattern, path, limit=_FILES))
         if (why := failure(seen)) or not isinstance(seen, GlobResult):
             return _glob_told(action, path, why or seen.content, is_error=True)
         return _glob_told(
@@ -52,14 +52,14 @@ class GlobExecutor(PlaceExecutor[GlobAction, GlobObservation]):
         )
 
 
-class GrepExecutor(PlaceExecutor[GrepAction, GrepObservation]):
+class GrepExecutor(RuntimeExecutor[GrepAction, GrepObservation]):
     def _do(
         self,
         action: GrepAction,
         conversation: LocalConversation | None,  # noqa: ARG002
     ) -> GrepObservation:
-        path = self._place.path(action.path or "")
-        seen = self._place.act(
+        path = self._runtime.path(action.path or "")
+        seen = self._runtime.act(
             Grep(action.pattern, path, include=action.include or "", ignore_case=True, limit=_LINES)
         )
         if (why := failure(seen)) or not isinstance(seen, GrepResult):
@@ -83,7 +83,7 @@ class BasculeGlob(GlobTool):
     def create(cls, conv_state: Any) -> Sequence[GlobTool]:
         held = hold(conv_state)
         tool = GlobTool(
-            description=f"{_GLOB}\n* The working directory is {held.place.working_dir}",
+            description=f"{_GLOB}\n* The working directory is {held.runtime.working_dir}",
             action_type=GlobAction,
             observation_type=GlobObservation,
             annotations=_looks_only("glob"),
@@ -101,7 +101,7 @@ class BasculeGrep(GrepTool):
     def create(cls, conv_state: Any) -> Sequence[GrepTool]:
         held = hold(conv_state)
         tool = GrepTool(
-            description=f"{_GREP}\n* The working directory is {held.place.working_dir}",
+            description=f"{_GREP}\n* The working directory is {held.runtime.working_dir}",
             action_type=GrepAction,
             observation_type=GrepObservation,
             annotations=_looks_only("grep"),

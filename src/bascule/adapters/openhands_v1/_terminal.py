@@ -21,8 +21,8 @@ from bascule.adapters.terminal_text import readable
 from bascule.core.actions import CmdRun, Interrupt
 from bascule.core.observations import CmdMetadata, CmdOutput, Observation
 
-from ._conversation_runtime import Hold, hold
-from ._executor import PlaceExecutor, failure
+from ._conversation_runtime import RuntimeHold, hold
+from ._executor import RuntimeExecutor, failure
 
 if TYPE_CHECKING:
     from openhands.sdk.conversation import LocalConversation
@@ -49,12 +49,12 @@ _REFUSED: Final = (
 )
 
 
-class TerminalExecutor(PlaceExecutor[TerminalAction, TerminalObservation]):
+class TerminalExecutor(RuntimeExecutor[TerminalAction, TerminalObservation]):
     """One shell for one conversation. OpenHands gives it one call at a time."""
 
-    def __init__(self, held: Hold, *, env: Mapping[str, str]) -> None:
+    def __init__(self, held: RuntimeHold, *, env: Mapping[str, str]) -> None:
         super().__init__(held)
-        self._shell = self._place.shell
+        self._shell = self._runtime.shell
         self._env = env
         self._exported: dict[str, str] = {}
         self._is_running = False
@@ -81,13 +81,13 @@ class TerminalExecutor(PlaceExecutor[TerminalAction, TerminalObservation]):
         return answer.model_copy(update=shown)
 
     def interrupt(self) -> None:
-        self._place.act(Interrupt(self._shell))
+        self._runtime.act(Interrupt(self._shell))
 
     def close(self) -> None:
         """In a window, where the shell outlives us, a new one stands ready for whoever is next;
         what still runs there goes on."""
-        if self._place.lasts and not self._is_fresh and not self._is_running:
-            self._place.act(CmdRun("exit 0", shell=self._shell), timeout=_RESET_PATIENCE)
+        if self._runtime.lasts and not self._is_fresh and not self._is_running:
+            self._runtime.act(CmdRun("exit 0", shell=self._shell), timeout=_RESET_PATIENCE)
             self._is_fresh = True
         super().close()
 
@@ -102,12 +102,12 @@ class TerminalExecutor(PlaceExecutor[TerminalAction, TerminalObservation]):
             typed if action.is_input else action.command,
             is_input=action.is_input,
             shell=self._shell,
-            cwd=self._place.working_dir if is_new and self._is_fresh else None,
+            cwd=self._runtime.working_dir if is_new and self._is_fresh else None,
             timeout=action.timeout,
             blocking=action.timeout is not None,
             output_limit=_OUTPUT_LIMIT,
         )
-        return self._told(action, self._place.act(command))
+        return self._told(action, self._runtime.act(command))
 
     def _told(self, action: TerminalAction, seen: Observation) -> TerminalObservation:
         if why := failure(seen):
@@ -140,18 +140,18 @@ class TerminalExecutor(PlaceExecutor[TerminalAction, TerminalObservation]):
             return
         words = " ".join(f"{name}={shlex.quote(value)}" for name, value in new.items())
         export = CmdRun(f"export {words}", shell=self._shell, hidden=True, timeout=10)
-        if why := failure(self._place.act(export)):
+        if why := failure(self._runtime.act(export)):
             logger.warning("the terminal could not be given %s: %s", ", ".join(new), why)
         else:
             self._exported.update(new)
 
     def _reset(self) -> None:
         """End what runs and bash with it; where even that does not help, leave it behind."""
-        self._place.act(Interrupt(self._shell, kill=True))
+        self._runtime.act(Interrupt(self._shell, kill=True))
         end = CmdRun(_END_ALL, shell=self._shell, queue=True)
-        if failure(self._place.act(end, timeout=_RESET_PATIENCE)):
+        if failure(self._runtime.act(end, timeout=_RESET_PATIENCE)):
             self._resets += 1
-            self._shell = f"{self._place.shell or 'main'}-reset-{self._resets}"
+            self._shell = f"{self._runtime.shell or 'main'}-reset-{self._resets}"
         self._is_running = False
         self._forget()
 
@@ -171,7 +171,7 @@ class BasculeTerminal(TerminalTool):
 
 
 def _tool(
-    held: Hold,
+    held: RuntimeHold,
     *,
     env: Mapping[str, str] | None = None,
     no_change_timeout_seconds: float | None = None,

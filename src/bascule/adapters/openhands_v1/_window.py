@@ -18,8 +18,8 @@ from openhands.sdk.tool import ToolAnnotations, ToolDefinition
 from bascule.core.actions import Action, AskUser, Diagnostics, OpenFile, ShowDiff
 from bascule.core.observations import DiffShown, Observation, UserAnswered
 
-from ._conversation_runtime import Hold, Place, hold
-from ._executor import PlaceExecutor, failure
+from ._conversation_runtime import ConversationRuntime, RuntimeHold, hold
+from ._executor import RuntimeExecutor, failure
 
 if TYPE_CHECKING:
     from openhands.sdk.conversation import LocalConversation
@@ -38,24 +38,24 @@ class _WindowTool:
     description: str
     properties: Mapping[str, Any]
     required: Sequence[str]
-    action: Callable[[Place, Arguments], Action]
+    action: Callable[[ConversationRuntime, Arguments], Action]
     looks_only: bool = False
 
 
-def _diagnostics(place: Place, given: Arguments) -> Action:
+def _diagnostics(runtime: ConversationRuntime, given: Arguments) -> Action:
     path = given.get("path")
-    return Diagnostics(place.path(path) if path else None, severity=given.get("severity", "hint"))
+    return Diagnostics(runtime.path(path) if path else None, severity=given.get("severity", "hint"))
 
 
-def _open_file(place: Place, given: Arguments) -> Action:
-    return OpenFile(place.path(given["path"]), line=given.get("line"))
+def _open_file(runtime: ConversationRuntime, given: Arguments) -> Action:
+    return OpenFile(runtime.path(given["path"]), line=given.get("line"))
 
 
-def _show_diff(place: Place, given: Arguments) -> Action:
-    return ShowDiff(place.path(given["path"]), given["content"], title=given.get("title", ""))
+def _show_diff(runtime: ConversationRuntime, given: Arguments) -> Action:
+    return ShowDiff(runtime.path(given["path"]), given["content"], title=given.get("title", ""))
 
 
-def _ask_user(_place: Place, given: Arguments) -> Action:
+def _ask_user(_runtime: ConversationRuntime, given: Arguments) -> Action:
     return AskUser(given["question"], options=tuple(given.get("options") or ()))
 
 
@@ -116,20 +116,20 @@ _TOOLS: Final = (
 )
 
 
-class WindowExecutor(PlaceExecutor[MCPToolAction, MCPToolObservation]):
-    def __init__(self, held: Hold, tool: _WindowTool) -> None:
+class WindowExecutor(RuntimeExecutor[MCPToolAction, MCPToolObservation]):
+    def __init__(self, held: RuntimeHold, tool: _WindowTool) -> None:
         super().__init__(held)
         self._tool = tool
 
     def interrupt(self) -> None:
-        self._place.cancel()
+        self._runtime.cancel()
 
     def _do(
         self,
         action: MCPToolAction,
         conversation: LocalConversation | None,  # noqa: ARG002
     ) -> MCPToolObservation:
-        seen = self._place.act(self._tool.action(self._place, action.data))
+        seen = self._runtime.act(self._tool.action(self._runtime, action.data))
         why = failure(seen)
         return MCPToolObservation.from_text(
             why or _said(seen), is_error=bool(why), tool_name=self._tool.name
@@ -145,14 +145,14 @@ class BasculeVscode(ToolDefinition[MCPToolAction, MCPToolObservation]):
     @classmethod
     def create(cls, conv_state: Any) -> Sequence[MCPToolDefinition]:
         held = hold(conv_state)
-        able = held.place.runtime.capabilities
+        able = held.runtime.runtime.capabilities
         tools = [tool for tool in _TOOLS if tool.kind.kind in able]
         made = [_definition(tool, hold(conv_state)) for tool in tools]
         held.release()
         return made
 
 
-def _definition(tool: _WindowTool, held: Hold) -> MCPToolDefinition:
+def _definition(tool: _WindowTool, held: RuntimeHold) -> MCPToolDefinition:
     schema = {
         "type": "object",
         "properties": dict(tool.properties),

@@ -16,7 +16,7 @@ from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError
 from bascule.hub.sessions.session_runtime import SessionRuntime
 
-from ._programs import Ended, Programs
+from ._programs import ProgramResult, ProgramRunner
 
 logger = logging.getLogger(__name__)
 
@@ -39,10 +39,10 @@ class _Command:
         return sum(len(each["stdout"] or "") + len(each["stderr"] or "") for each in self.outputs)
 
 
-class Commands(Closable):
+class BashCommands(Closable):
     """The commands of one session. `masked` hides its secrets in what they print."""
 
-    def __init__(self, programs: Programs, *, masked: Callable[[str], str]) -> None:
+    def __init__(self, programs: ProgramRunner, *, masked: Callable[[str], str]) -> None:
         self._programs = programs
         self._masked = masked
         self._commands: OrderedDict[str, _Command] = OrderedDict()
@@ -132,23 +132,27 @@ class Commands(Closable):
                 key=asked["id"],
             )
         except BasculeError as error:
-            ended = Ended(status=-1, err=f"Error executing command: {error.message}".encode())
+            ended = ProgramResult(
+                status=-1, err=f"Error executing command: {error.message}".encode()
+            )
         except Exception:  # the edge of a task; the log has it
             logger.exception("a command of OpenHands' failed in the hub")
-            ended = Ended(status=-1, err=b"Error executing command: the hub failed")
+            ended = ProgramResult(status=-1, err=b"Error executing command: the hub failed")
         except asyncio.CancelledError:
-            self._end(made, Ended(status=-1, err=b"The hub stopped before the command ended"))
+            self._end(
+                made, ProgramResult(status=-1, err=b"The hub stopped before the command ended")
+            )
             raise
         self._end(made, ended)
         self._forget()
 
-    def _end(self, made: _Command, ended: Ended) -> None:
+    def _end(self, made: _Command, ended: ProgramResult) -> None:
         asked = made.event
         note = f"Command timed out after {asked['timeout']} seconds" if ended.is_late else ""
         outputs = self._outputs(ended, note)
         made.outputs = [_event("BashOutput", command_id=asked["id"], **each) for each in outputs]
 
-    def _outputs(self, ended: Ended, note: str) -> Sequence[Mapping[str, Any]]:
+    def _outputs(self, ended: ProgramResult, note: str) -> Sequence[Mapping[str, Any]]:
         out = _pieces(self._masked(ended.out.decode(errors="replace")))
         err = _pieces(self._masked(ended.err.decode(errors="replace") + note))
         pairs = list(itertools.zip_longest(out, err)) or [(None, None)]

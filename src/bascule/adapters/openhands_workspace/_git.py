@@ -8,9 +8,9 @@ from typing import Final
 
 from bascule.core.errors import InvalidRequest
 
-from ._programs import Ended
+from ._programs import ProgramResult
 
-Run = Callable[..., Awaitable[Ended]]
+Run = Callable[..., Awaitable[ProgramResult]]
 """Runs a command, given its `directory` and `timeout`."""
 
 _TIMEOUT: Final = 60.0

@@ -25,7 +25,7 @@ _PATIENCE: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ProgramResult:
     """What a program left. One that was out of time has status -1."""
 
     status: int
@@ -34,7 +34,7 @@ class Ended:
     is_late: bool = False
 
 
-class Programs:
+class ProgramRunner:
     """Runs programs in one session, each in a subshell of its own: nothing one changes is seen by
     the next, and what it leaves in the background goes on. Any number may run at a time."""
 
@@ -51,7 +51,7 @@ class Programs:
         directory: str | None = None,
         timeout: float,
         key: str = "",
-    ) -> Ended:
+    ) -> ProgramResult:
         """Cancelling ends the program, as `stop` does. Raises what keeps it from being run."""
         key = key or secrets.token_hex(8)
         files = f"/tmp/.bascule-{secrets.token_hex(8)}"  # noqa: S108 - nobody guesses it
@@ -64,8 +64,8 @@ class Programs:
             self._shells.pop(key, None)
             await asyncio.shield(runtime.act(RemoveDir(files, recursive=True)))
         if status is None:
-            return Ended(status=-1, out=out, err=err, is_late=True)
-        return Ended(status=status, out=out, err=err)
+            return ProgramResult(status=-1, out=out, err=err, is_late=True)
+        return ProgramResult(status=status, out=out, err=err)
 
     async def stop(self, runtime: SessionRuntime, key: str) -> None:
         """End the program of that key, if it runs; its `run` answers then."""

@@ -23,8 +23,8 @@ from bascule.hub.replies import Receive, Refused, Scope, Send, send_error
 from bascule.hub.sessions.session_runtime import SessionRuntime
 
 from . import _files, _git
-from ._bash import Commands
-from ._programs import Programs
+from ._bash import BashCommands
+from ._programs import ProgramRunner
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +47,8 @@ class _Workspace:
     """What is kept of one session."""
 
     def __init__(self, hub: Hub, session_id: SessionId) -> None:
-        self.programs = Programs()
-        self.commands = Commands(self.programs, masked=partial(hub.sessions.masked, session_id))
+        self.programs = ProgramRunner()
+        self.commands = BashCommands(self.programs, masked=partial(hub.sessions.masked, session_id))
 
 
 class WorkspaceMount(Mount):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from bascule.sandbox.browser.settings import BrowserSettings, find_chromium, why_no_browser
 
-from .checks import Trouble
+from .checks import CheckFailed
 from .session_checks import FILE
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class NoBrowser(Exception):
 
 
 async def draw(address: str, token: str) -> str:
-    """Raises `Trouble`, or `NoBrowser`."""
+    """Raises `CheckFailed`, or `NoBrowser`."""
     settings = BrowserSettings()
     chromium = find_chromium(settings)
     if chromium is None:
@@ -57,19 +57,19 @@ def _listen(line: WebSocket, failures: list[str]) -> None:
     line.on("socketerror", lambda message: failures.append(message))
 
 
-def _undrawn(where: str, message: str, failures: list[str]) -> Trouble:
+def _undrawn(where: str, message: str, failures: list[str]) -> CheckFailed:
     if "ERR_TOO_MANY_REDIRECTS" in message:
-        return Trouble(
+        return CheckFailed(
             f"the browser is in a redirect loop at {where}",
             "the reverse proxy changes paths or cookies; `bascule nginx` writes a "
             "correct configuration",
         )
     if failures:
-        return Trouble(
+        return CheckFailed(
             f"VS Code does not open: its WebSocket fails ({failures[0]})",
             "the reverse proxy must pass on the headers Upgrade and Connection below /vscode/",
         )
-    return Trouble(
+    return CheckFailed(
         f"VS Code does not open at {where}: {message.splitlines()[0]}",
         "look in `bascule session logs` and in the reverse proxy's log",
     )

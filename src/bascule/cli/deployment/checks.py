@@ -21,7 +21,7 @@ class Check:
     """The way out."""
 
 
-class Trouble(Exception):
+class CheckFailed(Exception):
     """What a check found wrong, and the way out."""
 
     def __init__(self, found: str, advice: str = "") -> None:
@@ -30,5 +30,5 @@ class Trouble(Exception):
         self.advice = advice
 
 
-class Concern(Trouble):
+class CheckLimited(CheckFailed):
     """It works today."""

@@ -15,9 +15,9 @@ from bascule.core.errors import BasculeError, NoSuchSession
 from bascule.link.sessions import HubSession, SessionCalls
 
 from .browser import NoBrowser, draw
-from .checks import Check, Concern, Trouble
-from .session_checks import Pair
-from .web import Front, is_this_machine, origin_of
+from .checks import Check, CheckFailed, CheckLimited
+from .session_checks import SessionPair
+from .web import DeploymentClient, is_this_machine, origin_of
 
 _START: Final = 180.0
 _VSCODE_PAGE: Final = b"vs/code/browser/workbench"
@@ -48,7 +48,7 @@ class Examination:
     """
 
     def __init__(self, url: str, token: str, *, on_stage: OnStage) -> None:
-        self._front = Front(url, token)
+        self._front = DeploymentClient(url, token)
         self._token = token
         self._say = on_stage
         self._made: list[HubSession] = []
@@ -80,7 +80,7 @@ class Examination:
         yield await self._one("sessions", self._create), True
         yield await self._one("addresses", self._check_addresses), False
         yield await self._check_origins(), False
-        pair = Pair(front, self._token, *self._made)
+        pair = SessionPair(front, self._token, *self._made)
         yield await self._one("app", pair.check_app), False
         passing = await self._one("WebSocket", pair.check_websocket)
         yield passing, False
@@ -95,9 +95,9 @@ class Examination:
         self._say(name)
         try:
             return Check(name, "ok", await look())
-        except Concern as concern:
+        except CheckLimited as concern:
             return Check(name, "limited", concern.found, concern.advice)
-        except Trouble as trouble:
+        except CheckFailed as trouble:
             return Check(name, "failed", trouble.found, trouble.advice)
         except NoBrowser as lack:
             return Check(name, "limited", f"checked over HTTP only: {lack}")
@@ -127,12 +127,12 @@ class Examination:
         except TimeoutError:
             now = await calls.session(made.id)
             if now.state == "ready":
-                raise Trouble(
+                raise CheckFailed(
                     "a session is ready, but its events did not arrive: the reverse "
                     "proxy buffers them",
                     "turn its buffering off (`proxy_buffering off`); `bascule nginx` does this",
                 ) from None
-            raise Trouble(
+            raise CheckFailed(
                 f"a session is still {now.state} after {_START:.0f} s, at the stage: {now.stage}",
                 "look in `bascule session logs`",
             ) from None
@@ -142,7 +142,7 @@ class Examination:
         if asked == said:
             return f"sessions are at {said}/vscode/…"
         elsewhere = " which only works on the hub's own machine," if is_this_machine(said) else ""
-        raise Trouble(
+        raise CheckFailed(
             f"the hub says that its sessions are at {said},{elsewhere} not at {asked}",
             f'set public_url = "{asked}"',
         )
@@ -159,7 +159,7 @@ class Examination:
         if self._front.cookie:
             reply, there = await self._front.page(path)
             if reply.status != 200 or _VSCODE_PAGE not in reply.body:
-                raise Trouble(
+                raise CheckFailed(
                     f"{there} answers with HTTP {reply.status} instead of VS Code",
                     "look in `bascule session logs`; if VS Code is not installed on the "
                     "hub's machine, run `bascule install vscode` there"
@@ -177,5 +177,5 @@ class Examination:
             for each in self._made:
                 with contextlib.suppress(NoSuchSession):
                     await calls.session(each.id)
-                    raise Trouble(f"the session {each.id} still exists after its removal")
+                    raise CheckFailed(f"the session {each.id} still exists after its removal")
         return "the two sessions are removed"

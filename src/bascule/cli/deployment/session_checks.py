@@ -12,8 +12,8 @@ from bascule.core.errors import BasculeError
 from bascule.link.sessions import HubSession, SessionCalls
 from bascule.runtime.cloud import CloudRuntime
 
-from .checks import Trouble
-from .web import Front, origin_of
+from .checks import CheckFailed
+from .web import DeploymentClient, origin_of
 
 FILE: Final = "found-by-the-doctor.txt"
 _PORT_TIME: Final = 30.0
@@ -49,10 +49,12 @@ asyncio.run(main())
 """
 
 
-class Pair:
+class SessionPair:
     """Two sessions of one owner, both ready, and what they find of each other."""
 
-    def __init__(self, front: Front, token: str, first: HubSession, second: HubSession) -> None:
+    def __init__(
+        self, front: DeploymentClient, token: str, first: HubSession, second: HubSession
+    ) -> None:
         self._front = front
         self._token = token
         self.first = first
@@ -86,7 +88,7 @@ class Pair:
             routes = (await two.run("tail -n +2 /proc/net/route", timeout=_LOOK_TIME)).content
         outside = [name for name in there if name != "lo"]
         if outside and routes.strip():
-            raise Trouble(
+            raise CheckFailed(
                 f"a session with egress off has network access: {', '.join(outside)}",
                 "the spawner does not isolate sessions from the network; see docs/sandboxes.md",
             )
@@ -94,7 +96,7 @@ class Pair:
 
     async def check_websocket(self) -> str:
         if not self._app:
-            raise Trouble("not checked, because the app failed")
+            raise CheckFailed("not checked, because the app failed")
         from websockets.asyncio.client import connect
         from websockets.exceptions import InvalidStatus, WebSocketException
 
@@ -110,19 +112,19 @@ class Pair:
             ):
                 said = await line.recv()
         except InvalidStatus as error:
-            raise Trouble(
+            raise CheckFailed(
                 f"a WebSocket upgrade is answered with HTTP {error.response.status_code}: "
                 "the reverse proxy does not pass it on",
                 "nginx needs `proxy_http_version 1.1`, `proxy_set_header Upgrade $http_upgrade` "
                 "and `Connection upgrade`; `bascule nginx` writes them",
             ) from error
         except (OSError, TimeoutError, WebSocketException) as error:
-            raise Trouble(
+            raise CheckFailed(
                 f"a WebSocket does not connect: {str(error) or type(error).__name__}",
                 "look in the reverse proxy's log; `bascule nginx` writes a correct configuration",
             ) from error
         if said != self._word:
-            raise Trouble("a WebSocket is connected to the wrong app")
+            raise CheckFailed("a WebSocket is connected to the wrong app")
         return "messages arrive"
 
     async def check_app(self) -> str:
@@ -134,7 +136,7 @@ class Pair:
             path = urlsplit(self._app).path + where
             reply = await self._front.ask(path, self._front.bearer)
             if reply.status != 200 or self._word.encode() not in reply.body:
-                raise Trouble(
+                raise CheckFailed(
                     f"{path} answers with HTTP {reply.status} instead of the app's page",
                     "the reverse proxy must pass on paths below /apps/ unchanged; "
                     "`apps_origin`, if set, must lead to the hub too",
@@ -151,7 +153,9 @@ class Pair:
         )
         *_, port = ["", *started.content.split()]  # the shell has told of its job before
         if not port.isdigit():
-            raise Trouble(f"an app does not start in a session: {started.content.strip()[-300:]}")
+            raise CheckFailed(
+                f"an app does not start in a session: {started.content.strip()[-300:]}"
+            )
         self._port = int(port)
         async with SessionCalls(self._front.url, self._token) as calls:
             said = await _address(calls, self.first.id, self._port)
@@ -174,15 +178,15 @@ async def _address(calls: SessionCalls, session_id: str, port: int) -> str:
         for each in await calls.ports(session_id):
             if each["port"] == port:
                 return str(each["url"])
-        raise Trouble(
+        raise CheckFailed(
             "an app listens in a session, but the hub does not find it",
             "look in `bascule session logs`",
         ) from error
-    raise Trouble("the event stream of a session ended early")
+    raise CheckFailed("the event stream of a session ended early")
 
 
-def _apart(found: str) -> Trouble:
-    return Trouble(
+def _apart(found: str) -> CheckFailed:
+    return CheckFailed(
         f"sessions are not isolated: {found}",
         "use the spawner `local` with bubblewrap, or `docker`, without `allow_unisolated`",
     )

@@ -18,7 +18,7 @@ from bascule.core.errors import BasculeError, HubUnreachable
 from bascule.link.http import HttpClient, Reply
 from bascule.wire import from_json
 
-from .checks import Concern, Trouble
+from .checks import CheckFailed, CheckLimited
 
 COOKIE: Final = "__Host-Http-bascule"
 ENTER: Final = "/_bascule/enter"
@@ -51,7 +51,7 @@ def is_this_machine(url: str) -> bool:
         return False
 
 
-class Front(Closable):
+class DeploymentClient(Closable):
     """Requests to `url`, none of them followed anywhere unasked."""
 
     def __init__(self, url: str, token: str) -> None:
@@ -90,7 +90,7 @@ class Front(Closable):
                 method, path, headers=headers, body=form, timeout=_TIMEOUT
             )
         except (BasculeError, TimeoutError) as error:
-            raise Trouble(
+            raise CheckFailed(
                 f"{origin}{path} does not answer: {error}",
                 "check that the hub is running, that the reverse proxy reaches it, and "
                 "that no firewall blocks this machine",
@@ -116,13 +116,13 @@ class Front(Closable):
             seen.append(url)
             there = urljoin(url, led)
             if origin_of(there) not in known:
-                raise Trouble(
+                raise CheckFailed(
                     f"{url} redirects to another site, {there}",
                     "the reverse proxy redirects, or `public_url` names another address",
                 )
             url = there
             if url in seen or len(seen) > _HOPS:
-                raise Trouble(
+                raise CheckFailed(
                     f"redirect loop: {' -> '.join((*seen, url))}",
                     "the reverse proxy rewrites paths or redirects by itself; it must "
                     f"pass paths on unchanged; {_PROXY}",
@@ -135,7 +135,7 @@ class Front(Closable):
         if parts.scheme == "http":
             if is_this_machine(self.url):
                 return "not needed: the hub is on this machine"
-            raise Trouble(
+            raise CheckFailed(
                 "plain HTTP: nobody can sign in, because others on the network could "
                 "steal the sign-in",
                 "put nginx with TLS in front of the hub (`bascule nginx`), and set "
@@ -146,13 +146,13 @@ class Front(Closable):
     async def check_hub(self) -> str:
         reply = await self.ask("/health")
         if reply.status in (502, 503, 504):
-            raise Trouble(
+            raise CheckFailed(
                 f"the reverse proxy answers, but the hub behind it does not (HTTP {reply.status})",
                 "start the hub, and check that the reverse proxy has the right port",
             )
         if 300 <= reply.status < 400:
             there = urljoin(f"{self.url}/health", reply.headers.get("location", ""))
-            raise Trouble(
+            raise CheckFailed(
                 f"requests are redirected to {there}",
                 "run this check with that address"
                 if origin_of(there) != origin_of(self.url)
@@ -160,12 +160,12 @@ class Front(Closable):
             )
         said = _said(reply)
         if reply.status == 403:
-            raise Trouble(
+            raise CheckFailed(
                 str(said.get("message", "the request is refused (HTTP 403)")),
                 f'set public_url = "{self.url}"; a reverse proxy must pass on the Host header',
             )
         if reply.status != 200 or said.get("status") != "ok" or "protocol" not in said:
-            raise Trouble(
+            raise CheckFailed(
                 f"another server answers at {self.url} (HTTP {reply.status})",
                 "check which server listens there, and that it passes every path on to the hub",
             )
@@ -177,11 +177,11 @@ class Front(Closable):
             return "accepted"
         said = str(_said(reply).get("message", f"HTTP {reply.status}"))
         if "missing" in said:
-            raise Trouble(
+            raise CheckFailed(
                 "the reverse proxy does not pass on the header `Authorization`",
                 f"it must not use that header itself; {_PROXY}",
             )
-        raise Trouble(
+        raise CheckFailed(
             said,
             "run `bascule token` on the hub's machine, and set BASCULE_TOKEN to what it prints",
         )
@@ -194,24 +194,24 @@ class Front(Closable):
         reply = await self.ask("/sign-in", {**kind, "Origin": own}, form=form, origin=own)
         text = reply.body.decode(errors="replace")
         if reply.status == 403 and "needs TLS" in text:
-            raise Trouble(
+            raise CheckFailed(
                 "the hub does not know that users open it over HTTPS",
                 f'set public_url = "{self.url}"',
             )
         if reply.status == 403:
-            raise Trouble(
+            raise CheckFailed(
                 "the hub rejects its own page as another site's, because the Host header "
                 "has another name",
                 f'set public_url = "{self.url}"; the reverse proxy must pass on the Host '
                 f"header (`proxy_set_header Host $http_host`); {_PROXY}",
             )
         if reply.status != 200:
-            raise Trouble(f"the sign-in answers with HTTP {reply.status}", _PROXY)
+            raise CheckFailed(f"the sign-in answers with HTTP {reply.status}", _PROXY)
         self.cookie = _ensure_cookie(reply.headers.get("set-cookie", ""))
         known = {**PAGE, "Cookie": f"{COOKIE}={self.cookie}"}
         again = await self.ask("/sign-in?next=/docs", known, origin=own)
         if again.status != 303 or again.headers.get("location") != "/docs":
-            raise Trouble(
+            raise CheckFailed(
                 "the hub sets a cookie but does not accept it afterwards",
                 f"the reverse proxy must not change cookies; {_PROXY}",
             )
@@ -224,7 +224,7 @@ class Front(Closable):
         reply = await self.ask("/sign-in", PAGE)
         there = urljoin(f"{self.url}/sign-in", reply.headers.get("location", ""))
         if urlsplit(there).port != urlsplit(self.url).port:
-            raise Trouble(
+            raise CheckFailed(
                 f"browsers are redirected to {origin_of(there)}, because the Host header "
                 "has another name",
                 f"the reverse proxy must pass on the Host header; {_PROXY}",
@@ -237,20 +237,20 @@ class Front(Closable):
         one, two = self.session_origins
         hub = origin_of(self.page_url)
         if hub in (one, two):
-            raise Concern(
+            raise CheckLimited(
                 "sessions share the hub's origin: a page of a session can do everything "
                 "on this hub that the user who opens it may do",
                 _OWN_ORIGINS,
             )
         await self._check_session_name(one)
         if one == two:
-            raise Concern(
+            raise CheckLimited(
                 f"all sessions share the origin {one}: a page of one session can read and "
                 "control the user's other sessions",
                 _OWN_ORIGINS,
             )
         if one.startswith("https:") and _site(hub) == _site(one):
-            raise Concern(
+            raise CheckLimited(
                 f"sessions ({one}) and the hub share a site: pages of sessions can set "
                 "cookies for the hub and sign users out",
                 _OWN_ORIGINS,
@@ -261,14 +261,14 @@ class Front(Closable):
         known = {**PAGE, "Cookie": f"{COOKIE}={self.cookie}"}
         reply = await self.ask(path, known, origin=origin_of(self.page_url))
         if reply.status == 503 and b"sessions_origin" in reply.body:
-            raise Trouble(
+            raise CheckFailed(
                 "browsers cannot open sessions: `sessions_origin` is not set", _OWN_ORIGINS
             )
         there = urljoin(self.page_url + path, reply.headers.get("location", ""))
         if reply.status == 200:
             return origin_of(self.page_url)
         if urlsplit(there).path != ENTER:
-            raise Trouble(
+            raise CheckFailed(
                 f"{path} does not redirect to the session's own origin (HTTP {reply.status})",
                 "the reverse proxy must pass on paths below /vscode/ unchanged",
             )
@@ -281,7 +281,7 @@ class Front(Closable):
             await asyncio.to_thread(_look_at_certificate, parts.hostname or "", parts.port)
         reply = await self.ask("/health", origin=origin)
         if reply.status != 404:
-            raise Trouble(
+            raise CheckFailed(
                 f"{origin}/health answers with HTTP {reply.status}; the hub's own pages "
                 "must not be served at a session's address",
                 f"the reverse proxy must pass on the Host header; {_PROXY}",
@@ -298,25 +298,27 @@ def _look_at_certificate(host: str, port: int | None) -> str:
         ):
             until = ssl.cert_time_to_seconds(str((line.getpeercert() or {})["notAfter"]))
     except ssl.SSLCertVerificationError as error:
-        raise Trouble(
+        raise CheckFailed(
             f"browsers will not trust the certificate: {error.verify_message}",
             f"get a certificate for {host} from a trusted authority, and give nginx the "
             "full chain (`bascule nginx --certificate fullchain.pem`)",
         ) from error
     except ssl.SSLError as error:
-        raise Trouble(
+        raise CheckFailed(
             f"the server at {host}:{port or 443} does not speak TLS: {error.reason}",
             "enable TLS there (`listen … ssl` in nginx), or use http://",
         ) from error
     except OSError as error:
-        raise Trouble(
+        raise CheckFailed(
             f"nothing answers at {host}:{port or 443}: {error}",
             "check that the name resolves to the right machine, that nginx is running, "
             "and that its port is open",
         ) from error
     days = (until - time.time()) / _DAY
     if days < _SOON:
-        raise Concern(f"the certificate expires in {days:.0f} days", "set up automatic renewal")
+        raise CheckLimited(
+            f"the certificate expires in {days:.0f} days", "set up automatic renewal"
+        )
     return f"the certificate is valid for {days:.0f} more days"
 
 
@@ -325,7 +327,7 @@ def _ensure_cookie(header: str) -> str:
     pair, *attributes = [part.strip() for part in header.split(";")]
     name, _, value = pair.partition("=")
     if name != COOKIE or not value:
-        raise Trouble(
+        raise CheckFailed(
             "the token is accepted, but the answer has no cookie",
             f"the reverse proxy drops or renames cookies; {_PROXY}",
         )
@@ -334,7 +336,7 @@ def _ensure_cookie(header: str) -> str:
     if any(part.startswith("domain=") for part in given):
         lacks.add("no domain")
     if lacks:
-        raise Trouble(
+        raise CheckFailed(
             f"browsers will reject the cookie: it must have {', '.join(sorted(lacks))}",
             "the reverse proxy must not change cookies (proxy_cookie_path, proxy_cookie_domain)",
         )

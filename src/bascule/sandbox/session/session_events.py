@@ -14,7 +14,7 @@ the current state first."""
 
 
 @dataclass(frozen=True, slots=True)
-class SessionEvent:
+class PublishedEvent:
     name: str
     data: Mapping[str, Any]
 
@@ -23,15 +23,15 @@ class SessionEvents:
     """Sends each event to everybody subscribed at that moment, and stores none."""
 
     def __init__(self) -> None:
-        self._subscriptions: set[EventSubscription] = set()
+        self._subscriptions: set[SubscriberQueue] = set()
         self._closed = False
 
     def publish(self, name: str, **data: Any) -> None:
         for subscription in tuple(self._subscriptions):
-            subscription.add(SessionEvent(name, data))
+            subscription.add(PublishedEvent(name, data))
 
-    def subscribe(self) -> EventSubscription:
-        subscription = EventSubscription(self._subscriptions)
+    def subscribe(self) -> SubscriberQueue:
+        subscription = SubscriberQueue(self._subscriptions)
         if self._closed:
             subscription.finish()
         return subscription
@@ -43,17 +43,17 @@ class SessionEvents:
             subscription.finish()
 
 
-class EventSubscription:
+class SubscriberQueue:
     """Events published from now on, until `finish`."""
 
-    def __init__(self, others: set[EventSubscription]) -> None:
+    def __init__(self, others: set[SubscriberQueue]) -> None:
         self._others = others
-        self._pending: deque[SessionEvent] = deque()
+        self._pending: deque[PublishedEvent] = deque()
         self._finished = False
         self._wake = asyncio.Event()
         others.add(self)
 
-    def add(self, event: SessionEvent) -> None:
+    def add(self, event: PublishedEvent) -> None:
         self._pending.append(event)
         if len(self._pending) > _MAX_PENDING:
             self._pending.clear()
@@ -65,7 +65,7 @@ class EventSubscription:
         self._others.discard(self)
         self._wake.set()
 
-    async def events(self, *, heartbeat: float) -> AsyncIterator[SessionEvent | None]:
+    async def events(self, *, heartbeat: float) -> AsyncIterator[PublishedEvent | None]:
         """Each event as it is published; None after every `heartbeat` seconds without one."""
         while True:
             while self._pending:

@@ -82,7 +82,7 @@ class VSCodeServer(Closable):
         self._run: Path | None = None
         self._keeper: Keeper | None = None
         self._program: SupervisedProgram | None = None
-        self._door: SignInRedirect | None = None
+        self._sign_in: SignInRedirect | None = None
         self.url = ""
 
     async def start(self) -> None:
@@ -101,8 +101,8 @@ class VSCodeServer(Closable):
             raise SandboxStartFailed(f"VS Code did not start: {words}") from None
         if self._settings.socket is None:
             await asyncio.to_thread(self._remember_port)
-            self._door = SignInRedirect(self.url, cookie=self._cookie, value=self._session_key)
-            await self._door.start()
+            self._sign_in = SignInRedirect(self.url, cookie=self._cookie, value=self._session_key)
+            await self._sign_in.start()
 
     @property
     def pid(self) -> int:
@@ -122,12 +122,12 @@ class VSCodeServer(Closable):
 
     def address(self, folder: Path) -> str:
         """What to open in a browser for a window on the folder. It is a secret: a key is in it."""
-        assert self._door is not None
-        return self._door.address(folder)
+        assert self._sign_in is not None
+        return self._sign_in.address(folder)
 
     async def aclose(self) -> None:
-        if self._door is not None:
-            await self._door.aclose()
+        if self._sign_in is not None:
+            await self._sign_in.aclose()
         if self._program is not None:
             await self._leave_room(self._program)
         if self._keeper is not None:
