@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bascule.adapters.openhands_workspace import WorkspaceMount
+
 from .serving import Asker, place
 
 pytestmark = pytest.mark.slow
@@ -33,6 +35,36 @@ async def test_an_admin_who_enters_a_session_is_recorded() -> None:
             assert sorted(acted) == ["ada", "admin"]
             assert (await admin.ask("GET", f"/apps/{session}-0/"))[0] == 404
             assert (await admin.ask("GET", f"/vscode/{session}/"))[0] == 404
+
+
+async def test_an_admin_who_enters_through_an_adapter_is_recorded() -> None:
+    async with place(mounts=(WorkspaceMount,)) as hub:
+        token = await hub.token("ada", "agent", owner="ada")
+        async with Asker(hub.url, token=token) as ada, Asker(hub.url) as admin:
+            session = await ada.ready()
+            one = f"/openhands/v1/{session}/api"
+            asked = {"command": "echo told >file", "cwd": "."}
+            await ada.must("POST", f"{one}/bash/execute_bash_command", asked)
+
+            async def entered(what: str) -> list[str]:
+                rows = await admin.must("GET", f"/api/audit?session_id={session}")
+                found = [row for row in rows if row["verb"] == "enter"]
+                return [row["who"] for row in found if row["detail"]["what"] == what]
+
+            for asker in (ada, admin):
+                found = await asker.must("GET", f"{one}/bash/bash_events/search")
+                await asker.must("GET", f"{one}/bash/bash_events/{found['items'][0]['id']}")
+            assert await entered("commands") == ["admin", "admin"]
+            assert await entered("files and terminals") == []
+            file = hub.directory / "sessions" / session / "workspace" / "file"
+            assert (await admin.ask("GET", f"{one}/file/download?path={file}"))[0] == 200
+            assert set(await entered("files and terminals")) == {"admin"}
+            acts = await admin.must("GET", f"/api/audit?session_id={session}")
+            before = [row["who"] for row in acts if row["verb"] == "act"]
+            assert set(before) == {"ada"}
+            await admin.must("POST", f"{one}/bash/execute_bash_command", {"command": "true"})
+            acts = await admin.must("GET", f"/api/audit?session_id={session}")
+            assert {row["who"] for row in acts if row["verb"] == "act"} == {"ada", "admin"}
 
 
 async def test_who_makes_and_revokes_tokens_is_recorded() -> None:

@@ -162,7 +162,7 @@ class WorkspaceMount(Mount):
         return JSONResponse({"success": True})
 
     async def _search(self, request: Request) -> Response:
-        self._runtime(request)
+        await self._note_reading(request)
         query = request.query_params
         page = self._workspace(request).commands.search(
             kind=query.get("kind__eq"),
@@ -175,7 +175,7 @@ class WorkspaceMount(Mount):
         return JSONResponse(page)
 
     async def _event(self, request: Request) -> Response:
-        self._runtime(request)
+        await self._note_reading(request)
         name = request.path_params["event"]
         event = self._workspace(request).commands.find(name)
         if event is None:
@@ -183,7 +183,7 @@ class WorkspaceMount(Mount):
         return JSONResponse(event)
 
     async def _clear(self, request: Request) -> Response:
-        self._runtime(request)
+        await self._note_reading(request)
         return JSONResponse({"cleared_count": self._workspace(request).commands.clear()})
 
     # Files ------------------------------------------------------------------------------------
@@ -231,6 +231,11 @@ class WorkspaceMount(Mount):
         identity, session = identity_of(request.scope), request.path_params["session"]
         self._hub.sessions.get(identity, SessionId(session))
         return self._hub.session(identity, session)
+
+    async def _note_reading(self, request: Request) -> None:
+        """The output that is kept is in this process: reading it enters no session."""
+        session_id = SessionId(request.path_params["session"])
+        await self._hub.sessions.note_reading(identity_of(request.scope), session_id, "commands")
 
     def _workspace(self, request: Request) -> _Workspace:
         """Of a session that is there; what was kept of others that are gone is dropped."""

@@ -484,6 +484,11 @@ class Sessions(Closable):
             raise NotSupported("This hub has no sessions: it was given no spawner, or no state_dir")
         return self._optional_lifecycle
 
+    async def note_reading(self, who: Identity, session_id: SessionId, what: str) -> None:
+        """Record that somebody reads what another part of the hub keeps of the session, if they do
+        not own it. Raises `NoSuchSession` if they may not see it."""
+        await self._note_stranger(who, self._table.get_visible(who, session_id), what)
+
     async def _note_stranger(self, who: Identity, row: SessionRow, what: str) -> None:
         """Admins may look into a session of somebody else, and that is kept. Actions, starts and
         ends are noted in any case, whosoever's they are."""
