@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bascule.net import Limits, Lot, Net, Runner, explore, simulate
+from bascule.net import Net, RandomChoice, RunLimits, Runner, explore, simulate
 from bascule.testing.nets import build
 from benchmarks.peers.net_shapes import Shape, ring
 from benchmarks.peers.net_subject import NetSubject
@@ -35,7 +35,9 @@ class Bascule(NetSubject):
         net = _net(ring(places, tokens))
         done, began = 0, perf_counter()
         while (spent := perf_counter() - began) < seconds:
-            result = await Runner(net, None, policy=Lot(1), limits=Limits(firings=count)).run()
+            result = await Runner(
+                net, None, policy=RandomChoice(1), limits=RunLimits(firings=count)
+            ).run()
             done += result.firings
         return {"run_per_second": done / spent}
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, overload
 
 from bascule.bridge import calls
 from bascule.bridge.calls import (
-    Call,
+    BridgeCall,
     ChatModel,
     ChatReply,
     Diagnostic,
@@ -114,12 +114,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _ask(call: Call[T]) -> T:
+def _ask(call: BridgeCall[T]) -> T:
     answer = _here.bridge().request(call.type, call.params, timeout=call.timeout)
     return calls.read(call, answer)
 
 
-def _blocking(make: Callable[P, Call[T]]) -> Callable[P, T]:
+def _blocking(make: Callable[P, BridgeCall[T]]) -> Callable[P, T]:
     @wraps(make)
     def ask(*args: P.args, **kwargs: P.kwargs) -> T:
         return _ask(make(*args, **kwargs))

@@ -69,7 +69,7 @@ class _Bar:
 
     def _add(self, value: dict[str, Any]) -> None:
         if self._answer is not None and not self._answer.done():
-            self._answer.add(value)  # type: ignore[attr-defined]  # bridges return `Answer`
+            self._answer.add(value)  # type: ignore[attr-defined]  # bridges return `PendingReply`
 
 
 class Progress(_Bar):

@@ -7,7 +7,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from bascule.bridge import calls
-from bascule.bridge.calls import Call, ChatReply
+from bascule.bridge.calls import BridgeCall, ChatReply
 from bascule.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ChatStream:
     """Iterate over it for the pieces; then `reply` is the whole. Leaving early cancels the rest."""
 
-    def __init__(self, bridge: Bridge, call: Call[ChatReply]) -> None:
+    def __init__(self, bridge: Bridge, call: BridgeCall[ChatReply]) -> None:
         self._call = call
         self._pieces: SimpleQueue[str | None] = SimpleQueue()
         self._reply: ChatReply | None = None
@@ -47,7 +47,7 @@ class ChatStream:
 class AsyncChatStream:
     """The same for `async for`."""
 
-    def __init__(self, bridge: Bridge, call: Call[ChatReply]) -> None:
+    def __init__(self, bridge: Bridge, call: BridgeCall[ChatReply]) -> None:
         self._bridge = bridge
         self._call = call
         self._reply: ChatReply | None = None

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Literal, ParamSpec, TypeVar, overload
 
 from bascule.bridge import calls
-from bascule.bridge.calls import Call, ChatReply
+from bascule.bridge.calls import BridgeCall, ChatReply
 from bascule.bridge.current import here as _here
 
 from ._progress import AsyncProgress
@@ -43,12 +43,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def _ask(call: Call[T]) -> T:
+async def _ask(call: BridgeCall[T]) -> T:
     answer = await _here.bridge().arequest(call.type, call.params, timeout=call.timeout)
     return calls.read(call, answer)
 
 
-def _awaited(make: Callable[P, Call[T]]) -> Callable[P, Awaitable[T]]:
+def _awaited(make: Callable[P, BridgeCall[T]]) -> Callable[P, Awaitable[T]]:
     @wraps(make)
     async def ask(*args: P.args, **kwargs: P.kwargs) -> T:
         return await _ask(make(*args, **kwargs))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from bascule.bridge import BridgeClient, NullTransport
-from bascule.bridge.current import Current
+from bascule.bridge.current import CurrentBridge
 from bascule.core.errors import BridgeUnavailable, InvalidSetting
 from bascule.testing.bridge import FakeEditor
 
@@ -37,11 +37,11 @@ def test_without_evidence_there_is_none_and_it_says_what_to_do_at_once() -> None
     started = time.monotonic()
 
     with pytest.raises(RuntimeError, match="Open Bridged Terminal") as caught:
-        Current({}).bridge().request("vscode/chat")
+        CurrentBridge({}).bridge().request("vscode/chat")
 
     assert isinstance(caught.value, BridgeUnavailable)
     assert time.monotonic() - started < 1
-    assert not Current({}).bridge().is_available()
+    assert not CurrentBridge({}).bridge().is_available()
 
 
 @pytest.mark.parametrize("prefix", ["EVOLVE_RUN_BRIDGE_", "RUN_BRIDGE_"])
@@ -49,7 +49,7 @@ def test_the_variables_of_a_run_make_a_bridge_and_are_taken_away(
     server: BridgeServer, prefix: str
 ) -> None:
     environ = _environ(server, prefix)
-    current = Current(environ)
+    current = CurrentBridge(environ)
 
     bridge = current.bridge()
 
@@ -60,18 +60,18 @@ def test_the_variables_of_a_run_make_a_bridge_and_are_taken_away(
 
 
 def test_a_child_gets_them_only_when_they_are_handed_on(server: BridgeServer) -> None:
-    current = Current(_environ(server))
+    current = CurrentBridge(_environ(server))
     handed = current.child_env()
 
     assert handed["EVOLVE_RUN_BRIDGE_TOKEN"] == TOKEN
-    again = Current(handed).bridge()
+    again = CurrentBridge(handed).bridge()
     assert again.is_available()
     again.close()
-    assert Current({}).child_env() == {}
+    assert CurrentBridge({}).child_env() == {}
 
 
 def test_what_is_chosen_goes_before_debugging_and_that_before_a_run(server: BridgeServer) -> None:
-    current = Current(_environ(server))
+    current = CurrentBridge(_environ(server))
     chosen, debugged = FakeEditor().bridge(), BridgeClient(NullTransport())
 
     current.use_debug(debugged)
@@ -88,15 +88,15 @@ def test_what_is_chosen_goes_before_debugging_and_that_before_a_run(server: Brid
 def test_a_terminal_is_asked_only_on_request_and_only_without_a_window(
     server: BridgeServer,
 ) -> None:
-    assert Current({"BASCULE_BRIDGE": "terminal"}).bridge().kind == "terminal"
-    assert Current({**_environ(server), "BASCULE_BRIDGE": "terminal"}).bridge().kind == "run"
-    assert Current({**_environ(server), "BASCULE_BRIDGE": "none"}).bridge().kind == "none"
-    current = Current({})
+    assert CurrentBridge({"BASCULE_BRIDGE": "terminal"}).bridge().kind == "terminal"
+    assert CurrentBridge({**_environ(server), "BASCULE_BRIDGE": "terminal"}).bridge().kind == "run"
+    assert CurrentBridge({**_environ(server), "BASCULE_BRIDGE": "none"}).bridge().kind == "none"
+    current = CurrentBridge({})
     assert current.bridge().kind == "none"
     current.use_terminal()
     assert current.bridge().kind == "terminal"
     with pytest.raises(InvalidSetting, match="'termnial'"):
-        Current({"BASCULE_BRIDGE": "termnial"}).bridge()
+        CurrentBridge({"BASCULE_BRIDGE": "termnial"}).bridge()
 
 
 @pytest.mark.slow

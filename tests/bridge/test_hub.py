@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from bascule.bridge import BridgeClient
-from bascule.bridge.current import Current
+from bascule.bridge.current import CurrentBridge
 from bascule.bridge.hub import HubTransport
 from bascule.core.errors import BridgeClosed, BridgeRefused, BridgeUnavailable, UnknownRequest
 from bascule.sandbox.settings import SandboxSettings
@@ -112,7 +112,7 @@ def test_the_variables_of_a_hub_make_a_bridge(surroundings: Surroundings) -> Non
         "BASCULE_TOKEN": surroundings.place.agent,
         "BASCULE_WINDOW": "project",
     }
-    bridge = Current(environ).bridge()
+    bridge = CurrentBridge(environ).bridge()
 
     assert bridge.begin("bridge/ping").result(SOON) == {}
     assert bridge.kind == "hub"

@@ -19,7 +19,7 @@ from bascule.core.errors import (
     BridgeTooLarge,
     BridgeUnavailable,
 )
-from bascule.testing.bridge import Asked, FakeEditor
+from bascule.testing.bridge import FakeEditor, FakeRequest
 from bascule.wire.bridge import PROTOCOL, Request, Response, decode, encode
 from tests.contracts.bridge import SOON, BridgeContract
 
@@ -227,7 +227,7 @@ def test_a_call_outlives_a_broken_connection_to_a_window_that_remembers(
 ) -> None:
     release, asked = threading.Event(), threading.Event()
 
-    def wait(_: Asked) -> Any:
+    def wait(_: FakeRequest) -> Any:
         asked.set()
         release.wait(SOON)
         return "done once"
@@ -248,7 +248,7 @@ def test_a_call_outlives_a_broken_connection_to_a_window_that_remembers(
 def test_an_answer_lost_on_the_way_is_given_again(
     bridge: BridgeClient, server: BridgeServer, editor: FakeEditor
 ) -> None:
-    def cut_and_answer(_: Asked) -> Any:
+    def cut_and_answer(_: FakeRequest) -> Any:
         server.drop()
         return "done once"
 
@@ -266,7 +266,7 @@ def test_a_window_gone_mid_call_and_back_without_memory_fails_what_could_be_done
         "vscode/diagnostics": threading.Event(),
     }
 
-    def wait(asked: Asked) -> Any:
+    def wait(asked: FakeRequest) -> Any:
         if first[asked.request.type].is_set():
             return "asked again"
         first[asked.request.type].set()

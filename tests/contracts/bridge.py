@@ -25,12 +25,12 @@ from bascule.core.errors import (
     InvalidParams,
     UnknownRequest,
 )
-from bascule.testing.bridge import Asked, FakeEditor
+from bascule.testing.bridge import FakeEditor, FakeRequest
 
 SOON = 10.0
 
 
-def until_cancelled(asked: Asked) -> Any:
+def until_cancelled(asked: FakeRequest) -> Any:
     assert asked.cancelled.wait(SOON)
     raise BridgeCancelled("Cancelled")
 
@@ -53,7 +53,7 @@ class BridgeContract:
     def test_an_error_of_the_window_is_raised_as_its_class(
         self, bridge: Bridge, editor: FakeEditor
     ) -> None:
-        def fail(_: Asked) -> Any:
+        def fail(_: FakeRequest) -> Any:
             raise ChatUnavailable("There is no model", wanted="m")
 
         editor.answers["t/fail"] = fail
@@ -103,7 +103,7 @@ class BridgeContract:
         seen: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         stop = bridge.listen(lambda event, body: seen.put((event, body)))
 
-        def tell(_: Asked) -> Any:
+        def tell(_: FakeRequest) -> Any:
             editor.emit("saved", {"path": "/a"})
             return "done"
 
@@ -143,7 +143,7 @@ class BridgeContract:
     def test_pieces_come_in_order_before_the_answer(
         self, bridge: Bridge, editor: FakeEditor
     ) -> None:
-        def stream(asked: Asked) -> Any:
+        def stream(asked: FakeRequest) -> Any:
             for n in range(100):
                 asked.progress(n)
             return "end"
@@ -182,7 +182,7 @@ class BridgeContract:
     def test_the_window_s_own_time_out_is_a_time_out(
         self, bridge: Bridge, editor: FakeEditor
     ) -> None:
-        def late(_: Asked) -> Any:
+        def late(_: FakeRequest) -> Any:
             raise BridgeTimeout("The user did not answer in time")
 
         editor.answers["t/late"] = late
@@ -193,7 +193,7 @@ class BridgeContract:
     def test_an_interrupt_cancels_the_call(self, bridge: Bridge, editor: FakeEditor) -> None:
         cancelled = threading.Event()
 
-        def interrupt(asked: Asked) -> Any:
+        def interrupt(asked: FakeRequest) -> Any:
             os.kill(os.getpid(), signal.SIGINT)
             if asked.cancelled.wait(SOON):
                 cancelled.set()
@@ -278,11 +278,11 @@ class BridgeContract:
         assert await asyncio.to_thread(asked.cancelled.wait, SOON)
 
 
-def _begun(editor: FakeEditor, type: str) -> Callable[[], Asked]:
+def _begun(editor: FakeEditor, type: str) -> Callable[[], FakeRequest]:
     """Has `type` wait to be cancelled; the function returned waits until it was asked."""
-    asked: SimpleQueue[Asked] = SimpleQueue()
+    asked: SimpleQueue[FakeRequest] = SimpleQueue()
 
-    def wait(each: Asked) -> Any:
+    def wait(each: FakeRequest) -> Any:
         asked.put(each)
         return until_cancelled(each)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bascule.debug.breakpoints import Target, bind, entry_line, possible_lines
+from bascule.debug.breakpoints import BreakpointTarget, bind, entry_line, possible_lines
 from bascule.net import load_bytes
 
 TEXT = """\
@@ -40,22 +40,22 @@ NET = load_bytes(TEXT.encode(), "n.evolve.yaml").unwrap()
 @pytest.mark.parametrize(
     ("line", "target", "element", "at"),
     [
-        (7, Target.PLACE, "p", 7),
-        (8, Target.PLACE, "p", 7),
-        (9, Target.PLACE, "p", 7),
-        (10, Target.PLACE, "q", 10),
-        (12, Target.TRANSITION, "t", 12),
-        (14, Target.TRANSITION, "t", 12),
-        (16, Target.TRANSITION, "t", 12),
-        (18, Target.TRANSITION, "t", 12),
-        (20, Target.CODE, "work", 20),
-        (23, Target.CODE, "work", 23),
-        (24, Target.TRANSITION, "u", 24),
-        (25, Target.TRANSITION, "u", 24),
+        (7, BreakpointTarget.PLACE, "p", 7),
+        (8, BreakpointTarget.PLACE, "p", 7),
+        (9, BreakpointTarget.PLACE, "p", 7),
+        (10, BreakpointTarget.PLACE, "q", 10),
+        (12, BreakpointTarget.TRANSITION, "t", 12),
+        (14, BreakpointTarget.TRANSITION, "t", 12),
+        (16, BreakpointTarget.TRANSITION, "t", 12),
+        (18, BreakpointTarget.TRANSITION, "t", 12),
+        (20, BreakpointTarget.CODE, "work", 20),
+        (23, BreakpointTarget.CODE, "work", 23),
+        (24, BreakpointTarget.TRANSITION, "u", 24),
+        (25, BreakpointTarget.TRANSITION, "u", 24),
     ],
 )
 def test_a_line_is_bound_to_the_innermost_thing(
-    line: int, target: Target, element: str, at: int
+    line: int, target: BreakpointTarget, element: str, at: int
 ) -> None:
     bound = bind(NET, line)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bascule.net import Outcome, Result, explore, load
+from bascule.net import RunOutcome, RunResult, explore, load
 from bascule.net.trace import shown
 from tests.net.test_schema import errors
 from tests.net.writing import Window, play
@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NETS = sorted(EXAMPLES.glob("*.evolve.yaml"))
 
 
-def run(name: str, window: object = None) -> Result:
+def run(name: str, window: object = None) -> RunResult:
     result, _ = asyncio.run(play(load(EXAMPLES / f"{name}.evolve.yaml").unwrap(), window))
     return result
 
@@ -39,7 +39,7 @@ def test_interop_shows_a_message_and_prints_what_the_model_says(
     window = Window(chat="4")
     result = run("VsCodeInterop", window)
 
-    assert (result.outcome, shown(result.marking)) == (Outcome.COMPLETED, {"p2": [1]})
+    assert (result.outcome, shown(result.marking)) == (RunOutcome.COMPLETED, {"p2": [1]})
     assert window.calls == [
         ("show_message", "Transition t1 fired!", "info"),
         ("chat", "What is 2+2?"),
@@ -50,7 +50,7 @@ def test_interop_shows_a_message_and_prints_what_the_model_says(
 def test_interop_goes_on_without_a_window(capsys: pytest.CaptureFixture[str]) -> None:
     result = run("VsCodeInterop", Window(show_message=RuntimeError("nobody there")))
 
-    assert result.outcome is Outcome.COMPLETED
+    assert result.outcome is RunOutcome.COMPLETED
     assert capsys.readouterr().out == "Bridge not available: nobody there\n"
 
 
@@ -65,7 +65,7 @@ def test_interop_goes_on_without_a_window(capsys: pytest.CaptureFixture[str]) ->
 def test_a_large_expense_goes_where_the_form_says(answer: Any, place: str, reason: str) -> None:
     result = run("approval", Window(form=answer))
 
-    assert result.outcome is Outcome.COMPLETED
+    assert result.outcome is RunOutcome.COMPLETED
     assert shown(result.marking)[place][-1] == {
         "who": "Bob",
         "what": "a workstation",
@@ -94,7 +94,7 @@ def test_each_changed_file_is_reviewed(
     window = Window(chat="Looks right.")
     result = run("review", window)
 
-    assert result.outcome is Outcome.COMPLETED
+    assert result.outcome is RunOutcome.COMPLETED
     assert capsys.readouterr().out.splitlines() == ["one: Looks right.", "two: Looks right."]
     assert ["+1" in window.calls[0][1], "+2" in window.calls[1][1]] == [True, True]
 
@@ -110,5 +110,5 @@ def test_the_store_never_holds_more_than_three() -> None:
     result = run("producer_consumer")
     space = explore(load(EXAMPLES / "producer_consumer.evolve.yaml").unwrap())
 
-    assert (result.outcome, len(shown(result.marking)["sold"])) == (Outcome.COMPLETED, 6)
+    assert (result.outcome, len(shown(result.marking)["sold"])) == (RunOutcome.COMPLETED, 6)
     assert (space.bounds["store"], space.ends, space.complete) == (3, 1, True)  # type: ignore[index]

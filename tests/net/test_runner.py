@@ -11,9 +11,17 @@ from typing import Any
 import pytest
 
 from bascule.core.errors import BasculeError
-from bascule.net import Limits, Lot, Net, Outcome, Priority, Runner, load_bytes
+from bascule.net import (
+    HighestPriority,
+    Net,
+    RandomChoice,
+    RunLimits,
+    Runner,
+    RunOutcome,
+    load_bytes,
+)
 from bascule.net.trace import Begun, Changed, Ended, Fired, Undone, shown
-from bascule.net.window import NoWindow
+from bascule.net.window import UnavailableWindow
 from tests.net.test_load import EPIC
 from tests.net.writing import FILE, Window, net, play, step
 
@@ -59,7 +67,7 @@ async def test_code_is_called_once_also_when_it_raises_a_type_error() -> None:
     window = Window()
     result, _ = await play(step("vscode_bridge.note()\nlen(5)"), window)
 
-    assert (result.outcome, window.calls) == (Outcome.ERROR, [("note",)])
+    assert (result.outcome, window.calls) == (RunOutcome.ERROR, [("note",)])
 
 
 async def test_expressions_run_in_order_and_each_sees_what_the_last_one_made() -> None:
@@ -106,7 +114,7 @@ async def test_a_guard_picks_the_first_token_it_accepts() -> None:
     result, _ = await play(found)
 
     assert shown(result.marking) == {"before": [1], "after": [5, 7]}
-    assert result.outcome is Outcome.DEADLOCK
+    assert result.outcome is RunOutcome.DEADLOCK
 
 
 # The window -------------------------------------------------------------------------------
@@ -136,7 +144,7 @@ async def test_without_a_window_code_gets_the_error_it_was_handed() -> None:
         "try:\n    vscode_bridge.chat('x')\nexcept RuntimeError as error:\n    return str(error)"
     )
 
-    assert await after(found, NoWindow(Gone("nobody here"))) == ["nobody here"]
+    assert await after(found, UnavailableWindow(Gone("nobody here"))) == ["nobody here"]
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
@@ -152,7 +160,7 @@ async def test_what_an_operation_answers_becomes_the_token(mode: str) -> None:
 async def test_operations_of_another_host_are_refused_by_name(name: str) -> None:
     result, _ = await play(step(f"return vscode_bridge.{name}('x')", mode="async"))
 
-    assert result.outcome is Outcome.ERROR
+    assert result.outcome is RunOutcome.ERROR
     assert f"There is no {name} here" in str(result.error)
     assert "NoSuchOperation" in str(result.error)
 
@@ -164,7 +172,7 @@ async def test_a_firing_that_fails_is_undone_and_ends_the_run_at_its_line() -> N
     found = load_bytes(EPIC.replace("return x", "return x / 0").encode(), FILE).unwrap()
     result, events = await play(found)
 
-    assert result.outcome is Outcome.ERROR
+    assert result.outcome is RunOutcome.ERROR
     assert str(result.error) == f"{FILE}:24: expr1 raised ZeroDivisionError: division by zero"
     assert shown(result.marking) == {"p1": [1]}
     assert [type(event) for event in events[1:]] == [Undone, Ended]
@@ -182,7 +190,7 @@ async def test_a_guard_that_fails_ends_the_run_and_fires_nothing() -> None:
     )
     result, _ = await play(found)
 
-    assert (result.outcome, result.firings) == (Outcome.ERROR, 0)
+    assert (result.outcome, result.firings) == (RunOutcome.ERROR, 0)
     assert "g raised AttributeError" in str(result.error)
 
 
@@ -202,7 +210,7 @@ async def test_what_json_has_no_words_for_is_no_token(code: str, told: str) -> N
     """A trace would hold something else, and its replay differ from the run."""
     result, _ = await play(step(code))
 
-    assert result.outcome is Outcome.ERROR
+    assert result.outcome is RunOutcome.ERROR
     assert result.error is not None
     assert told in result.error.message
     assert result.error.message.startswith(f"{FILE}:")
@@ -259,7 +267,7 @@ async def test_when_one_firing_fails_those_under_way_are_undone_too() -> None:
 
     result, _ = await play(net(PAIR), Broken())
 
-    assert result.outcome is Outcome.ERROR
+    assert result.outcome is RunOutcome.ERROR
     assert shown(result.marking) == {"a": [1], "b": [1]}
 
 
@@ -316,15 +324,19 @@ JOIN = "transition: {id: t, arcs: [{source: p}, {source: q}]}"
 
 async def test_the_first_in_the_file_fires_unless_another_policy_says_so() -> None:
     first, _ = await play(net(CHOICE))
-    urgent, _ = await play(net(CHOICE), policy=Priority())
+    urgent, _ = await play(net(CHOICE), policy=HighestPriority())
 
     assert shown(first.marking) == {"one": [1, 2, 3]}
     assert shown(urgent.marking) == {"two": [1, 2, 3]}
 
 
 async def test_the_same_seed_makes_the_same_run() -> None:
-    runs = [shown((await play(net(CHOICE), policy=Lot(seed)))[0].marking) for seed in range(20)]
-    again = [shown((await play(net(CHOICE), policy=Lot(seed)))[0].marking) for seed in range(20)]
+    runs = [
+        shown((await play(net(CHOICE), policy=RandomChoice(seed)))[0].marking) for seed in range(20)
+    ]
+    again = [
+        shown((await play(net(CHOICE), policy=RandomChoice(seed)))[0].marking) for seed in range(20)
+    ]
 
     assert runs == again
     assert len({str(run) for run in runs}) > 1
@@ -333,23 +345,23 @@ async def test_the_same_seed_makes_the_same_run() -> None:
 @pytest.mark.parametrize(
     ("body", "outcome"),
     [
-        ("place: [{id: p, marking: 1}]", Outcome.COMPLETED),
+        ("place: [{id: p, marking: 1}]", RunOutcome.COMPLETED),
         (
             "place: [{id: p, marking: 1}, {id: q}]\n" + JOIN,
-            Outcome.DEADLOCK,
+            RunOutcome.DEADLOCK,
         ),
         (
             "place: [{id: p, marking: 1}, {id: q}, {id: end, marking: 1, final: true}]\n" + JOIN,
-            Outcome.COMPLETED,
+            RunOutcome.COMPLETED,
         ),
         (
             "place: [{id: p, marking: 1}]\ntransition: {id: t, arcs: [{source: p}, {target: p}]}",
-            Outcome.LIMIT,
+            RunOutcome.LIMIT,
         ),
     ],
 )
-async def test_the_end_of_a_run_is_told_for_what_it_is(body: str, outcome: Outcome) -> None:
-    result, events = await play(net(body), limits=Limits(firings=50))
+async def test_the_end_of_a_run_is_told_for_what_it_is(body: str, outcome: RunOutcome) -> None:
+    result, events = await play(net(body), limits=RunLimits(firings=50))
 
     assert result.outcome is outcome
     assert isinstance(events[-1], Ended)
@@ -363,17 +375,17 @@ async def test_time_that_is_up_is_pending_while_something_is_under_way() -> None
 
         def go(self) -> None: ...
 
-    result, _ = await play(net(PAIR), Never(), limits=Limits(timeout=0.2))
+    result, _ = await play(net(PAIR), Never(), limits=RunLimits(timeout=0.2))
 
-    assert result.outcome is Outcome.PENDING
+    assert result.outcome is RunOutcome.PENDING
     assert shown(result.marking) == {"a": [1], "d": [1]}
 
 
 async def test_time_is_up_also_for_a_net_that_never_waits() -> None:
     loop = "place: [{id: p, marking: 1}]\ntransition: {id: t, arcs: [{source: p}, {target: p}]}"
-    result, _ = await play(net(loop), limits=Limits(firings=10**9, timeout=0.02))
+    result, _ = await play(net(loop), limits=RunLimits(firings=10**9, timeout=0.02))
 
-    assert result.outcome is Outcome.LIMIT
+    assert result.outcome is RunOutcome.LIMIT
     assert result.firings > 10
 
 
@@ -393,7 +405,7 @@ async def test_cancelling_a_run_undoes_what_is_under_way() -> None:
     runner.interrupt()
     result = await run
 
-    assert result.outcome is Outcome.CANCELLED
+    assert result.outcome is RunOutcome.CANCELLED
     assert shown(result.marking)["a"] == [1]
 
 
@@ -405,7 +417,7 @@ async def test_an_interrupt_reaches_code_that_does_not_await() -> None:
     runner = Runner(step("vscode_bridge.stop()"), Interrupting())
     result = await runner.run()
 
-    assert result.outcome is Outcome.CANCELLED
+    assert result.outcome is RunOutcome.CANCELLED
     assert shown(result.marking) == {"before": [1]}
 
 
@@ -422,7 +434,7 @@ async def test_the_gate_may_change_the_marking_before_a_firing() -> None:
 
     gate = Gate()
     events: list[Any] = []
-    gate.runner = Runner(step("token"), Window(), gate=gate, listeners=[events.append])
+    gate.runner = Runner(step("token"), Window(), hook=gate, listeners=[events.append])
     result = await gate.runner.run()
 
     assert shown(result.marking) == {"after": [9]}
@@ -430,7 +442,7 @@ async def test_the_gate_may_change_the_marking_before_a_firing() -> None:
 
 
 def test_every_outcome_has_an_exit_status_of_its_own() -> None:
-    assert {str(outcome): outcome.exit_status for outcome in Outcome} == {
+    assert {str(outcome): outcome.exit_status for outcome in RunOutcome} == {
         "completed": 0,
         "error": 1,
         "deadlock": 3,

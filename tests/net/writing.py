@@ -6,8 +6,8 @@ import asyncio
 from textwrap import dedent, indent
 from typing import Any
 
-from bascule.net import Limits, Loaded, Net, Policy, Result, Runner, load_bytes
-from bascule.net.runner import Gate
+from bascule.net import Loaded, Net, Policy, RunLimits, Runner, RunResult, load_bytes
+from bascule.net.runner import FiringHook
 from bascule.net.trace import Event
 
 FILE = "a.evolve.yaml"
@@ -68,9 +68,9 @@ async def play(
     window: object = None,
     *,
     policy: Policy | None = None,
-    limits: Limits | None = None,
-    gate: Gate | None = None,
-) -> tuple[Result, list[Event]]:
+    limits: RunLimits | None = None,
+    hook: FiringHook | None = None,
+) -> tuple[RunResult, list[Event]]:
     events: list[Event] = []
     runner = Runner(
         net,
@@ -78,10 +78,10 @@ async def play(
         policy=policy,
         limits=limits,
         listeners=[events.append],
-        gate=gate,
+        hook=hook,
     )
     return await runner.run(), events
 
 
-def play_now(net: Net, window: object = None, **options: Any) -> tuple[Result, list[Event]]:
+def play_now(net: Net, window: object = None, **options: Any) -> tuple[RunResult, list[Event]]:
     return asyncio.run(play(net, window, **options))

@@ -15,7 +15,7 @@ import pytest
 
 import vscode_bridge as vscode
 from bascule.core.errors import UsageError
-from bascule.testing.bridge import Asked, FakeEditor
+from bascule.testing.bridge import FakeEditor, FakeRequest
 from vscode_bridge import Diagnostic, Edit, Position, aio
 
 HERE = str(Path("a.py").absolute())
@@ -219,7 +219,7 @@ def test_an_answer_in_another_shape_is_a_breach_of_the_protocol(editor: FakeEdit
         vscode.chat("2+2?")
 
 
-def _stream(asked: Asked) -> Any:
+def _stream(asked: FakeRequest) -> Any:
     assert asked.params["stream"] is True
     for piece in ("one ", "two ", "three"):
         asked.progress(piece)
@@ -249,7 +249,7 @@ async def test_an_awaited_stream_gives_the_same(editor: FakeEditor) -> None:
 def test_leaving_a_stream_cancels_the_rest(editor: FakeEditor) -> None:
     cancelled = threading.Event()
 
-    def endless(asked: Asked) -> Any:
+    def endless(asked: FakeRequest) -> Any:
         asked.progress("and ")
         if asked.cancelled.wait(10):
             cancelled.set()
@@ -264,7 +264,7 @@ def test_leaving_a_stream_cancels_the_rest(editor: FakeEditor) -> None:
 
 
 def test_an_error_ends_a_stream(editor: FakeEditor) -> None:
-    def fail(asked: Asked) -> Any:
+    def fail(asked: FakeRequest) -> Any:
         asked.progress("so far")
         raise vscode.ChatBlocked("No more")
 
@@ -276,7 +276,7 @@ def test_an_error_ends_a_stream(editor: FakeEditor) -> None:
         next(stream)
 
 
-def _until_done(asked: Asked) -> Any:
+def _until_done(asked: FakeRequest) -> Any:
     while not asked.added.get(timeout=10).get("done"):
         pass
     return {}
@@ -286,7 +286,7 @@ def test_progress_counts_towards_its_total_and_ends_with_the_block(editor: FakeE
     seen: list[Any] = []
     ended = threading.Event()
 
-    def note(asked: Asked) -> Any:
+    def note(asked: FakeRequest) -> Any:
         while not (value := asked.added.get(timeout=10)).get("done"):
             seen.append(value)
         ended.set()
@@ -308,7 +308,7 @@ def test_progress_counts_towards_its_total_and_ends_with_the_block(editor: FakeE
     ]
 
 
-def _cancels(asked: Asked) -> Any:
+def _cancels(asked: FakeRequest) -> Any:
     asked.added.get(timeout=10)
     raise vscode.BridgeCancelled("The user cancelled it")
 
@@ -353,7 +353,7 @@ async def test_a_cancelled_task_stays_cancelled_inside_a_progress(editor: FakeEd
 def test_work_goes_on_when_its_notification_is_lost(
     editor: FakeEditor, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def lose(_: Asked) -> Any:
+    def lose(_: FakeRequest) -> Any:
         raise vscode.BridgeClosed("The window is gone")
 
     editor.answers["vscode/progress"] = lose

@@ -9,15 +9,15 @@ from .dap import DapTransport
 from .null import NullTransport
 from .run import Endpoint, RunTransport
 from .terminal import TerminalTransport
-from .transport import Receiver, Transport
+from .transport import Transport, TransportReceiver
 
 __all__ = [
     "BridgeClient",
     "DapTransport",
     "Endpoint",
     "NullTransport",
-    "Receiver",
     "RunTransport",
     "TerminalTransport",
     "Transport",
+    "TransportReceiver",
 ]

@@ -1,7 +1,7 @@
-"""What can be asked of a window: one function per request, as data.
+"""The requests a script can send to a window: one function per request, each returning data.
 
-Each returns a `Call`: the request, and how its answer is read. The two faces of `vscode_bridge`
-(blocking and `aio`) send the same calls.
+Each function returns a `BridgeCall`: the request, and how its answer is read. The blocking and the
+`aio` interface of `vscode_bridge` send the same calls.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUICK: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class BridgeCall(Generic[T]):
     type: str
     params: Mapping[str, Any]
     read: Callable[[Any], T]
@@ -120,7 +120,7 @@ def chat(
     system: str = "",
     conversation_id: str = "",
     stream: bool = False,
-) -> Call[ChatReply]:
+) -> BridgeCall[ChatReply]:
     params = {
         "message": message,
         "model": model,
@@ -128,20 +128,20 @@ def chat(
         "conversationId": conversation_id,
         "stream": stream,
     }
-    return Call("vscode/chat", _given(params), _reply, timeout)
+    return BridgeCall("vscode/chat", _given(params), _reply, timeout)
 
 
-def chat_models(*, timeout: float | None = QUICK) -> Call[list[ChatModel]]:
+def chat_models(*, timeout: float | None = QUICK) -> BridgeCall[list[ChatModel]]:
     """The language models the window has; the first is the one `chat` takes by default."""
-    return Call("vscode/chatModels", {}, _models, timeout)
+    return BridgeCall("vscode/chatModels", {}, _models, timeout)
 
 
 def get_chat_history(
     conversation_id: str, limit: int = 10, *, timeout: float | None = QUICK
-) -> Call[list[dict[str, Any]]]:
+) -> BridgeCall[list[dict[str, Any]]]:
     """The last `limit` messages of a conversation: `role`, `content` and `timestamp` of each."""
     params = {"conversationId": conversation_id, "limit": limit}
-    return Call("vscode/getChatHistory", params, lambda got: list(got["messages"]), timeout)
+    return BridgeCall("vscode/getChatHistory", params, lambda got: list(got["messages"]), timeout)
 
 
 # Asking and telling -----------------------------------------------------------------------
@@ -154,16 +154,16 @@ def show_message(
     buttons: Sequence[str] = (),
     modal: bool = False,
     timeout: float | None = None,
-) -> Call[str | None]:
+) -> BridgeCall[str | None]:
     """Show a message. With buttons, wait for one and return it; None when it was dismissed."""
     params = {"message": message, "level": level, "buttons": list(buttons), "modal": modal}
-    return Call("vscode/showMessage", params, _field("choice"), timeout)
+    return BridgeCall("vscode/showMessage", params, _field("choice"), timeout)
 
 
-def confirm(question: str, *, yes: str = "Yes", timeout: float | None = None) -> Call[bool]:
+def confirm(question: str, *, yes: str = "Yes", timeout: float | None = None) -> BridgeCall[bool]:
     """Ask in a dialog; anything but `yes` is a no."""
     params = {"message": question, "level": "info", "buttons": [yes], "modal": True}
-    return Call("vscode/showMessage", params, lambda got: got["choice"] == yes, timeout)
+    return BridgeCall("vscode/showMessage", params, lambda got: got["choice"] == yes, timeout)
 
 
 def input_box(
@@ -174,7 +174,7 @@ def input_box(
     password: bool = False,
     pattern: str = "",
     timeout: float | None = None,
-) -> Call[str | None]:
+) -> BridgeCall[str | None]:
     """Ask for a line of text; None when it was dismissed.
 
     `pattern` is a regular expression, JavaScript's, that the whole text has to fit.
@@ -186,7 +186,7 @@ def input_box(
         "password": password,
         "pattern": pattern,
     }
-    return Call("vscode/inputBox", _given(params), _field("value"), timeout)
+    return BridgeCall("vscode/inputBox", _given(params), _field("value"), timeout)
 
 
 def quick_pick(
@@ -196,10 +196,10 @@ def quick_pick(
     placeholder: str = "",
     title: str = "",
     timeout: float | None = None,
-) -> Call[str | list[str] | None]:
+) -> BridgeCall[str | list[str] | None]:
     labelled = [{"label": each} if isinstance(each, str) else dict(each) for each in items]
     params = {"items": labelled, "many": many, "placeholder": placeholder, "title": title}
-    return Call("vscode/quickPick", params, _field("value"), timeout)
+    return BridgeCall("vscode/quickPick", params, _field("value"), timeout)
 
 
 def form(
@@ -209,7 +209,7 @@ def form(
     value: Mapping[str, Any] | None = None,
     ui_schema: Mapping[str, Any] | None = None,
     timeout: float | None = None,
-) -> Call[dict[str, Any] | None]:
+) -> BridgeCall[dict[str, Any] | None]:
     """Show a form for an object's JSON Schema; None when it was closed.
 
     Texts, numbers, integers, booleans and `enum`s, with `title`, `description`, `default`,
@@ -217,19 +217,19 @@ def form(
     `{name: {"ui:widget": "textarea" | "password" | "radio"}}`.
     """
     params = {"schema": schema, "title": title, "value": value, "uiSchema": ui_schema}
-    return Call("vscode/form", _given(params), _field("value"), timeout)
+    return BridgeCall("vscode/form", _given(params), _field("value"), timeout)
 
 
 # The window -------------------------------------------------------------------------------
 
 
-def execute_command(command: str, *args: Any, timeout: float | None = COMMAND) -> Call[Any]:
+def execute_command(command: str, *args: Any, timeout: float | None = COMMAND) -> BridgeCall[Any]:
     """Run a VS Code command and return what it returns, as far as JSON can say it.
 
     The user is asked first, unless the settings allow the command.
     """
     params = {"command": command, "args": list(args)}
-    return Call("vscode/executeCommand", params, _field("result"), timeout)
+    return BridgeCall("vscode/executeCommand", params, _field("result"), timeout)
 
 
 def open_file(
@@ -240,11 +240,11 @@ def open_file(
     preview: bool = True,
     beside: bool = False,
     timeout: float | None = QUICK,
-) -> Call[None]:
+) -> BridgeCall[None]:
     """Show a file, at a line and column that count from 1."""
     params = {"path": _path(path), "preview": preview, "beside": beside}
     place = {} if line is None else {"line": line, "column": column}
-    return Call("vscode/openFile", params | place, _nothing, timeout)
+    return BridgeCall("vscode/openFile", params | place, _nothing, timeout)
 
 
 def diff(
@@ -253,10 +253,10 @@ def diff(
     title: str = "",
     *,
     timeout: float | None = QUICK,
-) -> Call[None]:
+) -> BridgeCall[None]:
     """Show two things side by side: a `Path` is a file, a `str` is a text."""
     params = {"left": _side(left), "right": _side(right), "title": title}
-    return Call("vscode/diff", params, _nothing, timeout)
+    return BridgeCall("vscode/diff", params, _nothing, timeout)
 
 
 def apply_edit(
@@ -265,34 +265,34 @@ def apply_edit(
     label: str = "",
     save: bool = False,
     timeout: float | None = None,
-) -> Call[bool]:
+) -> BridgeCall[bool]:
     """Change files through the editor, in one undo step; False when nothing was changed because
     VS Code did not take it. The user is asked first, unless the settings allow it."""
     all_edits = [edits] if isinstance(edits, Edit) else edits
     params = {"edits": [_edit(each) for each in all_edits], "label": label, "save": save}
-    return Call("vscode/applyEdit", params, _field("applied"), timeout)
+    return BridgeCall("vscode/applyEdit", params, _field("applied"), timeout)
 
 
-def active_editor(*, timeout: float | None = QUICK) -> Call[Editor | None]:
+def active_editor(*, timeout: float | None = QUICK) -> BridgeCall[Editor | None]:
     """The editor the user is in, with its text; None when there is none."""
-    return Call("vscode/activeEditor", {"text": True}, _editor, timeout)
+    return BridgeCall("vscode/activeEditor", {"text": True}, _editor, timeout)
 
 
-def selection(*, timeout: float | None = QUICK) -> Call[Selection | None]:
+def selection(*, timeout: float | None = QUICK) -> BridgeCall[Selection | None]:
     """What the user has selected; its text is empty when it is only a place."""
 
     def read(got: Any) -> Selection | None:
         return None if got["editor"] is None else _selection(got["editor"])
 
-    return Call("vscode/activeEditor", {"text": False}, read, timeout)
+    return BridgeCall("vscode/activeEditor", {"text": False}, read, timeout)
 
 
 def get_diagnostics(
     path: str | os.PathLike[str] | None = None, *, timeout: float | None = QUICK
-) -> Call[list[Diagnostic]]:
+) -> BridgeCall[list[Diagnostic]]:
     """The problems VS Code shows, of one file or of all."""
     params = {} if path is None else {"path": _path(path)}
-    return Call("vscode/diagnostics", params, _diagnostics, timeout)
+    return BridgeCall("vscode/diagnostics", params, _diagnostics, timeout)
 
 
 def set_diagnostics(
@@ -300,18 +300,18 @@ def set_diagnostics(
     items: Sequence[Diagnostic],
     *,
     timeout: float | None = QUICK,
-) -> Call[None]:
+) -> BridgeCall[None]:
     """Show problems of a file, in place of those this run showed before."""
     params = {"path": _path(path), "items": [_problem(each) for each in items]}
-    return Call("vscode/setDiagnostics", params, _nothing, timeout)
+    return BridgeCall("vscode/setDiagnostics", params, _nothing, timeout)
 
 
 def clear_diagnostics(
     path: str | os.PathLike[str] | None = None, *, timeout: float | None = QUICK
-) -> Call[None]:
+) -> BridgeCall[None]:
     """Take back the problems this run showed, of one file or of all."""
     params = {} if path is None else {"path": _path(path), "items": []}
-    return Call("vscode/setDiagnostics", params, _nothing, timeout)
+    return BridgeCall("vscode/setDiagnostics", params, _nothing, timeout)
 
 
 def output(
@@ -321,21 +321,21 @@ def output(
     show: bool = False,
     clear: bool = False,
     timeout: float | None = QUICK,
-) -> Call[None]:
+) -> BridgeCall[None]:
     """To an output channel: cleared first if asked, then `text`, then shown."""
     params = {"channel": channel, "text": text, "show": show, "clear": clear}
-    return Call("vscode/output", params, _nothing, timeout)
+    return BridgeCall("vscode/output", params, _nothing, timeout)
 
 
-def progress(title: str, *, cancellable: bool = True) -> Call[None]:
+def progress(title: str, *, cancellable: bool = True) -> BridgeCall[None]:
     """A notification that stays until it is told `{"done": true}`, or answered by `Cancel`."""
-    return Call("vscode/progress", {"title": title, "cancellable": cancellable}, _nothing)
+    return BridgeCall("vscode/progress", {"title": title, "cancellable": cancellable}, _nothing)
 
 
 # Reading answers --------------------------------------------------------------------------
 
 
-def read(call: Call[T], answer: Any) -> T:
+def read(call: BridgeCall[T], answer: Any) -> T:
     """The answer as the caller wants it. Raises `BridgeProtocol` when it has another shape."""
     try:
         return call.read(answer)

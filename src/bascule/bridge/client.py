@@ -105,7 +105,7 @@ class _Waiting(_Asked):
         self.settled.put((result, error))
 
 
-class Answer(_Asked, Future[Any]):
+class PendingReply(_Asked, Future[Any]):
     """The answer to a request that was begun. Cancelling it cancels the request in the window."""
 
     def __init__(
@@ -174,8 +174,8 @@ class BridgeClient:
         *,
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
-    ) -> Answer:
-        answer = Answer(self, self._request(type, params, timeout), on_progress)
+    ) -> PendingReply:
+        answer = PendingReply(self, self._request(type, params, timeout), on_progress)
         self._begin(answer)
         return answer
 
@@ -222,7 +222,7 @@ class BridgeClient:
             beginning.add_done_callback(_cancel_in_thread)
             raise
 
-    async def _wait_for(self, answer: Answer, timeout: float | None) -> Any:
+    async def _wait_for(self, answer: PendingReply, timeout: float | None) -> Any:
         import asyncio
 
         got = asyncio.wrap_future(answer)
@@ -294,7 +294,7 @@ class BridgeClient:
         with self._lock:
             return self._pending.pop(asked.request.id, None) is not None
 
-    def add(self, answer: Answer, value: Any) -> None:
+    def add(self, answer: PendingReply, value: Any) -> None:
         with self._lock:
             if answer.request.id not in self._pending:
                 return
@@ -421,7 +421,7 @@ def _late(type: str, timeout: float | None) -> BridgeTimeout:
     )
 
 
-def _cancel_in_thread(beginning: asyncio.Future[Answer]) -> None:
+def _cancel_in_thread(beginning: asyncio.Future[PendingReply]) -> None:
     if not beginning.cancelled() and beginning.exception() is None:
         answer = beginning.result()
         beginning.get_loop().run_in_executor(None, answer.cancel)

@@ -30,7 +30,7 @@ KIND: Final = "BASCULE_BRIDGE"
 """`terminal`: ask there when there is no window. `none`: ask nobody. Empty: what there is."""
 
 
-class Current:
+class CurrentBridge:
     """The bridge of a process. Made once, asked by every call of `vscode_bridge`."""
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
@@ -116,5 +116,5 @@ def _names(prefix: str) -> tuple[str, str, str]:
     return (f"{prefix}ADDR", f"{prefix}TOKEN", f"{prefix}SESSION")
 
 
-here: Final = Current(os.environ)
+here: Final = CurrentBridge(os.environ)
 """That of this process."""

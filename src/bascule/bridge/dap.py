@@ -8,7 +8,7 @@ from typing import Any
 from bascule.core.errors import BridgeClosed
 from bascule.wire.bridge import Message, encode, from_dap, to_dap
 
-from .transport import Receiver
+from .transport import TransportReceiver
 
 
 class DapTransport:
@@ -23,10 +23,10 @@ class DapTransport:
 
     def __init__(self, send: Callable[[Mapping[str, Any]], None]) -> None:
         self._send = send
-        self._receiver: Receiver | None = None
+        self._receiver: TransportReceiver | None = None
         self._is_over = False
 
-    def start(self, receiver: Receiver) -> None:
+    def start(self, receiver: TransportReceiver) -> None:
         self._receiver = receiver
         if self._is_over:
             receiver.ended(_over())

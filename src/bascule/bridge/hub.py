@@ -39,7 +39,7 @@ from bascule.wire.bridge import (
     error_from_wire,
 )
 
-from .transport import Receiver
+from .transport import TransportReceiver
 
 logger = logging.getLogger(__name__)
 
@@ -83,9 +83,9 @@ class HubTransport:
         self._actions: dict[RequestId, str] = {}
         self._link: WindowLink
         self._window: WindowId
-        self._receiver: Receiver
+        self._receiver: TransportReceiver
 
-    def start(self, receiver: Receiver) -> None:
+    def start(self, receiver: TransportReceiver) -> None:
         self._receiver = receiver
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._serve()), name="vscode-bridge", daemon=True

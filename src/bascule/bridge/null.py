@@ -7,7 +7,7 @@ from typing import Final
 from bascule.core.errors import BridgeUnavailable
 from bascule.wire.bridge import Message
 
-from .transport import Receiver
+from .transport import TransportReceiver
 
 WHAT_TO_DO: Final = (
     "No VS Code window to talk to. In VS Code, start the script in a terminal of the command "
@@ -25,7 +25,7 @@ class NullTransport:
     def __init__(self, why: str = WHAT_TO_DO) -> None:
         self._why = why
 
-    def start(self, receiver: Receiver) -> None:
+    def start(self, receiver: TransportReceiver) -> None:
         receiver.ended(BridgeUnavailable(self._why))
 
     def send(self, message: Message) -> None: ...

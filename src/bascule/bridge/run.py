@@ -36,7 +36,7 @@ from bascule.wire.bridge import (
     encode,
 )
 
-from .transport import Receiver
+from .transport import TransportReceiver
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Endpoint:
 class _Reading:
     """Hands on what a connection brings: the first message to who greets, the rest on."""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, receiver: TransportReceiver) -> None:
         self.first: SimpleQueue[Message] = SimpleQueue()
         self._receiver = receiver
         self._is_greeted = False
@@ -95,7 +95,7 @@ class RunTransport:
         """Tells the window that a connection is the same client's as one before."""
         self._closing = threading.Event()
 
-    def start(self, receiver: Receiver) -> None:
+    def start(self, receiver: TransportReceiver) -> None:
         threading.Thread(
             target=self._keep, args=(receiver,), name="vscode-bridge", daemon=True
         ).start()
@@ -117,7 +117,7 @@ class RunTransport:
 
     # In the thread ------------------------------------------------------------------------
 
-    def _keep(self, receiver: Receiver) -> None:
+    def _keep(self, receiver: TransportReceiver) -> None:
         try:
             self._line = self._open(receiver)
             while True:
@@ -130,7 +130,7 @@ class RunTransport:
             self._line = None
             receiver.ended(error)
 
-    def _open(self, receiver: Receiver) -> Line:
+    def _open(self, receiver: TransportReceiver) -> Line:
         """Connected and greeted, or why not: unavailable, refused, or no bridge at all."""
         reading = _Reading(receiver)
         try:
@@ -175,7 +175,7 @@ class RunTransport:
         self._remembers = bool(self._peer) and hello.about.get("instance") == self._peer
         self._peer = str(hello.about.get("instance", ""))
 
-    def _serve(self, line: Line, receiver: Receiver) -> None:
+    def _serve(self, line: Line, receiver: TransportReceiver) -> None:
         """Until the connection is over."""
         receiver.connected(remembers=self._remembers)
         lost = line.wait_lost()
@@ -184,7 +184,7 @@ class RunTransport:
         if lost.code == MESSAGE_TOO_BIG:  # asked again, it would only answer the same
             raise BridgeTooLarge(f"An answer of the window has more than {MAX_MESSAGE:,} bytes")
 
-    def _open_again(self, receiver: Receiver) -> Line:
+    def _open_again(self, receiver: TransportReceiver) -> Line:
         """The line is tried with growing pauses: there is no event for a server that comes up."""
         from random import uniform  # only now: it is slow to load
 

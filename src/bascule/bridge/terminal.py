@@ -19,7 +19,7 @@ from bascule.core.errors import (
 )
 from bascule.wire.bridge import PING, Cancel, Message, Piece, Request, RequestId, Response
 
-from .transport import Receiver
+from .transport import TransportReceiver
 
 Params = Mapping[str, Any]
 
@@ -38,9 +38,9 @@ class TerminalTransport:
         self._output = output
         self._turn = threading.Lock()
         self._bars: dict[RequestId, str] = {}
-        self._receiver: Receiver
+        self._receiver: TransportReceiver
 
-    def start(self, receiver: Receiver) -> None:
+    def start(self, receiver: TransportReceiver) -> None:
         self._receiver = receiver
         receiver.connected(remembers=False)
 

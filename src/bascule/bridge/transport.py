@@ -8,7 +8,7 @@ from bascule.core.errors import BridgeError
 from bascule.wire.bridge import Message
 
 
-class Receiver(Protocol):
+class TransportReceiver(Protocol):
     """Who a transport tells what happens; called from the transport's threads, one at a time."""
 
     def connected(self, *, remembers: bool) -> None:
@@ -30,7 +30,7 @@ class Transport(Protocol):
     @property
     def kind(self) -> str: ...
 
-    def start(self, receiver: Receiver) -> None: ...
+    def start(self, receiver: TransportReceiver) -> None: ...
 
     def send(self, message: Message) -> None:
         """Only between `connected` and `lost`; what is lost on the way is told by `lost`.

@@ -18,7 +18,7 @@ from bascule.core.errors import InvalidSetting, StorageFailed
 from bascule.core.printable import printable
 
 if TYPE_CHECKING:
-    from bascule.net import Net, Result, Runner
+    from bascule.net import Net, Runner, RunResult
     from bascule.net.rule import Marking
     from bascule.net.trace import Listener
 
@@ -95,18 +95,18 @@ def _runner(
 ) -> Runner:
     import vscode_bridge
     import vscode_bridge.aio
-    from bascule.net import Limits, Runner, policy_named
+    from bascule.net import RunLimits, Runner, policy_named
 
     return Runner(
         net,
         vscode_bridge,
         policy=policy_named(policy, seed),
-        limits=Limits(max_firings, timeout),
+        limits=RunLimits(max_firings, timeout),
         listeners=listeners,
     )
 
 
-def _run(runner: Runner, timeout: float | None) -> Result:
+def _run(runner: Runner, timeout: float | None) -> RunResult:
     from bascule.net.watchdog import watched
 
     # Ours, not asyncio's: that one waits until code that blocks is done.
@@ -157,7 +157,7 @@ def _replay(net: Net, trace: Path, *, quiet: bool) -> int:
     return 0
 
 
-def _report(net: Net, result: Result) -> None:
+def _report(net: Net, result: RunResult) -> None:
     if result.error is not None:
         _say(result.error.message)
     _say(f"{net.id}: {result.outcome} after {_counted(result.firings, 'firing')}")

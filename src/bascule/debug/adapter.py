@@ -21,8 +21,8 @@ from bascule.net import Net, load
 from bascule.wire.dap import Decoder, Message, encode
 
 from .breakpoints import (
-    Bound,
-    Target,
+    BoundBreakpoint,
+    BreakpointTarget,
     bind,
     described,
     entry_line,
@@ -74,7 +74,7 @@ class _Source:
     path: str
     asked: list[Mapping[str, Any]]
     ids: list[int]
-    bound: list[Bound | None]
+    bound: list[BoundBreakpoint | None]
     """For a file that is a net."""
     is_net: bool
 
@@ -362,7 +362,7 @@ class Adapter:
             for source in self._sources.values()
             if _same(source.path, self._program)
             for asked, id_, bound in zip(source.asked, source.ids, source.bound, strict=True)
-            if bound is not None and bound.target is not Target.CODE
+            if bound is not None and bound.target is not BreakpointTarget.CODE
         ]
         await self._child.request("breakpoints", breakpoints=told)
 
@@ -396,7 +396,7 @@ class Adapter:
         return [
             spot
             for spot, bound in enumerate(source.bound)
-            if bound is not None and bound.target is Target.CODE
+            if bound is not None and bound.target is BreakpointTarget.CODE
         ]
 
     def _new_id(self) -> int:

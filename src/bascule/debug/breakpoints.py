@@ -10,7 +10,7 @@ from bascule.net import Inscription, Net, Place, Span, Transition
 from bascule.net.inscriptions import first_line
 
 
-class Target(StrEnum):
+class BreakpointTarget(StrEnum):
     PLACE = "place"
     """Stop when a firing has put tokens there."""
     TRANSITION = "transition"
@@ -20,19 +20,19 @@ class Target(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundBreakpoint:
     """Where a breakpoint came to be."""
 
-    target: Target
+    target: BreakpointTarget
     element: str
     line: int
 
 
-def bind(net: Net, line: int) -> Bound | None:
+def bind(net: Net, line: int) -> BoundBreakpoint | None:
     """The innermost thing at `line`: code, or else a node, or the transition of an arc."""
     for inscription in _inscriptions(net):
         if _holds(inscription, line):
-            return Bound(Target.CODE, inscription.id, line)
+            return BoundBreakpoint(BreakpointTarget.CODE, inscription.id, line)
     for node in _nodes(net):
         if node.span.line == line:
             return _at(net, node)
@@ -73,7 +73,7 @@ def possible_lines(net: Net, start: int, end: int) -> list[int]:
     return found
 
 
-def described(bound: Bound | None) -> dict[str, Any]:
+def described(bound: BoundBreakpoint | None) -> dict[str, Any]:
     """The part of a breakpoint's answer that says whether there is something to stop at."""
     if bound is None:
         return {"verified": False, "message": "Nothing happens at this line of the net"}
@@ -98,9 +98,9 @@ def _nodes(net: Net) -> list[Place | Transition]:
     return [*net.places.values(), *net.transitions.values()]
 
 
-def _at(net: Net, node: Place | Transition) -> Bound:
-    target = Target.PLACE if node.id in net.places else Target.TRANSITION
-    return Bound(target, node.id, node.span.line)
+def _at(net: Net, node: Place | Transition) -> BoundBreakpoint:
+    target = BreakpointTarget.PLACE if node.id in net.places else BreakpointTarget.TRANSITION
+    return BoundBreakpoint(target, node.id, node.span.line)
 
 
 def _is_in(span: Span, line: int) -> bool:

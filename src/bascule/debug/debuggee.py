@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from bascule.core.errors import InvalidRequest, UsageError
-from bascule.net import Limits, Net, Result, Runner, policy_named
-from bascule.net.trace import Listener, Outcome, shown, writing
+from bascule.net import Net, RunLimits, Runner, RunResult, policy_named
+from bascule.net.trace import Listener, RunOutcome, shown, writing
 
-from .breakpoints import Target
+from .breakpoints import BreakpointTarget
 from .control import ControlLine
-from .step_controller import Breakpoint, Gate, Mode
+from .step_controller import Breakpoint, Mode, StepController
 
 
 class Debuggee:
@@ -31,7 +31,7 @@ class Debuggee:
 
     def __init__(self, connection: socket.socket) -> None:
         self._line = ControlLine(connection)
-        self._gate = Gate(self._line.tell)
+        self._controller = StepController(self._line.tell)
         self._runner: Runner | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._go = threading.Event()
@@ -56,10 +56,10 @@ class Debuggee:
         self._go.wait()
         if self._is_stopped:  # told to end before it had begun
             self._is_ended = True
-            return Outcome.CANCELLED.exit_status
+            return RunOutcome.CANCELLED.exit_status
         seed = options.get("seed")
         policy = "random" if seed is not None else options.get("policy", "first")
-        limits = Limits(options.get("maxFirings", Limits().firings), options.get("timeout"))
+        limits = RunLimits(options.get("maxFirings", RunLimits().firings), options.get("timeout"))
         with _tracing(options.get("trace")) as listeners:
             self._runner = Runner(
                 net,
@@ -67,9 +67,9 @@ class Debuggee:
                 policy=policy_named(policy, seed),
                 limits=limits,
                 listeners=listeners,
-                gate=self._gate,
+                hook=self._controller,
             )
-            self._gate.attach(self._runner)
+            self._controller.attach(self._runner)
             result = asyncio.run(self._run(self._runner))
         self._is_ended = True
         sys.stdout.flush()
@@ -77,7 +77,7 @@ class Debuggee:
         self._line.tell("ended", _ended(result))
         return result.outcome.exit_status
 
-    async def _run(self, runner: Runner) -> Result:
+    async def _run(self, runner: Runner) -> RunResult:
         self._loop = asyncio.get_running_loop()
         return await runner.run()
 
@@ -91,38 +91,40 @@ class Debuggee:
             os._exit(1)  # nobody is left to let a halted net go on
 
     def _handle(self, what: str, asked: Mapping[str, Any]) -> Any:
-        gate = self._gate
+        controller = self._controller
         match what:
             case "begin":
-                gate.stop_on_entry = bool(asked.get("stopOnEntry"))
+                controller.stop_on_entry = bool(asked.get("stopOnEntry"))
                 self._go.set()
             case "breakpoints":
-                gate.breakpoints = [_breakpoint(each) for each in asked["breakpoints"]]
+                controller.breakpoints = [_breakpoint(each) for each in asked["breakpoints"]]
             case "errors":
-                gate.stops_on_errors = bool(asked["stop"])
+                controller.stops_on_errors = bool(asked["stop"])
             case "continue":
-                gate.go_on(Mode.RUN)
+                controller.go_on(Mode.RUN)
             case "step":
-                gate.go_on(Mode.STEP)
+                controller.go_on(Mode.STEP)
             case "step_code":
-                gate.step_code()
+                controller.step_code()
             case "run_code":
-                gate.run_code()
+                controller.run_code()
             case "pause":
                 self._pause()
             case "where":
                 return {"isInCode": self._runner is not None and self._runner.is_in_code}
             case "code":
-                gate.is_in_code = bool(asked["halted"])
-                gate.handles.clear()
+                controller.is_in_code = bool(asked["halted"])
+                controller.handles.clear()
             case "scopes":
-                return gate.scopes()
+                return controller.scopes()
             case "variables":
-                return gate.variables(int(asked["reference"]))
+                return controller.variables(int(asked["reference"]))
             case "set":
-                return gate.set_variable(int(asked["reference"]), asked["name"], asked["value"])
+                return controller.set_variable(
+                    int(asked["reference"]), asked["name"], asked["value"]
+                )
             case "evaluate":
-                return gate.evaluate(asked["expression"])
+                return controller.evaluate(asked["expression"])
             case "bridge":
                 self.on_bridge(asked["arguments"])
             case "stop":
@@ -132,18 +134,18 @@ class Debuggee:
         return None
 
     def _pause(self) -> None:
-        self._gate.pause()
+        self._controller.pause()
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._gate.pause_now)
+            self._loop.call_soon_threadsafe(self._controller.pause_now)
 
     def _stop(self) -> None:
         """End the run as an interrupt would; code that does not await is not waited for."""
         self._is_stopped = True
         if self._loop is not None and self._runner is not None:
             self._loop.call_soon_threadsafe(self._runner.interrupt)
-        self._gate.breakpoints = ()
-        self._gate.stops_on_errors = False
-        self._gate.go_on(Mode.RUN)
+        self._controller.breakpoints = ()
+        self._controller.stops_on_errors = False
+        self._controller.go_on(Mode.RUN)
         self._go.set()
 
 
@@ -163,7 +165,7 @@ def _nobody(_: Mapping[str, Any]) -> None:
 def _breakpoint(told: Mapping[str, Any]) -> Breakpoint:
     return Breakpoint(
         id=told["id"],
-        target=Target(told["target"]),
+        target=BreakpointTarget(told["target"]),
         element=told["element"],
         condition=told.get("condition") or "",
         hit_condition=told.get("hitCondition") or "",
@@ -171,7 +173,7 @@ def _breakpoint(told: Mapping[str, Any]) -> Breakpoint:
     )
 
 
-def _ended(result: Result) -> dict[str, Any]:
+def _ended(result: RunResult) -> dict[str, Any]:
     return {
         "outcome": str(result.outcome),
         "firings": result.firings,

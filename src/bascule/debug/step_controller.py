@@ -20,7 +20,7 @@ from bascule.net import Runner
 from bascule.net.rule import Binding
 from bascule.net.trace import Begun, Event, Fired, Started, Undone
 
-from .breakpoints import Target
+from .breakpoints import BreakpointTarget
 from .variables import Handles, Variable, text_of
 
 _OURS = str(Path(__file__).parents[1])
@@ -36,7 +36,7 @@ class Mode(Enum):
 @dataclass(slots=True)
 class Breakpoint:
     id: int
-    target: Target
+    target: BreakpointTarget
     element: str
     condition: str = ""
     hit_condition: str = ""
@@ -60,8 +60,8 @@ class Halt:
 
 
 @dataclass(slots=True)
-class Gate:
-    """Stands in the way of a runner, which `attach` names."""
+class StepController:
+    """The runner's `FiringHook` while a net is debugged: halts it and shows its state."""
 
     tell: Callable[[str, Mapping[str, Any]], None]
     """Says what happens, by name, to whoever controls this."""
@@ -90,7 +90,7 @@ class Gate:
     # The runner's side --------------------------------------------------------------------
 
     def before(self, binding: Binding) -> None:
-        hits = self._hits(Target.TRANSITION, binding.transition, _names(binding))
+        hits = self._hits(BreakpointTarget.TRANSITION, binding.transition, _names(binding))
         if self._wants_pause:
             self._wait(Halt("pause", binding.transition, binding))
         elif hits:
@@ -109,7 +109,7 @@ class Gate:
                 self._begun += not event.was_begun
                 for place, tokens in event.produced:
                     names = {"token": tokens[0] if tokens else None, "tokens": list(tokens)}
-                    hits = self._hits(Target.PLACE, place, names) if tokens else []
+                    hits = self._hits(BreakpointTarget.PLACE, place, names) if tokens else []
                     if hits:
                         self._wait(Halt("breakpoint", place, tokens=tokens, breakpoints=hits))
             case Undone():
@@ -204,7 +204,7 @@ class Gate:
         self.halt = None
         self.handles.clear()
 
-    def _hits(self, target: Target, element: str, names: Mapping[str, Any]) -> list[int]:
+    def _hits(self, target: BreakpointTarget, element: str, names: Mapping[str, Any]) -> list[int]:
         found = []
         for point in self.breakpoints:
             if point.target is not target or point.element != element:

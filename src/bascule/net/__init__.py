@@ -1,44 +1,44 @@
 """Petri nets: load them, fire them, run them, look at all they can do."""
 
-from .diagnostics import Diagnostic, Loaded, Severity
+from .diagnostics import Loaded, NetDiagnostic, Severity
 from .explore import StateSpace, explore
 from .load import load, load_bytes
 from .mermaid import to_mermaid
 from .model import Arc, ArcKind, Inscription, InscriptionKind, Net, Place, Span, Transition
-from .policy import First, Lot, Policy, Priority, policy_named
+from .policy import FirstEnabled, HighestPriority, Policy, RandomChoice, policy_named
 from .replay import Moment, replay
-from .runner import Gate, Limits, Result, Runner
+from .runner import FiringHook, RunLimits, Runner, RunResult
 from .simulate import Simulation, simulate
 from .svg import to_svg
-from .trace import Outcome
-from .window import NoWindow, Operation
+from .trace import RunOutcome
+from .window import Operation, UnavailableWindow
 
 __all__ = [
     "Arc",
     "ArcKind",
-    "Diagnostic",
-    "First",
-    "Gate",
+    "FiringHook",
+    "FirstEnabled",
+    "HighestPriority",
     "Inscription",
     "InscriptionKind",
-    "Limits",
     "Loaded",
-    "Lot",
     "Moment",
     "Net",
-    "NoWindow",
+    "NetDiagnostic",
     "Operation",
-    "Outcome",
     "Place",
     "Policy",
-    "Priority",
-    "Result",
+    "RandomChoice",
+    "RunLimits",
+    "RunOutcome",
+    "RunResult",
     "Runner",
     "Severity",
     "Simulation",
     "Span",
     "StateSpace",
     "Transition",
+    "UnavailableWindow",
     "explore",
     "load",
     "load_bytes",

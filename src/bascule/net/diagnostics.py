@@ -21,7 +21,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnostic:
+class NetDiagnostic:
     severity: Severity
     code: str
     """Stable, for programs: `yaml.syntax`, `arc.endpoint`, …"""
@@ -50,7 +50,7 @@ class Loaded:
     """What came of reading a file: a net, unless there is an error among the diagnostics."""
 
     net: Net | None
-    diagnostics: Sequence[Diagnostic]
+    diagnostics: Sequence[NetDiagnostic]
 
     def unwrap(self) -> Net:
         """The net. Raises `InvalidNet`, with all that is wrong, when there is none."""
@@ -69,17 +69,17 @@ class Findings:
     """
 
     def __init__(self) -> None:
-        self._errors: dict[Diagnostic, None] = {}
-        self._warnings: dict[Diagnostic, None] = {}
+        self._errors: dict[NetDiagnostic, None] = {}
+        self._warnings: dict[NetDiagnostic, None] = {}
         self._untold = 0
 
     def error(self, code: str, message: str, span: Span) -> None:
-        self.add([Diagnostic(Severity.ERROR, code, message, span)])
+        self.add([NetDiagnostic(Severity.ERROR, code, message, span)])
 
     def warn(self, code: str, message: str, span: Span) -> None:
-        self.add([Diagnostic(Severity.WARNING, code, message, span)])
+        self.add([NetDiagnostic(Severity.WARNING, code, message, span)])
 
-    def add(self, diagnostics: Iterable[Diagnostic]) -> None:
+    def add(self, diagnostics: Iterable[NetDiagnostic]) -> None:
         for each in diagnostics:
             found = self._errors if each.severity is Severity.ERROR else self._warnings
             if len(found) < MAX_FINDINGS or each in found:
@@ -91,7 +91,7 @@ class Findings:
     def has_errors(self) -> bool:
         return bool(self._errors)
 
-    def sorted(self) -> tuple[Diagnostic, ...]:
+    def sorted(self) -> tuple[NetDiagnostic, ...]:
         """In the order of the file, each said once."""
         found = sorted(
             (*self._errors, *self._warnings),
@@ -100,5 +100,5 @@ class Findings:
         if self._untold:
             last = found[-1]
             message = f"There are {self._untold:,} more problems, which are not listed"
-            found.append(Diagnostic(last.severity, "file.more", message, last.span))
+            found.append(NetDiagnostic(last.severity, "file.more", message, last.span))
         return tuple(found)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any, Final, TypeAlias
 
-from .diagnostics import Diagnostic, Severity
+from .diagnostics import NetDiagnostic, Severity
 from .model import Inscription, InscriptionKind, Span
 
 PARAMETERS: Final = ("token", "tokens", "binding")
@@ -27,7 +27,7 @@ _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambd
 _Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-def check(inscription: Inscription) -> list[Diagnostic]:
+def check(inscription: Inscription) -> list[NetDiagnostic]:
     """What is wrong with an inscription, without running it."""
     try:
         tree = _parsed(inscription)
@@ -165,7 +165,7 @@ def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def _refusal(error: SyntaxError, inscription: Inscription, *, is_placed: bool) -> Diagnostic:
+def _refusal(error: SyntaxError, inscription: Inscription, *, is_placed: bool) -> NetDiagnostic:
     at = inscription.span
     line, column = error.lineno or 1, max(error.offset or 1, 1)
     if not inscription.keeps_lines:
@@ -176,8 +176,8 @@ def _refusal(error: SyntaxError, inscription: Inscription, *, is_placed: bool) -
     return _diagnostic(Severity.ERROR, "python.syntax", f"No Python: {error.msg}", place)
 
 
-def _diagnostic(severity: Severity, code: str, message: str, span: Span) -> Diagnostic:
-    return Diagnostic(severity, code, message, span)
+def _diagnostic(severity: Severity, code: str, message: str, span: Span) -> NetDiagnostic:
+    return NetDiagnostic(severity, code, message, span)
 
 
 def is_awaitable(value: object) -> bool:

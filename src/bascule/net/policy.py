@@ -1,4 +1,4 @@
-"""Which of several enabled transitions fires."""
+"""Policies that choose which of several enabled transitions fires."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ class Policy(Protocol):
         """Every transition, in the order in which they are to be tried for the next firing."""
 
 
-class First:
-    """The one that stands first in the file. The same net always runs the same way."""
+class FirstEnabled:
+    """The enabled transition that comes first in the file. Runs are repeatable."""
 
     def order(self, net: Net) -> Sequence[TransitionId]:
         return tuple(net.transitions)
 
 
-class Priority:
-    """The one of the highest priority; among equals, the first in the file."""
+class HighestPriority:
+    """The enabled transition with the highest priority; among equals, the first in the file."""
 
     def order(self, net: Net) -> Sequence[TransitionId]:
         return sorted(net.transitions, key=lambda each: -net.transitions[each].priority)
 
 
-class Lot:
-    """Any of them, by lot. The same seed draws the same lots."""
+class RandomChoice:
+    """A random enabled transition. The same seed gives the same run."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311 - to repeat a run, not to hide anything
 
     def order(self, net: Net) -> Iterator[TransitionId]:
-        """Drawn one by one, as many as are needed until one is enabled."""
+        """Transitions in random order, drawn lazily: the caller stops at the first enabled one."""
         left = list(net.transitions)
         while left:
             drawn = int(self._random.random() * len(left))
@@ -49,10 +49,10 @@ def policy_named(name: str, seed: int | None = None) -> Policy:
     """`first`, `priority` or `random`, which needs a seed."""
     match name:
         case "first":
-            return First()
+            return FirstEnabled()
         case "priority":
-            return Priority()
+            return HighestPriority()
         case "random":
-            return Lot(0 if seed is None else seed)
+            return RandomChoice(0 if seed is None else seed)
         case _:
             raise InvalidSetting(f"There is no policy '{name}'; there are first, priority, random")

@@ -21,7 +21,7 @@ from bascule.core.errors import InscriptionFailed
 
 from .inscriptions import Function, arguments, build, is_awaitable
 from .model import Arc, Inscription, Net, PlaceId, Token, TransitionId
-from .policy import First, Policy
+from .policy import FirstEnabled, Policy
 from .rule import (
     Binding,
     Marking,
@@ -37,7 +37,7 @@ from .rule import (
 )
 from .sizes import MAX_TOKENS
 from .tokens import ensure_tokens
-from .trace import Begun, Changed, Ended, Event, Fired, Listener, Outcome, Started, Undone, shown
+from .trace import Begun, Changed, Ended, Event, Fired, Listener, RunOutcome, Started, Undone, shown
 from .window import BRIDGE, WindowModule, importable
 
 DEFAULT_FIRINGS = 100_000
@@ -45,27 +45,27 @@ _BREATH = 32
 """Firings after which the event loop has a turn, so that deadlines and interrupts are noticed."""
 
 
-class Gate(Protocol):
-    """Lets firings pass, one by one. A debugger's is shut now and then."""
+class FiringHook(Protocol):
+    """Called around every firing. A debugger blocks in it to halt the net."""
 
     def before(self, binding: Binding) -> None:
-        """Returns when the firing may begin; may take its time. The marking may be changed
-        meanwhile: the binding is then chosen anew."""
+        """Return when the firing may begin; may block. It may change the marking, and then the
+        runner chooses the binding again."""
 
     def after(self, event: Event) -> None:
-        """Told of every event; may take its time too."""
+        """Called with every event; may block."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     firings: int = DEFAULT_FIRINGS
     timeout: float | None = None
     """Seconds for the whole run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    outcome: Outcome
+class RunResult:
+    outcome: RunOutcome
     firings: int
     marking: Marking
     error: InscriptionFailed | None = None
@@ -73,7 +73,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class NetView:
     """What the code of a net sees of the net, under the name `net`."""
 
     id: str
@@ -92,7 +92,7 @@ class Stopped(BaseException):
     No `Exception`, so that the code does not catch it by accident.
     """
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: RunOutcome) -> None:
         super().__init__(outcome)
         self.outcome = outcome
 
@@ -106,19 +106,19 @@ class Runner:
         bridge: object,
         *,
         policy: Policy | None = None,
-        limits: Limits | None = None,
+        limits: RunLimits | None = None,
         listeners: Sequence[Listener] = (),
-        gate: Gate | None = None,
+        hook: FiringHook | None = None,
     ) -> None:
         self.net = net
         self.marking: Marking = initial_marking(net)
         self.firings = 0
         self.failure: BaseException | None = None
         """What code raised, while those who listen are told that its firing was undone."""
-        self._policy = policy or First()
-        self._limits = limits or Limits()
+        self._policy = policy or FirstEnabled()
+        self._limits = limits or RunLimits()
         self._listeners = listeners
-        self._gate = gate
+        self._hook = hook
         self._window = WindowModule(bridge)
         self._functions = self._built()
         self._numbers = count(1)
@@ -127,14 +127,14 @@ class Runner:
         self._is_choosing = False
         self._stop: Callable[[], object] | None = None
 
-    async def run(self) -> Result:
+    async def run(self) -> RunResult:
         """Run to the end, whatever that is. Nothing that the net does wrong is raised.
 
         Cancelling undoes what is under way and ends the run as cancelled.
         """
         _show_to_tracebacks(self.net)
         self._tell(Started(self.net.id, self.net.file, self.marking))
-        outcome, failure = Outcome.CANCELLED, None
+        outcome, failure = RunOutcome.CANCELLED, None
         task = asyncio.current_task()
         assert task is not None
         self._stop = task.cancel
@@ -143,9 +143,9 @@ class Runner:
                 async with asyncio.timeout(self._limits.timeout):
                     outcome = await self._to_rest()
         except TimeoutError:
-            outcome = Outcome.PENDING if self._pending else Outcome.LIMIT
+            outcome = RunOutcome.PENDING if self._pending else RunOutcome.LIMIT
         except InscriptionFailed as error:
-            outcome, failure = Outcome.ERROR, error
+            outcome, failure = RunOutcome.ERROR, error
         except Stopped as stopped:
             outcome = stopped.outcome
         except (asyncio.CancelledError, KeyboardInterrupt):
@@ -154,7 +154,7 @@ class Runner:
             self._stop = None
             await self._undo_all()
         self._tell(Ended(outcome, self.firings, self.marking, failure.message if failure else ""))
-        return Result(outcome, self.firings, self.marking, failure)
+        return RunResult(outcome, self.firings, self.marking, failure)
 
     def interrupt(self, frame: FrameType | None = None) -> None:
         """End the run as cancelled, from a signal handler that was given `frame`.
@@ -162,14 +162,14 @@ class Runner:
         Code that is running, and a choice of tokens that takes long, end at once, async or not.
         """
         if self._is_busy(frame):
-            raise Stopped(Outcome.CANCELLED)
+            raise Stopped(RunOutcome.CANCELLED)
         if self._stop is not None:
             self._stop()
 
     def expire(self, frame: FrameType | None) -> None:
         """Time is up, says a signal handler. What awaits is ended by the run's own deadline."""
         if self._is_busy(frame):
-            raise Stopped(Outcome.LIMIT)
+            raise Stopped(RunOutcome.LIMIT)
 
     def _is_busy(self, frame: FrameType | None) -> bool:
         """In the net's code, or choosing, where the event loop cannot end the run."""
@@ -187,7 +187,7 @@ class Runner:
         return [binding for binding in found if binding is not None]
 
     def change(self, place: PlaceId, tokens: Sequence[Token]) -> None:
-        """Replace what a place holds, while the run is halted at the gate."""
+        """Replace what a place holds, while the run is halted by the hook."""
         self.marking = {**self.marking, place: tuple(tokens)}
         self._tell(Changed(self.marking))
 
@@ -208,19 +208,19 @@ class Runner:
             "__name__": f"net:{self.net.id}",
             "__file__": self.net.file,
             BRIDGE: self._window,
-            "net": View(self.net.id, self.net.name, self.net.file, self),
+            "net": NetView(self.net.id, self.net.name, self.net.file, self),
             "log": logging.getLogger(f"bascule.net.{self.net.id}"),
         }
 
     # Firing -------------------------------------------------------------------------------
 
-    async def _to_rest(self) -> Outcome:
+    async def _to_rest(self) -> RunOutcome:
         while True:
             if not self.firings % _BREATH:
                 await asyncio.sleep(0)
             await self._settle(wait=False)
             if self.firings >= self._limits.firings or self._has_too_many_tokens():
-                return Outcome.LIMIT
+                return RunOutcome.LIMIT
             binding = self._choose()
             if binding is not None:
                 await self._fire(binding)
@@ -233,12 +233,12 @@ class Runner:
         """A net that makes tokens without end would take all memory long before its last firing."""
         return sum(map(len, self.marking.values())) > MAX_TOKENS
 
-    def _rest(self) -> Outcome:
+    def _rest(self) -> RunOutcome:
         held = {place for place, tokens in self.marking.items() if tokens}
-        return Outcome.COMPLETED if self.net.is_completed(held) else Outcome.DEADLOCK
+        return RunOutcome.COMPLETED if self.net.is_completed(held) else RunOutcome.DEADLOCK
 
     def _choose(self) -> Binding | None:
-        """The next firing. The gate may change the marking; then the choice is made again."""
+        """The next firing. The hook may change the marking; then the choice is made again."""
         while True:
             self._is_choosing = True
             try:
@@ -246,10 +246,10 @@ class Runner:
                 binding = next((each for each in candidates if each is not None), None)
             finally:
                 self._is_choosing = False
-            if binding is None or self._gate is None:
+            if binding is None or self._hook is None:
                 return binding
             before = self.marking
-            self._gate.before(binding)
+            self._hook.before(binding)
             if self.marking is before:
                 return binding
 
@@ -398,8 +398,8 @@ class Runner:
     def _tell(self, event: Event) -> None:
         for listener in self._listeners:
             listener(event)
-        if self._gate is not None:
-            self._gate.after(event)
+        if self._hook is not None:
+            self._hook.after(event)
 
 
 @dataclass(frozen=True, slots=True)

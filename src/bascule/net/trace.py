@@ -12,7 +12,7 @@ from .model import TransitionId
 from .rule import Marking, Produced
 
 
-class Outcome(StrEnum):
+class RunOutcome(StrEnum):
     """How a run ended. `exit_status` is what a process that ran it exits with."""
 
     COMPLETED = "completed"
@@ -32,12 +32,12 @@ class Outcome(StrEnum):
 
 
 _STATUS = {
-    Outcome.COMPLETED: 0,
-    Outcome.ERROR: 1,
-    Outcome.DEADLOCK: 3,
-    Outcome.PENDING: 4,
-    Outcome.LIMIT: 5,
-    Outcome.CANCELLED: 130,
+    RunOutcome.COMPLETED: 0,
+    RunOutcome.ERROR: 1,
+    RunOutcome.DEADLOCK: 3,
+    RunOutcome.PENDING: 4,
+    RunOutcome.LIMIT: 5,
+    RunOutcome.CANCELLED: 130,
 }
 
 
@@ -93,7 +93,7 @@ class Changed:
 @dataclass(frozen=True, slots=True)
 class Ended:
     event: ClassVar[str] = "ended"
-    outcome: Outcome
+    outcome: RunOutcome
     firings: int
     marking: Marking
     error: str = ""

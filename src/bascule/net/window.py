@@ -88,7 +88,7 @@ class WindowModule(ModuleType):
         )
 
 
-class NoWindow:
+class UnavailableWindow:
     """Stands where no bridge was handed in: whatever is asked of it fails with `error`."""
 
     def __init__(self, error: BasculeError) -> None:

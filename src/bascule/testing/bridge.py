@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any
 
-from bascule.bridge import BridgeClient, Receiver
+from bascule.bridge import BridgeClient, TransportReceiver
 from bascule.core.actions import BridgeRequest
 from bascule.core.contracts import OnProgress, Progress
 from bascule.core.errors import BridgeError, UnknownRequest
@@ -39,8 +39,8 @@ Reply = Callable[[Message], None]
 
 
 @dataclass(slots=True)
-class Asked:
-    """A request while it is answered."""
+class FakeRequest:
+    """A request that a `FakeEditor` is answering."""
 
     request: Request
     reply: Reply
@@ -57,6 +57,10 @@ class Asked:
         self.reply(Piece(self.request.id, value))
 
 
+Asked = FakeRequest
+"""The name of `FakeRequest` in version 0.1.0, kept for tests that import it."""
+
+
 class FakeEditor:
     """Answers requests by `answers`, each in a thread of its own, and remembers them.
 
@@ -65,8 +69,8 @@ class FakeEditor:
     """
 
     def __init__(self) -> None:
-        self.answers: dict[str, Callable[[Asked], Any]] = {PING: lambda _: {}}
-        self.asked: dict[RequestId, Asked] = {}
+        self.answers: dict[str, Callable[[FakeRequest], Any]] = {PING: lambda _: {}}
+        self.asked: dict[RequestId, FakeRequest] = {}
         self.events: SimpleQueue[Event] = SimpleQueue()
         """What scripts told, without asking."""
         self._lock = threading.Lock()
@@ -115,10 +119,10 @@ class FakeEditor:
                 if known.answer is not None:
                     reply(known.answer)
                 return
-            asked = self.asked[id] = Asked(request, reply)
+            asked = self.asked[id] = FakeRequest(request, reply)
         threading.Thread(target=self._answer, args=(asked,), daemon=True).start()
 
-    def _answer(self, asked: Asked) -> None:
+    def _answer(self, asked: FakeRequest) -> None:
         request = asked.request
         answer = self.answers.get(request.type)
         try:
@@ -181,10 +185,10 @@ class FakeTransport:
 
     def __init__(self, editor: FakeEditor) -> None:
         self._editor = editor
-        self._receiver: Receiver
+        self._receiver: TransportReceiver
         self._detach: Callable[[], None] = lambda: None
 
-    def start(self, receiver: Receiver) -> None:
+    def start(self, receiver: TransportReceiver) -> None:
         self._receiver = receiver
         self._detach = self._editor.attach(self._reply)
         receiver.connected(remembers=False)
