@@ -2,13 +2,13 @@
 
 import tempfile
 
-from bascule.core.contracts import Progress
+from bascule.core.contracts import OutputProgress
 from bascule.runtime import LocalRuntime, SyncRuntime
 
 pieces: list[bytes] = []
 
 
-def on_progress(progress: Progress) -> None:
+def on_progress(progress: OutputProgress) -> None:
     pieces.append(progress.data)
 
 

@@ -20,7 +20,7 @@ from bascule.core.sessions import SessionId
 from bascule.hub import Hub, HubSettings, Identity
 from bascule.runtime import CloudRuntime
 from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
-from bascule.runtime.spawn.vscode import VSCodePlace
+from bascule.runtime.spawn.vscode import SharedVSCode
 from bascule.sandbox.vscode.installation import VERSION, Installation
 from bascule.sandbox.vscode.shared import shared_extensions
 from benchmarks import processes
@@ -108,10 +108,10 @@ class SessionWorkbench:
             self._hub = hub
         return self._hub
 
-    def _vscode(self) -> VSCodePlace:
+    def _vscode(self) -> SharedVSCode:
         installation = Installation(self._parts.code_server)
         extensions = shared_extensions(installation, self._parts.extension)
-        return VSCodePlace(installation.home, extensions)
+        return SharedVSCode(installation.home, extensions)
 
     async def _draw(self, address: str) -> Page:
         page = await self._browser.new_page(viewport={"width": 1200, "height": 800})

@@ -20,7 +20,7 @@ from bascule.cli import main
 from bascule.cli.app import tree
 from bascule.cli.completion import IS_PATH, SCRIPTS, ShellName, split_line
 from bascule.cli.completion_candidates import Completions, complete
-from bascule.link.quick_get import glance
+from bascule.link.quick_get import quick_get
 
 from .processes import Terminal, bascule, environment, hub
 
@@ -117,13 +117,13 @@ def test_a_hub_that_does_not_answer_costs_its_time_and_no_more() -> None:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         began = time.monotonic()
 
-        assert glance(url, "t", "/api/sessions", within=0.05) is None
+        assert quick_get(url, "t", "/api/sessions", within=0.05) is None
         assert time.monotonic() - began < 5  # it would never answer
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://no-such-host.invalid", "http://["])
 def test_a_hub_that_is_not_there_has_no_names(url: str) -> None:
-    assert glance(url, "t", "/api/sessions", within=5) is None
+    assert quick_get(url, "t", "/api/sessions", within=5) is None
 
 
 class Home:

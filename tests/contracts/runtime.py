@@ -24,7 +24,7 @@ from bascule.core.actions import (
     McpCall,
     Think,
 )
-from bascule.core.contracts import MANDATORY_CAPABILITIES, Progress
+from bascule.core.contracts import MANDATORY_CAPABILITIES, OutputProgress
 from bascule.core.errors import (
     BasculeError,
     CommandInvalid,
@@ -73,10 +73,10 @@ class Seen:
     """Collects progress, and waits for a piece of text in it."""
 
     def __init__(self) -> None:
-        self.pieces: list[Progress] = []
+        self.pieces: list[OutputProgress] = []
         self._changed = asyncio.Event()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: OutputProgress) -> None:
         self.pieces.append(progress)
         self._changed.set()
 

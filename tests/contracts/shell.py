@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bascule.core.actions import CmdRun
-from bascule.core.contracts import Progress, Shell
+from bascule.core.contracts import OutputProgress, Shell
 from bascule.core.errors import CommandInvalid, LogRangeGone, ShellClosed
 from bascule.core.observations import CmdOutput
 
@@ -401,7 +401,7 @@ class KnowsTheEnd:
     async def test_a_listener_that_fails_disturbs_nothing(
         self, shell: Shell, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def fail(_: Progress) -> None:
+        def fail(_: OutputProgress) -> None:
             raise RuntimeError("a listener's own fault")
 
         monkeypatch.setattr(logging.Logger, "warning", lambda *_: None)
@@ -744,10 +744,10 @@ class LimitsOutput:
         assert set(log.read(log.start).split(b"\n")[1:-1]) == {b"0123456789abcde"}
 
     async def test_output_is_streamed_while_it_comes(self, shell: Shell) -> None:
-        pieces: list[Progress] = []
+        pieces: list[OutputProgress] = []
         first = asyncio.Event()
 
-        def listen(piece: Progress) -> None:
+        def listen(piece: OutputProgress) -> None:
             pieces.append(piece)
             first.set()
 

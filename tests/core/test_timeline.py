@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bascule.core.timeline import Entry, Timeline
-from bascule.core.timeline_reader import Following
+from bascule.core.timeline import Timeline, TimelineEntry
+from bascule.core.timeline_reader import TimelineReader
 
 
 def noted(timeline: Timeline, *kinds: str) -> None:
@@ -11,7 +11,7 @@ def noted(timeline: Timeline, *kinds: str) -> None:
         timeline.note(kind, {}, size=10)
 
 
-def kinds(entries: list[Entry]) -> list[str]:
+def kinds(entries: list[TimelineEntry]) -> list[str]:
     return [entry.kind for entry in entries]
 
 
@@ -36,7 +36,7 @@ def test_the_oldest_go_first_when_there_are_too_many_or_too_large() -> None:
 async def test_a_follower_gets_what_was_and_what_comes_in_batches() -> None:
     timeline = Timeline()
     noted(timeline, "a")
-    with Following(timeline) as following:
+    with TimelineReader(timeline) as following:
         noted(timeline, "b")
         timeline.show("output", {})
         batches = following.batches()
@@ -50,7 +50,7 @@ async def test_a_follower_gets_what_was_and_what_comes_in_batches() -> None:
 
 async def test_a_follower_that_lags_misses_output_and_no_entry() -> None:
     timeline = Timeline()
-    with Following(timeline) as following:
+    with TimelineReader(timeline) as following:
         for _ in range(40):
             timeline.show("output", {}, size=100_000)
         noted(timeline, "a")
@@ -61,7 +61,7 @@ async def test_a_follower_that_lags_misses_output_and_no_entry() -> None:
 
 async def test_output_is_told_to_those_who_want_it() -> None:
     timeline = Timeline()
-    with Following(timeline, output=False) as following:
+    with TimelineReader(timeline, output=False) as following:
         assert not timeline.is_watched
         timeline.show("output", {})
         noted(timeline, "a")

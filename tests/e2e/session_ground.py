@@ -18,7 +18,7 @@ from bascule.core.contracts import Spawner
 from bascule.core.sessions import SessionId
 from bascule.hub.proxy.nginx import render
 from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
-from bascule.runtime.spawn.vscode import VSCodePlace
+from bascule.runtime.spawn.vscode import SharedVSCode
 from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.shared import shared_extensions
 from tests.hub.proxy.test_nginx import Front
@@ -36,7 +36,7 @@ CAN_ISOLATE: Final = os.geteuid() == 0 and shutil.which("bwrap") is not None
 class LocalHub(Place):
     """Everything of its sessions is ended afterwards."""
 
-    def __init__(self, directory: Path, vscode: VSCodePlace, **settings: Any) -> None:
+    def __init__(self, directory: Path, vscode: SharedVSCode, **settings: Any) -> None:
         self.run_dir: Path = settings.setdefault("run_dir", directory / "run")
         # Several browsers start at once on a machine that has other things to do as well.
         settings.setdefault("probe_timeout", 20.0)
@@ -161,7 +161,7 @@ async def session_ground(
         yield ground
 
 
-def vscode_place() -> VSCodePlace:
+def vscode_place() -> SharedVSCode:
     """Installed and built first if it is not. Blocks."""
     installation = Installation(install_editor())
-    return VSCodePlace(installation.home, shared_extensions(installation, build_extension()))
+    return SharedVSCode(installation.home, shared_extensions(installation, build_extension()))

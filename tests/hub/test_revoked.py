@@ -29,7 +29,7 @@ from bascule.hub.database.store import SqlStore
 from bascule.hub.proxy.endpoints import SessionEndpoint as ProxyPlace
 from bascule.hub.tokens import hash_of
 from bascule.hub.web.page import is_built
-from bascule.link.http import Reply
+from bascule.link.http import HttpReply
 from bascule.link.hub import HubLink
 from bascule.link.socketio import SocketClient
 from tests.web.test_access import VISIT, Visitor
@@ -351,7 +351,7 @@ async def _inside(ground: Ground, browser: Visitor) -> Visitor:
     return inside
 
 
-async def _take_cookie(inside: Visitor, lead: Reply) -> None:
+async def _take_cookie(inside: Visitor, lead: HttpReply) -> None:
     """From the hub's redirect, which has a code that is good once."""
     origin = f"http://{inside.host['Host']}"
     assert lead.headers["location"].startswith(f"{origin}/_bascule/enter?code="), lead
@@ -438,7 +438,7 @@ def _stopped(ground: Ground, acting: asyncio.Task[Any]) -> Closed:
     async def closed() -> None:
         ended: Any = (await asyncio.gather(acting, return_exceptions=True))[0]
         if not isinstance(ended, Exception):
-            assert (ended.status if isinstance(ended, Reply) else ended[0]) != 200, ended
+            assert (ended.status if isinstance(ended, HttpReply) else ended[0]) != 200, ended
         await _appears(ground.workspace / "stopped")
 
     return closed

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bascule.core.actions import CmdRun
-from bascule.core.contracts import Progress
+from bascule.core.contracts import OutputProgress
 from bascule.core.errors import NoSuchPath, UsageError
 from bascule.core.observations import CmdOutput
 from bascule.runtime import LocalRuntime, RemoteRuntime, SyncRuntime, Verbs
@@ -65,7 +65,7 @@ def test_its_methods_take_what_the_others_take() -> None:
 
 
 def test_progress_comes_while_it_waits(runtime: SyncRuntime) -> None:
-    pieces: list[Progress] = []
+    pieces: list[OutputProgress] = []
     runtime.run("seq 1 1000", on_progress=pieces.append)
     assert b"".join(piece.data for piece in pieces).endswith(b"999\n1000\n")
 
@@ -85,7 +85,7 @@ def test_several_threads_may_call(runtime: SyncRuntime) -> None:
 
 
 def test_ctrl_c_while_waiting_ends_the_command(runtime: SyncRuntime) -> None:
-    def press(_: Progress) -> None:
+    def press(_: OutputProgress) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):

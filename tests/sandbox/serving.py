@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bascule.link.http import HttpClient, Reply
+from bascule.link.http import HttpClient, HttpReply
 from bascule.sandbox.server.server import SandboxServer
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.sandbox.shell.settings import ShellSettings
@@ -42,7 +42,7 @@ class Client(HttpClient):
         return answer
 
 
-def decoded(reply: Reply) -> tuple[int, Any]:
+def decoded(reply: HttpReply) -> tuple[int, Any]:
     is_json = reply.headers.get("content-type") == "application/json"
     return reply.status, from_json(reply.body) if is_json else reply.body
 

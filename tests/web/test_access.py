@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 
 from bascule.hub.web.page import FILES
-from bascule.link.http import HttpClient, Reply
+from bascule.link.http import HttpClient, HttpReply
 from tests.hub.serving import ADMIN, Place
 
 VISIT = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "text/html"}
@@ -24,11 +24,11 @@ class Visitor(HttpClient):
         self.host = {"Host": host or self.page.removeprefix("http://")}
         super().__init__(hub.url, headers=self.host)
 
-    async def get(self, where: str, headers: Mapping[str, str] | None = None) -> Reply:
+    async def get(self, where: str, headers: Mapping[str, str] | None = None) -> HttpReply:
         known = {"Cookie": self.cookie} if self.cookie else {}
         return await self.request("GET", where, headers={**known, **(headers or {})}, timeout=30)
 
-    async def sign_in(self, token: str) -> Reply:
+    async def sign_in(self, token: str) -> HttpReply:
         reply = await self.request(
             "POST",
             "/sign-in",

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bascule.core.contracts import Progress
+from bascule.core.contracts import OutputProgress
 from bascule.core.errors import InvalidAction
 from bascule.wire import decode_progress, encode_progress, from_json, to_json
 
 
-@given(st.builds(Progress, st.text(), st.integers(min_value=0), st.binary()))
-def test_every_byte_comes_back(progress: Progress) -> None:
+@given(st.builds(OutputProgress, st.text(), st.integers(min_value=0), st.binary()))
+def test_every_byte_comes_back(progress: OutputProgress) -> None:
     assert decode_progress(from_json(to_json(encode_progress(progress)))) == progress
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bascule.core.actions import ACTIONS, Action, CmdRun
-from bascule.core.contracts import Progress
+from bascule.core.contracts import OutputProgress
 from bascule.core.errors import NoSuchPath
 from bascule.core.observations import OBSERVATIONS, CmdOutput
 from bascule.wire import (
@@ -139,7 +139,7 @@ def test_required_are_the_fields_without_a_default() -> None:
 
 
 def test_frames_and_errors_fit_the_schema() -> None:
-    frame = encode_progress(Progress("main", 3, b"\xff"))
+    frame = encode_progress(OutputProgress("main", 3, b"\xff"))
 
     assert faults(frame, DEFINITIONS["ProgressFrame"]) == []
     assert faults({**frame, "offset": -1}, DEFINITIONS["ProgressFrame"]) != []

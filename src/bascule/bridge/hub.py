@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bascule.core.actions import BridgeRequest
-from bascule.core.contracts import OnProgress, Progress, WindowLink
+from bascule.core.contracts import OnProgress, OutputProgress, WindowLink
 from bascule.core.errors import (
     BasculeError,
     BridgeClosed,
@@ -169,7 +169,7 @@ class _Pieces:
         self._rest = b""
         self.take: OnProgress = self._take
 
-    def _take(self, progress: Progress) -> None:
+    def _take(self, progress: OutputProgress) -> None:
         *lines, self._rest = (self._rest + progress.data).split(b"\n")
         for line in lines:
             self._on_value(json.loads(line))

@@ -21,10 +21,10 @@ from bascule.core.errors import (
 )
 from bascule.link.websocket import (
     MESSAGE_TOO_BIG,
-    Line,
-    LineLost,
-    LineRefused,
-    LineUnreachable,
+    WebSocketConnection,
+    WebSocketLost,
+    WebSocketRefused,
+    WebSocketUnreachable,
 )
 from bascule.wire.bridge import (
     MAX_MESSAGE,
@@ -87,7 +87,7 @@ class RunTransport:
     def __init__(self, endpoint: Endpoint, *, patience: float = _PATIENCE) -> None:
         self._endpoint = endpoint
         self._patience = patience
-        self._line: Line | None = None
+        self._line: WebSocketConnection | None = None
         self._peer = ""
         """What the window called this life of its own; another one remembers nothing."""
         self._remembers = False
@@ -107,7 +107,7 @@ class RunTransport:
             return
         try:
             line.send(text)
-        except LineLost:
+        except WebSocketLost:
             return  # the thread that reads has seen it too, and tells
 
     def close(self) -> None:
@@ -130,11 +130,11 @@ class RunTransport:
             self._line = None
             receiver.ended(error)
 
-    def _open(self, receiver: TransportReceiver) -> Line:
+    def _open(self, receiver: TransportReceiver) -> WebSocketConnection:
         """Connected and greeted, or why not: unavailable, refused, or no bridge at all."""
         reading = _Reading(receiver)
         try:
-            line = Line.open(
+            line = WebSocketConnection.open(
                 self._endpoint.address,
                 headers={"Authorization": f"Bearer {self._endpoint.token}"},
                 subprotocol=SUBPROTOCOL,
@@ -142,9 +142,9 @@ class RunTransport:
                 timeout=_OPEN,
                 on_text=reading.on_text,
             )
-        except LineRefused as error:
+        except WebSocketRefused as error:
             raise self._refused(error.status) from error
-        except LineUnreachable as error:
+        except WebSocketUnreachable as error:
             raise self._unavailable(str(error)) from error
         try:
             self._greet(line, reading.first)
@@ -153,7 +153,7 @@ class RunTransport:
             raise
         return line
 
-    def _greet(self, line: Line, first: SimpleQueue[Message]) -> None:
+    def _greet(self, line: WebSocketConnection, first: SimpleQueue[Message]) -> None:
         about = {
             "id": self._client,
             "client": f"vscode_bridge/{bascule.__version__}",
@@ -163,7 +163,7 @@ class RunTransport:
         try:
             line.send(encode(Hello(PROTOCOL, about)))
             hello = first.get(timeout=_OPEN)
-        except (LineLost, Empty) as error:
+        except (WebSocketLost, Empty) as error:
             raise self._unavailable("it does not greet") from error
         if not isinstance(hello, Hello):
             raise BridgeProtocol(f"What answers at {self._endpoint.address} is no bridge")
@@ -175,7 +175,7 @@ class RunTransport:
         self._remembers = bool(self._peer) and hello.about.get("instance") == self._peer
         self._peer = str(hello.about.get("instance", ""))
 
-    def _serve(self, line: Line, receiver: TransportReceiver) -> None:
+    def _serve(self, line: WebSocketConnection, receiver: TransportReceiver) -> None:
         """Until the connection is over."""
         receiver.connected(remembers=self._remembers)
         lost = line.wait_lost()
@@ -184,7 +184,7 @@ class RunTransport:
         if lost.code == MESSAGE_TOO_BIG:  # asked again, it would only answer the same
             raise BridgeTooLarge(f"An answer of the window has more than {MAX_MESSAGE:,} bytes")
 
-    def _open_again(self, receiver: TransportReceiver) -> Line:
+    def _open_again(self, receiver: TransportReceiver) -> WebSocketConnection:
         """The line is tried with growing pauses: there is no event for a server that comes up."""
         from random import uniform  # only now: it is slow to load
 

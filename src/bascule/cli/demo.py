@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bascule.link.hub import HubLink
     from bascule.link.hub_calls import HubCalls
     from bascule.link.sessions import SessionCalls
-    from bascule.runtime.demo import Said
+    from bascule.runtime.demo import DemoMessage
 
 _PAUSE: Final = 2.0
 """Seconds in which a person takes in what was done."""
@@ -142,7 +142,7 @@ async def _token(calls: HubCalls, given: str) -> AsyncIterator[str]:
         await calls.revoke_token(AGENT)
 
 
-def _show(said: Said) -> None:
+def _show(said: DemoMessage) -> None:
     from rich.markup import escape
 
     match said.kind:

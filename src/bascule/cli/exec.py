@@ -14,7 +14,7 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from bascule.core.actions import CmdRun, Interrupt
-from bascule.core.contracts import Progress, Runtime
+from bascule.core.contracts import OutputProgress, Runtime
 from bascule.core.errors import BasculeError, ExecutionError, InvalidSetting, UsageError
 from bascule.core.observations import CmdOutput, Observation
 
@@ -123,7 +123,7 @@ class _Output:
                 raise self._broken from None
             raise
 
-    def write(self, progress: Progress) -> None:
+    def write(self, progress: OutputProgress) -> None:
         """May wait for whoever reads: nothing else runs in this loop."""
         try:
             sys.stdout.buffer.write(progress.data)

@@ -51,7 +51,7 @@ def token_names(ctx: typer.Context) -> Names:
 
 
 def _of_hub(ctx: typer.Context, where: str) -> Sequence[Any]:
-    from bascule.link.quick_get import glance
+    from bascule.link.quick_get import quick_get
 
     from .hub_target import find_hub
 
@@ -60,4 +60,4 @@ def _of_hub(ctx: typer.Context, where: str) -> Sequence[Any]:
     except BasculeError:
         return ()
     patience = float(os.environ.get("BASCULE_COMPLETION_TIMEOUT", _PATIENCE))
-    return glance(place.url, place.token, where, within=patience) or ()
+    return quick_get(place.url, place.token, where, within=patience) or ()

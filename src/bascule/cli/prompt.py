@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from bascule.core.actions import Action, CmdRun, Interrupt
-from bascule.core.contracts import Progress, Runtime
+from bascule.core.contracts import OutputProgress, Runtime
 from bascule.core.observations import CmdMetadata, CmdOutput, Observation
 
 from .continuation import is_unfinished
@@ -205,7 +205,7 @@ class Prompt:
 
     # Writing ---------------------------------------------------------------------------------
 
-    def _show(self, progress: Progress) -> None:
+    def _show(self, progress: OutputProgress) -> None:
         """Called in the loop's thread, which serves this prompt alone and may wait for stdout."""
         if self._heard is None:
             self._heard = (self._shown_until, progress.offset)

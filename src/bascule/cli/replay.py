@@ -24,7 +24,7 @@ from .stage_progress import show_stages
 
 if TYPE_CHECKING:
     from bascule.core.contracts import Runtime
-    from bascule.runtime.replay import Outcome, Script
+    from bascule.runtime.replay import Script, StepOutcome
 
 DIFFERS = 1
 BROKE_OFF = 125
@@ -108,7 +108,7 @@ def replay(
     return DIFFERS if any(each.verdict in wrong for each in outcomes) else 0
 
 
-async def _play(script: Script, place: _Place, *, root: str, exact: bool) -> list[Outcome]:
+async def _play(script: Script, place: _Place, *, root: str, exact: bool) -> list[StepOutcome]:
     from bascule.runtime.replay import play
 
     async with place.runtime() as runtime:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bascule.core.printable import printable
 
 if TYPE_CHECKING:
-    from bascule.runtime.replay import Difference, Outcome, Script, Step
+    from bascule.runtime.replay import Difference, Script, Step, StepOutcome
 
 _SUBJECT: Final = 80
 _DIFF: Final = 40
@@ -23,7 +23,7 @@ _NOTES: Final = {
 }
 
 
-def lines_of(script: Script, outcomes: Sequence[Outcome]) -> Iterator[str]:
+def lines_of(script: Script, outcomes: Sequence[StepOutcome]) -> Iterator[str]:
     """Each step that is not the same with how it differs, then a line that sums up."""
     for outcome in outcomes:
         if outcome.verdict != "same":
@@ -31,7 +31,7 @@ def lines_of(script: Script, outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield _summary(script, outcomes)
 
 
-def as_json(script: Script, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def as_json(script: Script, outcomes: Sequence[StepOutcome]) -> dict[str, Any]:
     counts = Counter(str(outcome.verdict) for outcome in outcomes)
     return {
         "steps": [_step(outcome) for outcome in outcomes],
@@ -41,7 +41,7 @@ def as_json(script: Script, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _step(outcome: Outcome) -> dict[str, Any]:
+def _step(outcome: StepOutcome) -> dict[str, Any]:
     step = outcome.step
     return {
         "step": step.number,
@@ -55,7 +55,7 @@ def _step(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _told(outcome: Outcome) -> Iterator[str]:
+def _told(outcome: StepOutcome) -> Iterator[str]:
     step, verdict = outcome.step, str(outcome.verdict)
     yield f"{_SIGNS[verdict]} step {step.number} (line {step.line})  {_subject(step)}"
     if verdict in _NOTES:
@@ -86,7 +86,7 @@ def _subject(step: Step) -> str:
     return f"{step.action.kind}  {cut}"
 
 
-def _summary(script: Script, outcomes: Sequence[Outcome]) -> str:
+def _summary(script: Script, outcomes: Sequence[StepOutcome]) -> str:
     counts = Counter(str(outcome.verdict) for outcome in outcomes)
     words = {"same": "same", "different": "different", "masked": "masked", "unknown": "unknown"}
     parts = [f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict]]

@@ -15,7 +15,7 @@ from bascule.core.errors import InvalidSetting, MissingTool
 if TYPE_CHECKING:
     from bascule.core.contracts import Spawner
     from bascule.runtime.spawn.local import LocalSettings
-    from bascule.runtime.spawn.vscode import VSCodePlace
+    from bascule.runtime.spawn.vscode import SharedVSCode
 
     from .hub_account import Warden
     from .hub_settings import HubFile
@@ -38,7 +38,7 @@ def make_spawners(
 
 
 def local_settings(
-    settings: HubFile, *, hub_uid: int | None = None, vscode: VSCodePlace | None = None
+    settings: HubFile, *, hub_uid: int | None = None, vscode: SharedVSCode | None = None
 ) -> LocalSettings:
     """For the spawner and its warden alike. `hub_uid`: the hub's, where the warden is another.
     `vscode` is what the warden gives to sessions."""
@@ -100,14 +100,14 @@ def _make(name: str, settings: HubFile, warden: Warden | None, in_roots_folders:
             )
 
 
-def vscode_place() -> VSCodePlace | None:
+def vscode_place() -> SharedVSCode | None:
     """Sessions go without one where none is installed, which is said once."""
-    from bascule.runtime.spawn.vscode import VSCodePlace
+    from bascule.runtime.spawn.vscode import SharedVSCode
 
     from . import editor
 
     try:
-        return VSCodePlace(*editor.shared())
+        return SharedVSCode(*editor.shared())
     except MissingTool as error:
         logger.warning("sessions have no VS Code: %s", error.message)
         return None

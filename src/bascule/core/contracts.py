@@ -28,7 +28,7 @@ MANDATORY_CAPABILITIES: frozenset[str] = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class OutputProgress:
     """A piece of a shell's output, as raw bytes, while its command still runs."""
 
     shell: str
@@ -38,7 +38,9 @@ class Progress:
     data: bytes
 
 
-OnProgress = Callable[[Progress], None]
+Progress = OutputProgress
+"""The name in version 0.1, for programs that import it."""
+OnProgress = Callable[[OutputProgress], None]
 
 
 @dataclass(frozen=True, slots=True)

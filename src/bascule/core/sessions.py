@@ -50,7 +50,7 @@ class WorkspaceSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SessionLimits:
     """What a session may use at most. None: as much as there is."""
 
     memory: int | None = 2 << 30
@@ -90,7 +90,7 @@ class SessionSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """In the environment too, and masked wherever what happened is recorded."""
-    limits: Limits = field(default_factory=Limits)
+    limits: SessionLimits = field(default_factory=SessionLimits)
     egress: Egress = field(default_factory=Egress)
     image: str = ""
     """For spawners that start from one; empty: ours."""
@@ -124,7 +124,7 @@ class SandboxPlan:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of its shells, secrets included."""
     shells: Literal["pty", "tmux"] = "pty"
-    limits: Limits = field(default_factory=Limits)
+    limits: SessionLimits = field(default_factory=SessionLimits)
     egress: Egress = field(default_factory=Egress)
     image: str = ""
     user: str = ""

@@ -12,11 +12,11 @@ from typing import Any, Final
 MOST_ENTRIES: Final = 5_000
 MOST_BYTES: Final = 32 << 20
 
-OnEntry = Callable[["Entry"], None]
+OnEntry = Callable[["TimelineEntry"], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TimelineEntry:
     """One thing that happened: `action`, `observation`, `failed`, or a piece of `output`."""
 
     number: int
@@ -51,7 +51,7 @@ class Timeline:
         self._most = most
         self._most_bytes = most_bytes
         self._clock = clock
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[TimelineEntry] = deque()
         self._bytes = 0
         self._last = last
         self._listeners: list[OnEntry] = []
@@ -70,10 +70,10 @@ class Timeline:
 
     def note(
         self, kind: str, data: Mapping[str, Any], *, size: int = 0, time: float | None = None
-    ) -> Entry:
+    ) -> TimelineEntry:
         """Keep it and tell it. `time`: when it happened, if not now."""
         self._last += 1
-        entry = Entry(self._last, kind, self._clock() if time is None else time, data, size)
+        entry = TimelineEntry(self._last, kind, self._clock() if time is None else time, data, size)
         self._entries.append(entry)
         self._bytes += size
         while len(self._entries) > self._most or (
@@ -86,9 +86,9 @@ class Timeline:
     def show(self, kind: str, data: Mapping[str, Any], *, size: int = 0) -> None:
         """Tell it to those who watch now, and keep nothing."""
         if self._watchers:
-            _tell(self._watchers, Entry(0, kind, self._clock(), data, size))
+            _tell(self._watchers, TimelineEntry(0, kind, self._clock(), data, size))
 
-    def after(self, number: int, epoch: str = "") -> list[Entry]:
+    def after(self, number: int, epoch: str = "") -> list[TimelineEntry]:
         """What is held behind that entry; all of it to whoever comes from another epoch."""
         if epoch != self.epoch:
             number = 0
@@ -110,6 +110,6 @@ class Timeline:
         return unsubscribe
 
 
-def _tell(listeners: list[OnEntry], entry: Entry) -> None:
+def _tell(listeners: list[OnEntry], entry: TimelineEntry) -> None:
     for listener in tuple(listeners):
         listener(entry)

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final, Self
 
-from .timeline import Entry, Timeline
+from .timeline import Timeline, TimelineEntry
 
 _MOST: Final = 20_000
 _MOST_OUTPUT: Final = 1 << 20
 """Bytes of output a follower may be behind; then it misses the oldest."""
 
 
-class Following:
+class TimelineReader:
     """What a timeline held and holds from then on, in batches: all that came since the last one.
 
     Used as a context. Who is too slow misses output first, and is then let go: `batches` ends, and
@@ -26,7 +26,7 @@ class Following:
         self, timeline: Timeline, *, after: int = 0, epoch: str = "", output: bool = True
     ) -> None:
         self._timeline = timeline
-        self._waiting: deque[Entry] = deque(timeline.after(after, epoch))
+        self._waiting: deque[TimelineEntry] = deque(timeline.after(after, epoch))
         self._output = 0
         self._over = asyncio.Event()
         self._wake = asyncio.Event()
@@ -45,7 +45,7 @@ class Following:
 
     async def batches(
         self, *, heartbeat: float | None = None, gather: float = 0.0
-    ) -> AsyncIterator[list[Entry]]:
+    ) -> AsyncIterator[list[TimelineEntry]]:
         """An empty one after every `heartbeat` seconds without news. With `gather` what comes in
         so many seconds comes together, for those who are in no hurry."""
         while True:
@@ -68,7 +68,7 @@ class Following:
             except TimeoutError:
                 yield []
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: TimelineEntry) -> None:
         if entry.number == 0:
             if self._output + entry.size > _MOST_OUTPUT:
                 return

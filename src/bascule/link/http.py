@@ -38,7 +38,7 @@ _SMALL: Final = 4 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """A whole answer. Header names are in lower case."""
 
     status: int
@@ -131,7 +131,7 @@ class HttpClient(Closable):
         body: Body = b"",
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
-    ) -> Reply:
+    ) -> HttpReply:
         """Send a request and return the whole answer, whatever its status."""
         head = self._head(method, target, body, headers)
         connection = await self._take()
@@ -139,7 +139,7 @@ class HttpClient(Closable):
             async with self._answering_within(timeout):
                 await connection.send(head, body, stream=False)
                 await connection.wait_complete()
-            return Reply(connection.status, connection.headers, connection.take_body())
+            return HttpReply(connection.status, connection.headers, connection.take_body())
         finally:
             self._give_back(connection)
 

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 
-def glance(url: str, token: str, where: str, *, within: float) -> Any:
+def quick_get(url: str, token: str, where: str, *, within: float) -> Any:
     """What the hub at `url` answers to a GET of `where`; None if it does not in so many seconds.
 
     Blocks for no longer than that, whatever a name server or a network does: the question goes on

@@ -41,7 +41,7 @@ class HubSession:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionEvent:
+class HubSessionEvent:
     """Something that happened; `number` is where to go on from, 0 for what is not kept."""
 
     number: int
@@ -96,7 +96,7 @@ class SessionCalls(HubCalls):
         reply = await self._http.request("POST", "/api/archives", body=body, headers=headers)
         return str(value_of(reply.status, reply.body)["archive"])
 
-    async def events(self, session_id: str, *, after: int = 0) -> AsyncIterator[SessionEvent]:
+    async def events(self, session_id: str, *, after: int = 0) -> AsyncIterator[HubSessionEvent]:
         """What happened after that number, then what happens; ends when the hub ends it."""
         where = f"{_one(session_id, 'events')}?after={after}"
         async with self._http.stream("GET", where) as reply:
@@ -105,7 +105,7 @@ class SessionCalls(HubCalls):
             reader = EventReader()
             async for chunk in reply.chunks():
                 for event in reader.feed(chunk):
-                    yield SessionEvent(int(event.id or 0), event.name, from_json(event.data))
+                    yield HubSessionEvent(int(event.id or 0), event.name, from_json(event.data))
 
     async def until_ready(self, session_id: str, *, on_stage: OnStage | None = None) -> HubSession:
         """Follow a start to its end; raises `SandboxStartFailed` with its cause.

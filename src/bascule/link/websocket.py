@@ -18,7 +18,7 @@ OnText = Callable[[bytes], None]
 """Called with a whole message, as UTF-8."""
 
 
-class LineRefused(Exception):
+class WebSocketRefused(Exception):
     """The server answered the handshake with an HTTP status instead of an upgrade."""
 
     def __init__(self, status: int) -> None:
@@ -26,11 +26,11 @@ class LineRefused(Exception):
         self.status = status
 
 
-class LineUnreachable(Exception):
+class WebSocketUnreachable(Exception):
     """Nobody answers at the address, or what answers is no WebSocket server."""
 
 
-class LineLost(Exception):
+class WebSocketLost(Exception):
     """The connection is over; `code` is that of WebSocket, 1006 for none."""
 
     def __init__(self, code: int) -> None:
@@ -38,7 +38,7 @@ class LineLost(Exception):
         self.code = code
 
 
-class Line:
+class WebSocketConnection:
     """An open WebSocket. Closing twice is fine, and so is closing from another thread.
 
     `on_text` is called with every message in the thread that reads the socket: nothing is handed
@@ -62,8 +62,8 @@ class Line:
         limit: int,
         timeout: float,
         on_text: OnText,
-    ) -> Line:
-        """Raises `LineRefused` or `LineUnreachable`.
+    ) -> WebSocketConnection:
+        """Raises `WebSocketRefused` or `WebSocketUnreachable`.
 
         Proxies of the environment are never used: what is on this machine is not behind one.
         """
@@ -88,19 +88,19 @@ class Line:
                 )
             )
         except InvalidStatus as error:
-            raise LineRefused(error.response.status_code) from error
+            raise WebSocketRefused(error.response.status_code) from error
         except (OSError, InvalidHandshake, InvalidURI, EOFError) as error:
-            raise LineUnreachable(str(error) or type(error).__name__) from error
+            raise WebSocketUnreachable(str(error) or type(error).__name__) from error
         return cls(connection, opened)
 
     def send(self, text: str) -> None:
-        """Raises `LineLost`."""
+        """Raises `WebSocketLost`."""
         try:
             self._connection.send(text)
         except self._over as error:
             raise _lost(error) from error
 
-    def wait_lost(self) -> LineLost:
+    def wait_lost(self) -> WebSocketLost:
         """Returns once the connection is over, with why."""
         self._connection.wait_closed()
         try:
@@ -139,8 +139,8 @@ def _reading(on_text: OnText) -> type[ClientConnection]:
     return Reading
 
 
-def _lost(error: Exception) -> LineLost:
+def _lost(error: Exception) -> WebSocketLost:
     for closed in (getattr(error, "sent", None), getattr(error, "rcvd", None)):
         if closed is not None:
-            return LineLost(closed.code)
-    return LineLost(1006)
+            return WebSocketLost(closed.code)
+    return WebSocketLost(1006)

@@ -37,14 +37,14 @@ print(f"{'total':<10}{sum(prices.values()):>8.2f}")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class DemoMessage:
     """A line for whoever watches: what is done next, what was seen of it, or what came of all."""
 
     kind: Literal["step", "seen", "done"]
     text: str
 
 
-Say = Callable[[Said], None]
+Say = Callable[[DemoMessage], None]
 Pause = Callable[[], Awaitable[None]]
 """Time for a person to take in what was done: the work itself waits for nothing."""
 
@@ -58,10 +58,10 @@ async def play(agent: VSCodeRuntime, *, say: Say, pause: Pause) -> None:
     run = f"python3 {FOLDER}/bill.py"
 
     def step(text: str) -> None:
-        say(Said("step", text))
+        say(DemoMessage("step", text))
 
     def seen(text: str) -> None:
-        say(Said("seen", text.strip()))
+        say(DemoMessage("seen", text.strip()))
 
     step("writes a program, bill.py")
     await agent.write(bill, _HEAD + _PLAIN)
@@ -87,7 +87,7 @@ async def play(agent: VSCodeRuntime, *, say: Say, pause: Pause) -> None:
     step(f"runs it again: {run}")
     seen((await agent.run(run)).content)
     say(
-        Said(
+        DemoMessage(
             "done",
             f"wrote a program in {FOLDER}/, saw it fail, asked VS Code why, mended it, showed a "
             "change before making it, and saw it work",

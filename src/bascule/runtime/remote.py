@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from bascule.core.actions import Action
-from bascule.core.contracts import LogMatch, OnProgress, Progress
+from bascule.core.contracts import LogMatch, OnProgress, OutputProgress
 from bascule.core.errors import (
     AccessDenied,
     BasculeError,
@@ -227,7 +227,7 @@ class RemoteRuntime(Verbs):
             missed = await self.read_log(shell, start=start, end=end)
         except (LogRangeGone, NoSuchShell):
             return
-        on_progress(Progress(shell, start, missed))
+        on_progress(OutputProgress(shell, start, missed))
 
     async def _cancel(self, action_id: EventId) -> None:
         """Have the sandbox end the action, and wait until it has.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from bascule.core.actions import Action
-from bascule.core.contracts import LogMatch, OnProgress, Progress, WindowLink
+from bascule.core.contracts import LogMatch, OnProgress, OutputProgress, WindowLink
 from bascule.core.errors import (
     AccessDenied,
     BasculeError,
@@ -264,7 +264,7 @@ class _Sending:
         self._this = None
         self.error = error
 
-    def watch(self, progress: Progress) -> None:
+    def watch(self, progress: OutputProgress) -> None:
         self.output_bytes += len(progress.data)
         if self.on_progress is not None:
             self.on_progress(progress)

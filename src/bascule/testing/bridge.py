@@ -16,7 +16,7 @@ from typing import Any
 
 from bascule.bridge import BridgeClient, TransportReceiver
 from bascule.core.actions import BridgeRequest
-from bascule.core.contracts import OnProgress, Progress
+from bascule.core.contracts import OnProgress, OutputProgress
 from bascule.core.errors import BridgeError, UnknownRequest
 from bascule.core.observations import BridgeAnswered, Observation
 from bascule.wire import to_json
@@ -155,7 +155,7 @@ async def answer_action(
             loop.call_soon_threadsafe(_settle, answered, message)
         elif isinstance(message, Piece) and on_progress is not None:
             line = to_json(message.value) + b"\n"
-            loop.call_soon_threadsafe(on_progress, Progress("", sent, line))
+            loop.call_soon_threadsafe(on_progress, OutputProgress("", sent, line))
             sent += len(line)
 
     editor.handle(Request(action.id, action.request, action.params), reply)

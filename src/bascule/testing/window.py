@@ -15,7 +15,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from bascule.core.actions import BridgeRequest
-from bascule.core.contracts import Closable, Progress
+from bascule.core.contracts import Closable, OutputProgress
 from bascule.core.errors import (
     BasculeError,
     HubUnreachable,
@@ -254,10 +254,12 @@ class FakeWindow(Closable):
             self._answer(action_id, error_observation(error, action_id))
 
     async def _do(self, action_id: EventId, event: Mapping[str, Any]) -> None:
-        def on_progress(progress: Progress) -> None:
+        def on_progress(progress: OutputProgress) -> None:
             for start in range(0, len(progress.data), _PIECE):
                 piece = progress.data[start : start + _PIECE]
-                frame = encode_progress(Progress(progress.shell, progress.offset + start, piece))
+                frame = encode_progress(
+                    OutputProgress(progress.shell, progress.offset + start, piece)
+                )
                 self._start(self._emit("oh_progress", {"cause": action_id, **frame}))
 
         try:

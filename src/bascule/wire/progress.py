@@ -7,12 +7,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
 
-from bascule.core.contracts import Progress
+from bascule.core.contracts import OutputProgress
 
 from . import _validation_errors
 
 
-def encode_progress(progress: Progress) -> dict[str, Any]:
+def encode_progress(progress: OutputProgress) -> dict[str, Any]:
     """The frame for `progress`; Base64, since a piece may end inside a character."""
     return {
         "shell": progress.shell,
@@ -21,13 +21,13 @@ def encode_progress(progress: Progress) -> dict[str, Any]:
     }
 
 
-def decode_progress(frame: Mapping[str, Any]) -> Progress:
+def decode_progress(frame: Mapping[str, Any]) -> OutputProgress:
     """The progress a frame describes. Raises `InvalidAction` for a wrong or missing field."""
     shell = _field(frame, "shell", str, "a string")
     offset = _field(frame, "offset", int, "an integer")
     data = _field(frame, "data", str, "a string")
     try:
-        return Progress(shell, offset, b64decode(data, validate=True))
+        return OutputProgress(shell, offset, b64decode(data, validate=True))
     except (binascii.Error, ValueError):
         raise _validation_errors.invalid("progress", "data", "Base64", data) from None
 

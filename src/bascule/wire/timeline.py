@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
-from bascule.core.timeline import Entry
+from bascule.core.timeline import TimelineEntry
 
 TEXT: Final = 64 << 10
 """Characters of one text that are shown; of a longer one head and tail."""
@@ -18,14 +18,14 @@ _PICTURES: Final = frozenset({"screenshot", "image_urls"})
 _PICTURE: Final = 4 << 20
 
 
-def encode_entry(entry: Entry) -> dict[str, Any]:
+def encode_entry(entry: TimelineEntry) -> dict[str, Any]:
     return {"n": entry.number, "kind": entry.kind, "time": entry.time, **entry.data}
 
 
-def decode_entry(data: Mapping[str, Any]) -> Entry:
+def decode_entry(data: Mapping[str, Any]) -> TimelineEntry:
     """What `encode_entry` wrote, by one of our own."""
     rest = {name: value for name, value in data.items() if name not in ("n", "kind", "time")}
-    return Entry(int(data["n"]), str(data["kind"]), float(data["time"]), rest)
+    return TimelineEntry(int(data["n"]), str(data["kind"]), float(data["time"]), rest)
 
 
 def brief(value: Any, *, name: str = "") -> Any:

@@ -19,7 +19,7 @@ from bascule.hub import Identity
 from bascule.link.sse import EventReader
 from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
 from bascule.runtime.spawn.plain import RECORD, PlainSpawner
-from bascule.runtime.spawn.vscode import VSCodePlace
+from bascule.runtime.spawn.vscode import SharedVSCode
 from bascule.wire import from_json
 from tests.hub.serving import Client, Place
 
@@ -28,7 +28,7 @@ class SessionPlace(Place):
     """The hub, and everything of its sessions ended afterwards."""
 
     def __init__(
-        self, directory: Path, *, vscode: VSCodePlace | None = None, **settings: Any
+        self, directory: Path, *, vscode: SharedVSCode | None = None, **settings: Any
     ) -> None:
         self.directory = directory
         self._given = settings

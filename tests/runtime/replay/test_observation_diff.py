@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bascule.runtime.replay.observation_diff import Difference, Likeness
+from bascule.runtime.replay.observation_diff import Difference, ObservationDiff
 
 
 def seen(content: str, *, kind: str = "run", exit_code: int = 0, **extras: Any) -> dict[str, Any]:
@@ -15,7 +15,7 @@ def seen(content: str, *, kind: str = "run", exit_code: int = 0, **extras: Any) 
 
 
 def same(was: str, now: str, **keywords: Any) -> bool:
-    return Likeness(**keywords).differences(seen(was), seen(now)) == []
+    return ObservationDiff(**keywords).differences(seen(was), seen(now)) == []
 
 
 @pytest.mark.parametrize(
@@ -49,41 +49,41 @@ def test_anything_else_differs(was: str, now: str) -> None:
 
 
 def test_a_place_is_the_same_under_either_name() -> None:
-    likeness = Likeness(root_was="/workspace", root_now="/tmp/new")
-    assert likeness.differences(seen("/workspace/a.py:1"), seen("/tmp/new/a.py:1")) == []
-    assert likeness.differences(seen("/workspace2/a"), seen("/tmp/new2/a")) != []
+    diff = ObservationDiff(root_was="/workspace", root_now="/tmp/new")
+    assert diff.differences(seen("/workspace/a.py:1"), seen("/tmp/new/a.py:1")) == []
+    assert diff.differences(seen("/workspace2/a"), seen("/tmp/new2/a")) != []
     asked = {"command": "cat /workspace/f '/workspace' /my/workspace /workspaces", "cwd": None}
-    assert likeness.moved(asked) == {
+    assert diff.moved(asked) == {
         "command": "cat /tmp/new/f '/tmp/new' /my/workspace /workspaces",
         "cwd": None,
     }
 
 
 def test_an_exit_code_and_an_error_differ_by_name() -> None:
-    likeness = Likeness()
-    assert likeness.differences(seen("x"), seen("x", exit_code=2)) == [
+    diff = ObservationDiff()
+    assert diff.differences(seen("x"), seen("x", exit_code=2)) == [
         Difference("exit_code", "0", "2")
     ]
-    kinds = likeness.differences(
+    kinds = diff.differences(
         seen("1\n", kind="read", path="f"), seen("no f", kind="error", error_id="path.not_found")
     )
     assert [each.what for each in kinds] == ["observation", "content"]
 
 
 def test_where_a_secret_was_masked_anything_may_stand() -> None:
-    likeness = Likeness()
+    diff = ObservationDiff()
     was = seen("token=***; done ***")
-    assert likeness.differences(was, seen("token=abc; done "), is_masked=True) == []
-    assert likeness.differences(was, seen("token=abc; undone"), is_masked=True) != []
-    assert likeness.differences(was, seen("token=abc; done x"), is_masked=False) != []
+    assert diff.differences(was, seen("token=abc; done "), is_masked=True) == []
+    assert diff.differences(was, seen("token=abc; undone"), is_masked=True) != []
+    assert diff.differences(was, seen("token=abc; done x"), is_masked=False) != []
 
 
 def test_directories_are_compared_without_times_and_searches_without_order() -> None:
-    likeness = Likeness()
+    diff = ObservationDiff()
     entry = {"path": "f", "type": "file", "size": 3}
     was = seen("f", kind="list", path="/w", entries=[{**entry, "modified": 1.0}])
-    assert likeness.differences(was, seen("f", kind="list", path="/w", entries=[entry])) == []
+    assert diff.differences(was, seen("f", kind="list", path="/w", entries=[entry])) == []
     bigger = [{**entry, "size": 4}]
-    assert likeness.differences(was, seen("f", kind="list", path="/w", entries=bigger)) != []
+    assert diff.differences(was, seen("f", kind="list", path="/w", entries=bigger)) != []
     found = seen("b\na", kind="glob", paths=["b", "a"])
-    assert likeness.differences(found, seen("a\nb", kind="glob", paths=["a", "b"])) == []
+    assert diff.differences(found, seen("a\nb", kind="glob", paths=["a", "b"])) == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bascule.runtime import LocalRuntime
-from bascule.runtime.replay import Outcome, Script, Step, Verdict, play
+from bascule.runtime.replay import Script, Step, StepOutcome, Verdict, play
 from bascule.wire import decode_action
 
 
@@ -34,7 +34,7 @@ async def runtime(tmp_path: Path) -> AsyncIterator[LocalRuntime]:
         yield opened
 
 
-def verdicts(outcomes: list[Outcome]) -> list[str]:
+def verdicts(outcomes: list[StepOutcome]) -> list[str]:
     return [str(each.verdict) for each in outcomes]
 
 
@@ -47,7 +47,7 @@ async def test_steps_are_compared_in_the_place_of_now(runtime: LocalRuntime) -> 
         ],
         working_dir="/workspace",
     )
-    told: list[Outcome] = []
+    told: list[StepOutcome] = []
     outcomes = await play(script, runtime, on_outcome=told.append)
     assert verdicts(outcomes) == ["same", "same", "different"]
     assert [(each.what, each.was, each.now) for each in outcomes[2].differences] == [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bascule.core.actions import CmdRun
-from bascule.core.contracts import Progress
+from bascule.core.contracts import OutputProgress
 from bascule.sandbox.server.stream import Backlog, Frame, Skipped, Watch
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.sandbox.shell.shells import Shells
@@ -25,34 +25,38 @@ async def drain(source: Backlog | Watch) -> list[Frame]:
 
 
 def text(frames: list[Frame]) -> bytes:
-    return b"".join(frame.data for frame in frames if isinstance(frame, Progress))
+    return b"".join(frame.data for frame in frames if isinstance(frame, OutputProgress))
 
 
 async def test_pieces_that_follow_on_each_other_come_as_one_frame() -> None:
     backlog = Backlog(1000)
-    for piece in (Progress("a", 0, b"one"), Progress("a", 3, b"two"), Progress("b", 0, b"other")):
+    for piece in (
+        OutputProgress("a", 0, b"one"),
+        OutputProgress("a", 3, b"two"),
+        OutputProgress("b", 0, b"other"),
+    ):
         backlog.take(piece)
-    backlog.take(Progress("a", 6, b"three"))
+    backlog.take(OutputProgress("a", 6, b"three"))
 
     assert await drain(backlog) == [
-        Progress("a", 0, b"onetwo"),
-        Progress("b", 0, b"other"),
-        Progress("a", 6, b"three"),
+        OutputProgress("a", 0, b"onetwo"),
+        OutputProgress("b", 0, b"other"),
+        OutputProgress("a", 6, b"three"),
     ]
 
 
 async def test_a_slow_watcher_is_told_what_it_missed_shell_by_shell() -> None:
     backlog = Backlog(10)
     for offset in (0, 4, 8):
-        backlog.take(Progress("a", offset, b"aaaa"))
-    backlog.take(Progress("b", 100, b"bbbbbbbb"))
+        backlog.take(OutputProgress("a", offset, b"aaaa"))
+    backlog.take(OutputProgress("b", 100, b"bbbbbbbb"))
 
-    assert await drain(backlog) == [Skipped("a", 0, 12), Progress("b", 100, b"bbbbbbbb")]
+    assert await drain(backlog) == [Skipped("a", 0, 12), OutputProgress("b", 100, b"bbbbbbbb")]
 
 
 async def test_a_piece_larger_than_all_that_may_be_held_is_a_gap_too() -> None:
     backlog = Backlog(10)
-    backlog.take(Progress("a", 0, bytes(11)))
+    backlog.take(OutputProgress("a", 0, bytes(11)))
     assert await drain(backlog) == [Skipped("a", 0, 11)]
 
 
@@ -60,8 +64,8 @@ async def test_silence_is_marked_by_a_heartbeat() -> None:
     backlog = Backlog(10)
     frames = backlog.frames(heartbeat=0.001)
     assert await anext(frames) is None
-    backlog.take(Progress("a", 0, b"x"))
-    assert await anext(frames) == Progress("a", 0, b"x")
+    backlog.take(OutputProgress("a", 0, b"x"))
+    assert await anext(frames) == OutputProgress("a", 0, b"x")
 
 
 async def test_a_watch_sees_all_shells_from_now_on(shells: Shells) -> None:
@@ -120,7 +124,7 @@ async def test_frames_come_while_the_command_runs(shells: Shells) -> None:
     with watch.open():
         command = asyncio.create_task(shells.run(CmdRun("echo first; read line; echo $line")))
         frame = await anext(watch.frames())
-        assert isinstance(frame, Progress)
+        assert isinstance(frame, OutputProgress)
         assert frame.data.startswith(b"first")
         await shells.run(CmdRun("second", is_input=True))
         assert (await command).exit_code == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bascule.core.actions import CmdRun, Interrupt
-from bascule.core.contracts import Progress
+from bascule.core.contracts import OutputProgress
 from bascule.core.errors import (
     InvalidSetting,
     InvalidShellName,
@@ -106,7 +106,7 @@ async def test_interrupt_by_name(shells: Shells) -> None:
 
 
 async def test_one_listener_hears_all_shells(shells: Shells) -> None:
-    heard: list[Progress] = []
+    heard: list[OutputProgress] = []
     stop = shells.subscribe(heard.append)
     await shells.run(CmdRun("printf a"))
     await shells.run(CmdRun("printf b", shell="other"))

@@ -11,7 +11,7 @@ from typing import Final, Self
 from mcp.server.session import ServerSession
 
 from bascule.adapters.terminal_text import readable
-from bascule.core.contracts import Progress
+from bascule.core.contracts import OutputProgress
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class ProgressReporter:
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, progress: Progress) -> None:
+    def add(self, progress: OutputProgress) -> None:
         self._count += len(progress.data)
         self._text = (self._text + self._decoder.decode(progress.data))[-_SHOWN:]
         self._news.set()

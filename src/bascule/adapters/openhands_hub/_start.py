@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, Field, ValidationError
 
 from bascule.core.errors import InvalidRequest
-from bascule.core.sessions import Egress, Limits, SessionSpec
+from bascule.core.sessions import Egress, SessionLimits, SessionSpec
 from bascule.hub.sessions.messages import Name, Secret, Text, VariableName
 
 WORKSPACE: Final = "/workspace"
@@ -22,7 +22,7 @@ ADVICE: Final = "BASCULE_OPENHANDS_ADVICE"
 """Another: what can be done about a program that goes on running, in the words a model knows, and
 percent-encoded, since OpenHands cannot set a variable that has quotes in it."""
 _EGRESS: Final = "BASCULE_EGRESS"
-_USUAL: Final = Limits()
+_USUAL: Final = SessionLimits()
 
 
 class StartBody(BaseModel):
@@ -64,10 +64,10 @@ def spec_of(asked: StartBody, spawner: str) -> SessionSpec:
     )
 
 
-def _limits(factor: float) -> Limits:
+def _limits(factor: float) -> SessionLimits:
     assert _USUAL.memory is not None
     assert _USUAL.cpus is not None
-    return Limits(memory=int(_USUAL.memory * factor), cpus=_USUAL.cpus * factor)
+    return SessionLimits(memory=int(_USUAL.memory * factor), cpus=_USUAL.cpus * factor)
 
 
 def _egress(environment: dict[str, str]) -> Egress:

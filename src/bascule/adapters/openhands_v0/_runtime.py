@@ -38,7 +38,7 @@ from openhands.runtime.runtime_status import RuntimeStatus
 from openhands.runtime.utils.bash_constants import TIMEOUT_MESSAGE_TEMPLATE
 
 from bascule.core.actions import CmdRun, ListDir
-from bascule.core.contracts import OnProgress, Progress
+from bascule.core.contracts import OnProgress, OutputProgress
 from bascule.core.errors import BasculeError, InternalError, UsageError
 from bascule.core.observations import CmdOutput, DirListing
 from bascule.core.observations import Observation as Seen
@@ -236,7 +236,7 @@ class BasculeRuntime(Runtime):
             return None
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-        def on_progress(progress: Progress) -> None:
+        def on_progress(progress: OutputProgress) -> None:
             if text := decoder.decode(progress.data):
                 callback(text)
 

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError, HubUnreachable
-from bascule.link.http import HttpClient, Reply
+from bascule.link.http import HttpClient, HttpReply
 from bascule.wire import from_json
 
 from .checks import CheckFailed, CheckLimited
@@ -80,7 +80,7 @@ class DeploymentClient(Closable):
         *,
         form: bytes = b"",
         origin: str = "",
-    ) -> Reply:
+    ) -> HttpReply:
         """At `url`, or at another origin."""
         method, origin = "POST" if form else "GET", origin or self.url
         if origin not in self._clients:
@@ -96,7 +96,7 @@ class DeploymentClient(Closable):
                 "that no firewall blocks this machine",
             ) from error
 
-    async def page(self, path: str) -> tuple[Reply, str]:
+    async def page(self, path: str) -> tuple[HttpReply, str]:
         """As a browser that is signed in, which follows redirects; also where they led."""
         seen: list[str] = []
         own = origin_of(self.page_url)
@@ -343,7 +343,7 @@ def _ensure_cookie(header: str) -> str:
     return value
 
 
-def _led_to(reply: Reply) -> str:
+def _led_to(reply: HttpReply) -> str:
     """Where a browser goes on its own; empty for a page that stays."""
     if reply.status in (301, 302, 303, 307, 308):
         return reply.headers.get("location", "")
@@ -355,12 +355,12 @@ def _site(origin: str) -> str:
     return ".".join((urlsplit(origin).hostname or "").split(".")[-2:])
 
 
-def _cookies_of(reply: Reply) -> dict[str, str]:
+def _cookies_of(reply: HttpReply) -> dict[str, str]:
     name, _, value = reply.headers.get("set-cookie", "").partition(";")[0].partition("=")
     return {name.strip(): value.strip()} if name else {}
 
 
-def _said(reply: Reply) -> dict[str, object]:
+def _said(reply: HttpReply) -> dict[str, object]:
     try:
         said = from_json(reply.body)
     except BasculeError:

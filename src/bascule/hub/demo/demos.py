@@ -17,7 +17,7 @@ from bascule.hub.identity import Identity
 from bascule.hub.sessions.rows import SessionRow
 from bascule.hub.sessions.service import Sessions
 from bascule.hub.sessions.session_request import SessionRequest
-from bascule.runtime.demo import AGENT, Said, play
+from bascule.runtime.demo import AGENT, DemoMessage, play
 from bascule.runtime.vscode import VSCodeRuntime
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ Phase = Literal["resting", "starting", "waiting", "playing", "done", "failed"]
 class Demo:
     session_id: SessionId
     phase: Phase = "resting"
-    said: Sequence[Said] = ()
+    said: Sequence[DemoMessage] = ()
     cause: str = ""
     """Why it failed."""
 
@@ -135,7 +135,7 @@ class Demos(Closable):
             )
         self._change(row, phase="done")
 
-    def _say(self, row: SessionRow, said: Said) -> None:
+    def _say(self, row: SessionRow, said: DemoMessage) -> None:
         before = self._known.get(row.owner)
         self._change(row, said=(*(before.said if before else ()), said))
 

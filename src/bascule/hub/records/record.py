@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bascule.core.errors import BasculeError, InvalidAction, StorageFailed
-from bascule.core.timeline import Entry, Timeline
-from bascule.core.timeline_reader import Following
+from bascule.core.timeline import Timeline, TimelineEntry
+from bascule.core.timeline_reader import TimelineReader
 from bascule.hub.sessions.masking import Mask
 from bascule.wire import from_json, to_json
 from bascule.wire.timeline import brief, encode_entry
@@ -43,7 +43,7 @@ Position = tuple[str, int]
 class _Waiting:
     """An entry to be written."""
 
-    entry: Entry
+    entry: TimelineEntry
     body: bytes
     """Its data, as JSON."""
     position: Position
@@ -68,7 +68,7 @@ class Record:
         """Files are changed by one thread at a time."""
         self._missed = 0
         self._failure: StorageFailed | None = None
-        self._followings: set[Following] = set()
+        self._followings: set[TimelineReader] = set()
         self._audience = asyncio.Event()
         self._advanced = asyncio.Event()
         self._is_closed = False
@@ -232,7 +232,7 @@ class Record:
         after = after if epoch == known else 0
         yield known, []
         while not self._is_closed:
-            with Following(self._timeline, after=after, epoch=known) as following:
+            with TimelineReader(self._timeline, after=after, epoch=known) as following:
                 self._followings.add(following)
                 self._audience.set()
                 try:
@@ -340,7 +340,7 @@ def _swept(segments: Segments, before: float) -> bool:
         raise StorageFailed(f"A record cannot be swept: {error.strerror or error}") from error
 
 
-def _shown(entry: Entry) -> dict[str, Any]:
+def _shown(entry: TimelineEntry) -> dict[str, Any]:
     encoded = encode_entry(entry)
     if entry.kind == "output":
         return encoded

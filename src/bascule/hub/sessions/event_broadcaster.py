@@ -15,7 +15,7 @@ _MOST: Final = 1000
 """Events a listener may lag behind before it is let go; it comes again and reads on."""
 
 
-class EventSubscription:
+class SessionEventSubscription:
     """One listener. `None` in its queue is the end."""
 
     def __init__(self) -> None:
@@ -47,22 +47,24 @@ class EventSubscription:
             yield row
 
 
-class EventBroadcaster:
+class SessionEventBroadcaster:
     """Hands events on to listeners; never waits for one."""
 
     def __init__(self) -> None:
-        self._subscriptions: defaultdict[SessionId, set[EventSubscription]] = defaultdict(set)
+        self._subscriptions: defaultdict[SessionId, set[SessionEventSubscription]] = defaultdict(
+            set
+        )
         self._is_closed = False
 
-    def subscribe(self, session_id: SessionId) -> EventSubscription:
-        subscription = EventSubscription()
+    def subscribe(self, session_id: SessionId) -> SessionEventSubscription:
+        subscription = SessionEventSubscription()
         if self._is_closed:
             subscription.finish()
         else:
             self._subscriptions[session_id].add(subscription)
         return subscription
 
-    def unsubscribe(self, session_id: SessionId, subscription: EventSubscription) -> None:
+    def unsubscribe(self, session_id: SessionId, subscription: SessionEventSubscription) -> None:
         self._subscriptions[session_id].discard(subscription)
         if not self._subscriptions[session_id]:
             del self._subscriptions[session_id]

@@ -14,8 +14,8 @@ from bascule.core.sessions import (
     AppSpec,
     Egress,
     EgressMode,
-    Limits,
     RuntimeKind,
+    SessionLimits,
     SessionSpec,
     SessionState,
     WorkspaceKind,
@@ -108,9 +108,9 @@ class WorkspaceBody(_Body):
 class LimitsBody(_Body):
     """None: as much as there is."""
 
-    memory: Annotated[int | None, Field(ge=64 << 20, lt=1 << 63)] = Limits().memory
-    cpus: Annotated[float | None, Field(ge=0.01, lt=1 << 16)] = Limits().cpus
-    processes: Annotated[int | None, Field(ge=16, lt=1 << 31)] = Limits().processes
+    memory: Annotated[int | None, Field(ge=64 << 20, lt=1 << 63)] = SessionLimits().memory
+    cpus: Annotated[float | None, Field(ge=0.01, lt=1 << 16)] = SessionLimits().cpus
+    processes: Annotated[int | None, Field(ge=16, lt=1 << 31)] = SessionLimits().processes
 
 
 class EgressBody(_Body):
@@ -151,7 +151,7 @@ class SessionBody(_Body):
             workspace=self.workspace.source(),
             environment=self.environment,
             secrets=self.secrets,
-            limits=Limits(**self.limits.model_dump()),
+            limits=SessionLimits(**self.limits.model_dump()),
             egress=self.workspace.egress() if self.egress is None else self.egress.value(),
             image=self.image,
             apps=tuple(AppSpec(**each.model_dump()) for each in self.apps),

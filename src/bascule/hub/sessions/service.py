@@ -43,7 +43,7 @@ from bascule.sandbox.session.ports import DECLARED
 from bascule.wire import encode_action
 
 from .archives import UploadedArchives
-from .event_broadcaster import EventBroadcaster
+from .event_broadcaster import SessionEventBroadcaster
 from .hub_sockets import HubSockets, MakeHubApp
 from .lifecycle import SandboxLifecycle
 from .masking import Mask
@@ -101,7 +101,7 @@ class Sessions(Closable):
         self._records = records = records or Records(settings)
         self._store = store
         self._clock = clock
-        self._events = EventBroadcaster()
+        self._events = SessionEventBroadcaster()
         self._table = SessionTable(
             store,
             self._events,

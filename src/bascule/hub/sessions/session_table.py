@@ -15,7 +15,7 @@ from bascule.hub.changes import HubChanges
 from bascule.hub.identity import Identity
 from bascule.hub.store import Store
 
-from .event_broadcaster import EventBroadcaster
+from .event_broadcaster import SessionEventBroadcaster
 from .masking import Mask
 from .rows import AuditRow, Claim, EventRow, SessionRow
 from .states import AT_REST, BEFORE, refused
@@ -27,7 +27,7 @@ class SessionTable:
     def __init__(
         self,
         store: Store,
-        events: EventBroadcaster,
+        events: SessionEventBroadcaster,
         clock: Callable[[], float],
         changes: HubChanges,
         *,

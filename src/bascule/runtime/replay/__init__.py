@@ -1,7 +1,7 @@
 """Playing what was recorded once more, and saying what is different."""
 
 from .observation_diff import Difference
-from .player import Outcome, Verdict, play
+from .player import StepOutcome, Verdict, play
 from .script import InvalidTrajectory, Script, Step, read_script
 
 __all__ = [
@@ -10,7 +10,10 @@ __all__ = [
     "Outcome",
     "Script",
     "Step",
+    "StepOutcome",
     "Verdict",
     "play",
     "read_script",
 ]
+
+Outcome = StepOutcome  # the name in version 0.1

@@ -58,7 +58,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Likeness:
+class ObservationDiff:
     """How to compare: `root_was` and `root_now` are the same place; `exact` lets nothing else
     differ."""
 

@@ -15,7 +15,7 @@ from bascule.core.identity import new_id
 from bascule.core.observations import CmdOutput
 from bascule.wire import decode_action, encode_action, encode_observation
 
-from .observation_diff import Difference, Likeness
+from .observation_diff import Difference, ObservationDiff
 from .script import Script, Step
 
 _LONGEST_WAIT: Final = 10.0
@@ -33,7 +33,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class StepOutcome:
     """What became of a step."""
 
     step: Step
@@ -44,7 +44,7 @@ class Outcome:
     seconds: float = 0.0
 
 
-OnOutcome = Callable[[Outcome], None]
+OnOutcome = Callable[[StepOutcome], None]
 
 
 async def play(
@@ -54,7 +54,7 @@ async def play(
     root: str = "",
     exact: bool = False,
     on_outcome: OnOutcome = lambda _: None,
-) -> list[Outcome]:
+) -> list[StepOutcome]:
     """Do every action of `script` in `runtime`, which is open, and compare what is seen.
 
     `root`: where it was recorded, when the script does not say; names below it become those of the
@@ -62,19 +62,19 @@ async def play(
     """
     was = root or script.working_dir
     now = await _working_dir(runtime) if was not in ("", "/") else ""
-    likeness = Likeness(root_was=was if now else "", root_now=now, exact=exact)
-    return await _Playing(runtime, likeness, on_outcome).play(script)
+    diff = ObservationDiff(root_was=was if now else "", root_now=now, exact=exact)
+    return await _Playing(runtime, diff, on_outcome).play(script)
 
 
 class _Playing:
-    def __init__(self, runtime: Runtime, likeness: Likeness, on_outcome: OnOutcome) -> None:
+    def __init__(self, runtime: Runtime, diff: ObservationDiff, on_outcome: OnOutcome) -> None:
         self._runtime = runtime
-        self._likeness = likeness
+        self._diff = diff
         self._on_outcome = on_outcome
         self._under_way: dict[int, tuple[Step, asyncio.Task[None]]] = {}
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[StepOutcome] = []
 
-    async def play(self, script: Script) -> list[Outcome]:
+    async def play(self, script: Script) -> list[StepOutcome]:
         """A step begins once those are answered that were when it was recorded."""
         before: Step | None = None
         try:
@@ -85,7 +85,7 @@ class _Playing:
                         await self._let_run(before, step)
                     before = step
                     if step.is_masked:
-                        self._tell(Outcome(step=step, verdict=Verdict.MASKED))
+                        self._tell(StepOutcome(step=step, verdict=Verdict.MASKED))
                         continue
                     self._under_way[step.number] = step, tasks.create_task(self._do(step))
                 await self._finish(script)
@@ -127,31 +127,31 @@ class _Playing:
         task.cancel()
         await asyncio.wait({task})
         if task.cancelled():
-            self._tell(Outcome(step=step, verdict=Verdict.UNKNOWN))
+            self._tell(StepOutcome(step=step, verdict=Verdict.UNKNOWN))
 
     async def _do(self, step: Step) -> None:
         begun = time.monotonic()
         seen = encode_observation(await self._runtime.act(self._moved(step.action)))
         seconds = time.monotonic() - begun
         if step.seen is None:
-            self._tell(Outcome(step=step, verdict=Verdict.UNKNOWN, seen=seen, seconds=seconds))
+            self._tell(StepOutcome(step=step, verdict=Verdict.UNKNOWN, seen=seen, seconds=seconds))
             return
-        found = self._likeness.differences(step.seen, seen, is_masked=step.is_seen_masked)
+        found = self._diff.differences(step.seen, seen, is_masked=step.is_seen_masked)
         verdict = Verdict.DIFFERENT if found else Verdict.SAME
         self._tell(
-            Outcome(
+            StepOutcome(
                 step=step, verdict=verdict, differences=tuple(found), seen=seen, seconds=seconds
             )
         )
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _tell(self, outcome: StepOutcome) -> None:
         self._outcomes.append(outcome)
         self._on_outcome(outcome)
 
     def _moved(self, action: Action) -> Action:
         """Under an id of its own: the recorded one may be known there, and answered from memory."""
         event = encode_action(replace(action, id=new_id(), timestamp=None))
-        return decode_action({**event, "args": self._likeness.moved(event["args"])})
+        return decode_action({**event, "args": self._diff.moved(event["args"])})
 
 
 async def _working_dir(runtime: Runtime) -> str:

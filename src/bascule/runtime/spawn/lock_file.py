@@ -15,7 +15,7 @@ from typing import Final
 _FLOCK: Final = "hhqqi4x"
 
 
-def hold(path: Path) -> int | None:
+def acquire(path: Path) -> int | None:
     """A descriptor that holds `path`, made when it is not there; None while somebody else does.
 
     Whoever inherits the descriptor holds the file too.
@@ -32,7 +32,7 @@ def hold(path: Path) -> int | None:
     return descriptor
 
 
-def is_held(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Whether somebody holds it; asking disturbs nobody."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -29,7 +29,7 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-def family(mark: str) -> dict[int, ProcessInfo]:
+def marked_processes(mark: str) -> dict[int, ProcessInfo]:
     """All living members, by process number. Zombies are dead."""
     found = all_processes()
     marked = f"{MARK}={mark}".encode()
@@ -41,7 +41,7 @@ def kill_leader(mark: str, leader: int, *, heirs: bytes, within: float = 2.0) ->
 
     `heirs`: what is in their command lines. Killed with the rest they would leave their files.
     """
-    members = family(mark)
+    members = marked_processes(mark)
     pids = [pid for pid in members if heirs in _command(pid)]
     handles = [handle for pid in pids if (handle := _handle(pid)) is not None]
     try:
@@ -58,7 +58,7 @@ def kill_leader(mark: str, leader: int, *, heirs: bytes, within: float = 2.0) ->
 def kill(mark: str, *, within: float = 10.0) -> None:
     """End all of them by force, and return once they are gone."""
     deadline = monotonic() + within
-    while members := freeze(lambda: family(mark)):
+    while members := freeze(lambda: marked_processes(mark)):
         handles = [handle for member in members if (handle := _handle(member.pid)) is not None]
         try:
             for handle in handles:

@@ -23,10 +23,10 @@ from bascule.sandbox.session.launch import SandboxLaunch
 
 from . import disk, trees
 from .freezing import freeze, thaw
-from .lock_file import hold, is_held
-from .marked_processes import MARK, family, kill, kill_leader, usage
-from .readiness import answering
-from .vscode import VSCodePlace
+from .lock_file import acquire, is_locked
+from .marked_processes import MARK, kill, kill_leader, marked_processes, usage
+from .readiness import wait_until_ready
+from .vscode import SharedVSCode
 
 RECORD: Final = "sandbox.lock"
 """In a sandbox's `run_dir`: held by its first process, and says which one that is."""
@@ -65,7 +65,7 @@ class PlainSpawner(Spawner):
         *,
         allow_unisolated: bool = False,
         start_timeout: float = 60.0,
-        vscode: VSCodePlace | None = None,
+        vscode: SharedVSCode | None = None,
     ) -> None:
         """`vscode`: what sessions have as theirs; None: they have none."""
         self._run_root = run_root
@@ -102,12 +102,16 @@ class PlainSpawner(Spawner):
     async def pause(self, session_id: SessionId) -> None:
         async with self._turns[session_id]:
             record = await self._needed(session_id)
-            await asyncio.to_thread(freeze, lambda: family(record.mark), self._note(session_id))
+            await asyncio.to_thread(
+                freeze, lambda: marked_processes(record.mark), self._note(session_id)
+            )
 
     async def resume(self, session_id: SessionId) -> None:
         async with self._turns[session_id]:
             record = await self._needed(session_id)
-            await asyncio.to_thread(thaw, lambda: family(record.mark), self._note(session_id))
+            await asyncio.to_thread(
+                thaw, lambda: marked_processes(record.mark), self._note(session_id)
+            )
 
     async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
         async with self._turns[session_id]:
@@ -126,7 +130,7 @@ class PlainSpawner(Spawner):
 
     async def usage(self, session_id: SessionId) -> Usage:
         record = await self._needed(session_id)
-        members = await asyncio.to_thread(family, record.mark)
+        members = await asyncio.to_thread(marked_processes, record.mark)
         return usage(members.values())
 
     async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
@@ -165,7 +169,9 @@ class PlainSpawner(Spawner):
             await asyncio.to_thread(self._clear, session_id, record)
 
     async def _until_it_answers(self, plan: SandboxPlan, record: _Record) -> None:
-        await answering(plan.run_dir, plan.key, ended=_ended(record), within=self._start_timeout)
+        await wait_until_ready(
+            plan.run_dir, plan.key, ended=_ended(record), within=self._start_timeout
+        )
 
     def _spawn(self, plan: SandboxPlan) -> _Record:
         workspace = plan.folder or plan.directory / "workspace"
@@ -192,7 +198,7 @@ class PlainSpawner(Spawner):
         return await asyncio.to_thread(self._find, session_id)
 
     def _find(self, session_id: SessionId) -> _Record | None:
-        return self._read(session_id) if is_held(self._path(session_id)) else None
+        return self._read(session_id) if is_locked(self._path(session_id)) else None
 
     def _all_running(self) -> Sequence[RunningSandbox]:
         found = []
@@ -221,7 +227,7 @@ class PlainSpawner(Spawner):
         with suppress(ProcessLookupError, TimeoutError):
             async with _watched(record.pid) as (handle, ended):
                 signal.pidfd_send_signal(handle, signal.SIGTERM)
-                await asyncio.to_thread(thaw, lambda: family(record.mark))
+                await asyncio.to_thread(thaw, lambda: marked_processes(record.mark))
                 async with asyncio.timeout(grace):
                     await ended.wait()
 
@@ -262,10 +268,10 @@ def _running(session_id: SessionId, record: _Record) -> RunningSandbox:
     return RunningSandbox(session_id=session_id, is_paused=is_paused, uid=os.getuid())
 
 
-def _spawn_held(plan: SandboxPlan, workspace: Path, vscode: VSCodePlace | None) -> _Record:
+def _spawn_held(plan: SandboxPlan, workspace: Path, vscode: SharedVSCode | None) -> _Record:
     for each in (plan.run_dir, plan.directory / "home", plan.directory / "state"):
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = hold(plan.run_dir / RECORD)
+    lock = acquire(plan.run_dir / RECORD)
     if lock is None:
         raise SandboxStartFailed("Another hub is just starting this sandbox")
     try:
@@ -274,7 +280,7 @@ def _spawn_held(plan: SandboxPlan, workspace: Path, vscode: VSCodePlace | None) 
         os.close(lock)
 
 
-def _launch(plan: SandboxPlan, workspace: Path, vscode: VSCodePlace | None) -> SandboxLaunch:
+def _launch(plan: SandboxPlan, workspace: Path, vscode: SharedVSCode | None) -> SandboxLaunch:
     home, extensions = ("", "") if vscode is None else vscode.seen_at(str(vscode.home))
     return SandboxLaunch(
         key=plan.key,

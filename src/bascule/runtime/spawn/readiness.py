@@ -15,7 +15,7 @@ _DYING: Final = 2.0
 """Seconds for a server that broke a connection to be gone, so that its end tells the cause."""
 
 
-async def answering(
+async def wait_until_ready(
     run_dir: Path,
     key: str,
     *,

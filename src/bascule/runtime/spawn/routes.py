@@ -40,7 +40,7 @@ def reject(networks: Iterable[str]) -> None:
             _add_six(each)
 
 
-def lead(networks: Iterable[str], gateway: str) -> None:
+def route_via_gateway(networks: Iterable[str], gateway: str) -> None:
     """Have these be reached by a gateway, where a wider network is rejected. IPv4 alone."""
     for each in map(ipaddress.IPv4Network, networks):
         _add(each, _UP | _GATEWAY, gateway)
@@ -88,7 +88,7 @@ def _default_gateway() -> str:
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     gateway = _default_gateway()
-    lead(given["lead"], gateway)
+    route_via_gateway(given["route_via_gateway"], gateway)
     allowed = [ipaddress.ip_network(each) for each in given["allowed"]]
     is_allowed = any(ipaddress.ip_address(gateway) in each for each in allowed)
     reject([*given["reject"], *([] if is_allowed else [f"{gateway}/32"])])

@@ -23,7 +23,7 @@ def home_of(user: str) -> str:
     return "/root" if user == ROOT else f"/home/{user}"
 
 
-def names(uid: int, gid: int, user: str = USER) -> Mapping[str, str]:
+def account_files(uid: int, gid: int, user: str = USER) -> Mapping[str, str]:
     """Files of `/etc` in which the numbers it runs as have names."""
     home = home_of(user)
     mine = f"{user}:x:{uid}:{gid}:{user}:{home}:/bin/bash\n"

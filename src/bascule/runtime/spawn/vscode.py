@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
-class VSCodePlace:
+class SharedVSCode:
     """Read by all sessions, written by none."""
 
     home: Path

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bascule.core.actions import Interrupt, IPythonRun
-from bascule.core.contracts import Closable, OnProgress, Progress
+from bascule.core.contracts import Closable, OnProgress, OutputProgress
 from bascule.core.errors import (
     CommandInvalid,
     InvalidSetting,
@@ -243,7 +243,7 @@ class IPythonKernel(Closable):
         self.log.append(data)
         order.output.add(data)
         if order.on_progress is not None:
-            order.on_progress(Progress(IPYTHON, offset, data))
+            order.on_progress(OutputProgress(IPYTHON, offset, data))
 
     def _on_worker_end(self) -> None:
         for order in self._orders.values():

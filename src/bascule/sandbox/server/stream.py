@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from bascule.core.contracts import OutputLog, Progress
+from bascule.core.contracts import OutputLog, OutputProgress
 from bascule.core.errors import LogRangeGone, ShellClosed
 from bascule.sandbox.shell.shells import DEFAULT, Shells
 from bascule.wire import encode_progress
@@ -30,7 +30,7 @@ class Skipped:
     end: int
 
 
-Frame = Progress | Skipped
+Frame = OutputProgress | Skipped
 
 
 class Backlog:
@@ -42,13 +42,13 @@ class Backlog:
 
     def __init__(self, lag: int) -> None:
         self._lag = lag
-        self._pieces: deque[Progress] = deque()
+        self._pieces: deque[OutputProgress] = deque()
         self._held = 0
         self._gaps: dict[str, Skipped] = {}
         self._finished = False
         self._wake = asyncio.Event()
 
-    def take(self, progress: Progress) -> None:
+    def take(self, progress: OutputProgress) -> None:
         self._pieces.append(progress)
         self._held += len(progress.data)
         while self._held > self._lag:
@@ -74,7 +74,7 @@ class Backlog:
             except TimeoutError:
                 yield None
 
-    def _next(self) -> Progress:
+    def _next(self) -> OutputProgress:
         """The oldest piece, with those that follow on it."""
         first = self._pieces.popleft()
         parts, size = [first.data], len(first.data)
@@ -86,7 +86,7 @@ class Backlog:
             parts.append(then.data)
             size += len(then.data)
         self._held -= size
-        return Progress(first.shell, first.offset, b"".join(parts))
+        return OutputProgress(first.shell, first.offset, b"".join(parts))
 
     def _skip_oldest(self) -> None:
         piece = self._pieces.popleft()
@@ -127,7 +127,7 @@ class Watch:
         async for frame in self._backlog.frames(heartbeat=heartbeat):
             yield frame
 
-    def _take(self, progress: Progress) -> None:
+    def _take(self, progress: OutputProgress) -> None:
         if self._shell is None or progress.shell == self._shell:
             self._backlog.take(progress)
 
@@ -142,15 +142,15 @@ async def _from_log(shell: str, log: OutputLog, start: int, end: int) -> AsyncIt
         except ShellClosed:
             return
         else:
-            yield Progress(shell, start, data)
+            yield OutputProgress(shell, start, data)
             start += len(data)
 
 
 def name_of(frame: Frame) -> str:
-    return "output" if isinstance(frame, Progress) else "skipped"
+    return "output" if isinstance(frame, OutputProgress) else "skipped"
 
 
 def encode_frame(frame: Frame) -> dict[str, Any]:
-    if isinstance(frame, Progress):
+    if isinstance(frame, OutputProgress):
         return encode_progress(frame)
     return {"shell": frame.shell, "offset": frame.offset, "end": frame.end}

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from bascule.core.contracts import Progress
+from bascule.core.contracts import OutputProgress
 from bascule.core.errors import InvalidRequest
 from bascule.sandbox.server.listener import CONNECTION, Connection
 from bascule.sandbox.server.replies import Receive, Scope, Send
@@ -75,7 +75,7 @@ class TerminalRoutes:
 
         def take(offset: int, data: bytes) -> None:
             if data:
-                backlog.take(Progress(terminal.name, offset, data))
+                backlog.take(OutputProgress(terminal.name, offset, data))
             else:
                 backlog.finish()
 

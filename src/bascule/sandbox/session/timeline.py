@@ -10,11 +10,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from bascule.core.actions import Action
-from bascule.core.contracts import OnProgress, Progress
+from bascule.core.contracts import OnProgress, OutputProgress
 from bascule.core.identity import EventId
 from bascule.core.observations import Observation
-from bascule.core.timeline import Entry, Timeline
-from bascule.core.timeline_reader import Following
+from bascule.core.timeline import Timeline, TimelineEntry
+from bascule.core.timeline_reader import TimelineReader
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.server.listener import CONNECTION, Connection
 from bascule.sandbox.server.replies import Receive, Scope, Send
@@ -40,7 +40,7 @@ class SessionTimeline:
     def __init__(self, working_dir: str = "") -> None:
         self._working_dir = working_dir
         self._timeline = Timeline()
-        self._followings: set[Following] = set()
+        self._followings: set[TimelineReader] = set()
 
     def table(self) -> list[BaseRoute]:
         return [
@@ -61,7 +61,7 @@ class SessionTimeline:
         self._timeline.note("action", {"event": action}, size=size_of(_texts(action)))
         cause = str(action.id)
 
-        def progress(piece: Progress) -> None:
+        def progress(piece: OutputProgress) -> None:
             if on_progress is not None:
                 on_progress(piece)
             if self._timeline.is_watched:
@@ -88,7 +88,7 @@ class SessionTimeline:
         after, epoch = number(request, "after") or 0, request.query_params.get("epoch", "")
         output = request.query_params.get("output", "1") != "0"
         connection: Connection = scope[CONNECTION]
-        with Following(self._timeline, after=after, epoch=epoch, output=output) as following:
+        with TimelineReader(self._timeline, after=after, epoch=epoch, output=output) as following:
             self._followings.add(following)
             connection.when_lost = following.finish
             try:
@@ -97,7 +97,7 @@ class SessionTimeline:
                 connection.when_lost = None
                 self._followings.discard(following)
 
-    async def _send_on(self, following: Following, send: Send, *, gather: float) -> None:
+    async def _send_on(self, following: TimelineReader, send: Send, *, gather: float) -> None:
         await start_events(send)
         begin = {
             "epoch": self._timeline.epoch,
@@ -111,7 +111,7 @@ class SessionTimeline:
         await send({"type": "http.response.body", "body": b""})
 
 
-def _encoded(entry: Entry) -> dict[str, Any]:
+def _encoded(entry: TimelineEntry) -> dict[str, Any]:
     encoded = encode_entry(entry)
     event = encoded.get("event")
     if isinstance(event, Action):

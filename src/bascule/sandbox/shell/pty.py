@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bascule.core.actions import CmdRun
-from bascule.core.contracts import OnProgress, Progress, Shell
+from bascule.core.contracts import OnProgress, OutputProgress, Shell
 from bascule.core.errors import CommandInvalid, ShellClosed
 from bascule.core.observations import CmdOutput
 
@@ -528,7 +528,7 @@ class PtyShell(Shell):
         offset = self._log.end
         self._log.append(data)
         if self._listeners:
-            progress = Progress(self.name, offset, data)
+            progress = OutputProgress(self.name, offset, data)
             for listener in tuple(self._listeners):
                 try:
                     listener(progress)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bascule.core.actions import CmdRun, Interrupt
-from bascule.core.contracts import Closable, OnProgress, Progress, Shell
+from bascule.core.contracts import Closable, OnProgress, OutputProgress, Shell
 from bascule.core.errors import (
     InvalidShellName,
     NoSuchPath,
@@ -256,7 +256,7 @@ class Shells(Closable):
             shutil.chown(log.path, self._settings.account.uid)
         return log
 
-    def _pass_on(self, progress: Progress) -> None:
+    def _pass_on(self, progress: OutputProgress) -> None:
         for listener in tuple(self._listeners):
             listener(progress)
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from bascule.core.errors import InvalidRequest, InvalidSetting, NotSupported
-from bascule.core.sessions import Egress, Limits, SandboxPlan, SessionId
+from bascule.core.sessions import Egress, SandboxPlan, SessionId, SessionLimits
 from bascule.runtime.spawn.docker import DockerSettings, DockerSpawner
 from bascule.runtime.spawn.docker.container import (
-    Blueprint,
-    Found,
-    Owner,
+    ContainerInfo,
+    ContainerSpec,
+    FileOwner,
     ensure_can,
     environment_of,
 )
@@ -29,16 +29,16 @@ PLAN = SandboxPlan(
     key="a-key",
     environment={"TOKEN": "secret", "PATH": "/mine"},
 )
-BLUEPRINT = Blueprint(SETTINGS, PLAN, Owner(1234, 5678))
+SPEC = ContainerSpec(SETTINGS, PLAN, FileOwner(1234, 5678))
 
 
-def mounts(blueprint: Blueprint) -> dict[str, tuple[str, bool]]:
-    given = blueprint.configuration()["HostConfig"]["Mounts"]
+def mounts(spec: ContainerSpec) -> dict[str, tuple[str, bool]]:
+    given = spec.configuration()["HostConfig"]["Mounts"]
     return {each["Target"]: (each["Source"], each["ReadOnly"]) for each in given}
 
 
 def test_a_session_sees_its_own_directories_at_fixed_places() -> None:
-    assert mounts(BLUEPRINT) == {
+    assert mounts(SPEC) == {
         "/workspace": ("/s/abc123abc/workspace", False),
         "/home/bascule": ("/s/abc123abc/home", False),
         "/var/lib/bascule": ("/s/abc123abc/state", False),
@@ -47,39 +47,39 @@ def test_a_session_sees_its_own_directories_at_fixed_places() -> None:
 
 
 def test_nothing_secret_and_no_port_is_in_the_configuration() -> None:
-    text = json.dumps(BLUEPRINT.configuration())
+    text = json.dumps(SPEC.configuration())
     assert "a-key" not in text
     assert "secret" not in text
     assert "Port" not in text
 
 
 def test_a_folder_of_the_host_takes_the_place_of_the_workspace() -> None:
-    blueprint = replace(BLUEPRINT, plan=replace(PLAN, folder=Path("/home/me/project")))
-    assert mounts(blueprint)["/workspace"] == ("/home/me/project", False)
+    spec = replace(SPEC, plan=replace(PLAN, folder=Path("/home/me/project")))
+    assert mounts(spec)["/workspace"] == ("/home/me/project", False)
 
 
 def test_the_directory_of_the_hubs_socket_is_shown_so_that_a_new_socket_is_seen() -> None:
-    blueprint = replace(BLUEPRINT, plan=replace(PLAN, hub_socket=Path("/h/abc123abc/hub.sock")))
-    assert mounts(blueprint)["/run/hub"] == ("/h/abc123abc", True)
-    assert blueprint.launch({}).hub_socket == "/run/hub/hub.sock"
+    spec = replace(SPEC, plan=replace(PLAN, hub_socket=Path("/h/abc123abc/hub.sock")))
+    assert mounts(spec)["/run/hub"] == ("/h/abc123abc", True)
+    assert spec.launch({}).hub_socket == "/run/hub/hub.sock"
 
 
 def test_a_directory_that_is_not_the_sessions_alone_is_not_shown() -> None:
-    blueprint = replace(BLUEPRINT, plan=replace(PLAN, hub_socket=Path("/h/hub.sock")))
-    assert mounts(blueprint)["/run/hub/hub.sock"] == ("/h/hub.sock", True)
-    assert "/h" not in {source for source, _ in mounts(blueprint).values()}
+    spec = replace(SPEC, plan=replace(PLAN, hub_socket=Path("/h/hub.sock")))
+    assert mounts(spec)["/run/hub/hub.sock"] == ("/h/hub.sock", True)
+    assert "/h" not in {source for source, _ in mounts(spec).values()}
 
 
 def test_limits_that_are_not_set_are_none() -> None:
-    limits = Limits(memory=None, cpus=None, processes=None)
-    host = replace(BLUEPRINT, plan=replace(PLAN, limits=limits)).configuration()["HostConfig"]
+    limits = SessionLimits(memory=None, cpus=None, processes=None)
+    host = replace(SPEC, plan=replace(PLAN, limits=limits)).configuration()["HostConfig"]
     assert (host["Memory"], host["MemorySwap"], host["NanoCpus"]) == (0, 0, 0)
     assert host["PidsLimit"] is None
 
 
 def test_limits_leave_no_swap_to_hide_in() -> None:
-    limits = Limits(memory=1 << 20, cpus=0.5, processes=7)
-    host = replace(BLUEPRINT, plan=replace(PLAN, limits=limits)).configuration()["HostConfig"]
+    limits = SessionLimits(memory=1 << 20, cpus=0.5, processes=7)
+    host = replace(SPEC, plan=replace(PLAN, limits=limits)).configuration()["HostConfig"]
     assert (host["Memory"], host["MemorySwap"]) == (1 << 20, 1 << 20)
     assert (host["NanoCpus"], host["PidsLimit"]) == (500_000_000, 7)
 
@@ -89,16 +89,14 @@ def test_limits_leave_no_swap_to_hide_in() -> None:
 )
 def test_only_open_egress_has_a_network(mode: str, network: str) -> None:
     plan = replace(PLAN, egress=Egress(mode=mode))  # type: ignore[arg-type]
-    blueprint = replace(BLUEPRINT, plan=plan)
-    assert blueprint.configuration()["HostConfig"]["NetworkMode"] == network
-    assert ("/run/egress" in mounts(blueprint)) is (mode == "proxy")
-    assert blueprint.launch({}).egress_socket == (
-        "/run/egress/proxy.sock" if mode == "proxy" else ""
-    )
+    spec = replace(SPEC, plan=plan)
+    assert spec.configuration()["HostConfig"]["NetworkMode"] == network
+    assert ("/run/egress" in mounts(spec)) is (mode == "proxy")
+    assert spec.launch({}).egress_socket == ("/run/egress/proxy.sock" if mode == "proxy" else "")
 
 
 def test_the_plan_has_the_last_word_on_the_environment_and_home_is_ours() -> None:
-    launch = BLUEPRINT.launch({"Config": {"Env": ["PATH=/image", "HOME=/root", "NODE=24"]}})
+    launch = SPEC.launch({"Config": {"Env": ["PATH=/image", "HOME=/root", "NODE=24"]}})
     assert launch.environment["PATH"] == "/mine"
     assert launch.environment["NODE"] == "24"
     assert launch.environment["HOME"] == "/home/bascule"
@@ -107,13 +105,13 @@ def test_the_plan_has_the_last_word_on_the_environment_and_home_is_ours() -> Non
 
 def test_an_image_says_by_labels_where_its_vs_code_is() -> None:
     labels = {"org.bascule.vscode": "/v", "org.bascule.vscode-extensions": "/e"}
-    launch = BLUEPRINT.launch({"Config": {"Labels": labels}})
+    launch = SPEC.launch({"Config": {"Labels": labels}})
     assert (launch.vscode, launch.vscode_extensions) == ("/v", "/e")
-    assert BLUEPRINT.launch({"Config": {"Labels": None}}).vscode == ""
+    assert SPEC.launch({"Config": {"Labels": None}}).vscode == ""
 
 
 def test_the_number_it_runs_as_has_a_name() -> None:
-    with tarfile.open(fileobj=io.BytesIO(BLUEPRINT.furnishings())) as tar:
+    with tarfile.open(fileobj=io.BytesIO(SPEC.initial_files())) as tar:
         passwd = tar.extractfile("etc/passwd")
         assert tar.getnames() == ["etc/passwd", "etc/group"]
         assert passwd is not None
@@ -122,16 +120,16 @@ def test_the_number_it_runs_as_has_a_name() -> None:
 
 def test_it_is_called_and_looks_as_was_asked() -> None:
     asked = replace(PLAN, user="openhands", likeness="openhands")
-    blueprint = replace(BLUEPRINT, plan=asked)
-    with tarfile.open(fileobj=io.BytesIO(blueprint.furnishings())) as tar:
+    spec = replace(SPEC, plan=asked)
+    with tarfile.open(fileobj=io.BytesIO(spec.initial_files())) as tar:
         passwd = tar.extractfile("etc/passwd")
         assert passwd is not None
         assert b"openhands:x:1234:5678:openhands:/home/openhands:" in passwd.read()
         python = tar.getmember("openhands/poetry/openhands-ai-5O4_aCHf-py3.12")
-    launch = blueprint.launch({})
+    launch = spec.launch({})
 
     assert (python.issym(), python.linkname) == (True, "/opt/bascule")
-    assert mounts(blueprint)["/home/openhands"] == ("/s/abc123abc/home", False)
+    assert mounts(spec)["/home/openhands"] == ("/s/abc123abc/home", False)
     assert launch.environment["HOME"] == "/home/openhands"
     assert (launch.environment["USER"], launch.likeness) == ("openhands", "openhands")
 
@@ -149,15 +147,15 @@ def test_a_name_that_would_be_more_than_a_name_is_refused() -> None:
 
 
 def test_root_of_a_rootless_engine_is_the_user_outside() -> None:
-    configuration = replace(BLUEPRINT, is_rootless=True).configuration()
+    configuration = replace(SPEC, is_rootless=True).configuration()
     assert configuration["User"] == "0:0"
     assert configuration["Labels"]["org.bascule.uid"] == "1234"
 
 
 def test_labels_tell_all_that_another_spawner_needs() -> None:
     plan = replace(PLAN, egress=Egress(mode="proxy", domains=["a.example"]))
-    labels = replace(BLUEPRINT, plan=plan).configuration()["Labels"]
-    found = Found.read("id", labels, "paused")
+    labels = replace(SPEC, plan=plan).configuration()["Labels"]
+    found = ContainerInfo.read("id", labels, "paused")
     assert (found.session_id, found.uid, found.run_dir) == ("abc123abc", 1234, Path("/r/abc123abc"))
     assert found.egress == Egress(mode="proxy", domains=["a.example"])
     assert found.is_running

@@ -18,7 +18,7 @@ import pytest
 
 from bascule.core.contracts import Spawner
 from bascule.core.errors import AccessDenied, MissingTool, SandboxStartFailed
-from bascule.core.sessions import Egress, Limits, SandboxPlan
+from bascule.core.sessions import Egress, SandboxPlan, SessionLimits
 from bascule.runtime.spawn.docker import DockerSpawner
 from bascule.runtime.spawn.docker.container import SCOPE, container_name
 from bascule.runtime.spawn.docker.engine import Engine
@@ -180,7 +180,7 @@ class TestDocker(SpawnerSuite):
     async def test_memory_past_the_limit_is_refused_and_the_sandbox_lives(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
-        await spawner.start(replace(plan, limits=Limits(memory=200 * MIB)))
+        await spawner.start(replace(plan, limits=SessionLimits(memory=200 * MIB)))
         async with client(plan) as runtime:
             seen = await runtime.run("python3 -c 'x = b\"x\" * (400 << 20)'; echo status $?")
             assert "status 137" in seen.content
@@ -189,7 +189,7 @@ class TestDocker(SpawnerSuite):
     async def test_processes_past_the_limit_are_refused(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
-        await spawner.start(replace(plan, limits=Limits(processes=40)))
+        await spawner.start(replace(plan, limits=SessionLimits(processes=40)))
         async with client(plan) as runtime:
             await runtime.write("many.py", MANY)
             made, _, why = (await runtime.run("python3 many.py")).content.partition(" ")
@@ -200,7 +200,7 @@ class TestDocker(SpawnerSuite):
     async def test_cpu_past_the_limit_is_not_given(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
-        await spawner.start(replace(plan, limits=Limits(cpus=0.2)))
+        await spawner.start(replace(plan, limits=SessionLimits(cpus=0.2)))
         async with client(plan) as runtime:
             spin = "for i in 1 2; do timeout 1 bash -c 'while :; do :; done' & done; wait; times"
             await runtime.write("spin.sh", f"{spin}\n")

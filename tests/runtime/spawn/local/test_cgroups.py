@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from bascule.core.sessions import Limits
+from bascule.core.sessions import SessionLimits
 from bascule.runtime.spawn.local.cgroups import CgroupsV1, CgroupsV2, find_cgroups
 
-LIMITS = Limits(memory=64 << 20, cpus=0.5, processes=20)
+LIMITS = SessionLimits(memory=64 << 20, cpus=0.5, processes=20)
 
 
 @pytest.fixture
@@ -101,15 +101,15 @@ def test_version_1_has_limits_in_each_hierarchy(first: Path) -> None:
     assert cgroups.is_frozen("one")
 
 
-@pytest.mark.parametrize("limits", [Limits(memory=None, cpus=None, processes=None)])
-def test_no_limit_is_nothing_written(second: Path, limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [SessionLimits(memory=None, cpus=None, processes=None)])
+def test_no_limit_is_nothing_written(second: Path, limits: SessionLimits) -> None:
     CgroupsV2("ours", second).make("one", limits)
     assert list((second / "ours" / "one").iterdir()) == []
 
 
 def test_groups_are_removed_with_our_own_when_none_is_left(second: Path) -> None:
     cgroups = CgroupsV2("ours", second)
-    cgroups.make("one", Limits(memory=None, cpus=None, processes=None))
+    cgroups.make("one", SessionLimits(memory=None, cpus=None, processes=None))
     cgroups.remove("one")
     cgroups.remove("one")
     assert cgroups.names() == []

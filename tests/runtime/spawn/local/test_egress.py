@@ -14,7 +14,7 @@ import pytest
 
 from bascule.core.sessions import Egress, SandboxPlan, new_session_id
 from bascule.runtime.spawn.egress.proxy import EgressProxy
-from bascule.runtime.spawn.egress.rules import Rules
+from bascule.runtime.spawn.egress.rules import EgressRules
 from bascule.runtime.spawn.local import LocalSpawner
 from tests.contracts.spawner import client
 
@@ -25,7 +25,7 @@ from .wardens import settings_in
 
 @pytest.mark.parametrize("host", ["example.org", "EXAMPLE.org.", "a.sub.net", "a.b.sub.net"])
 def test_names_that_are_listed_are_allowed(host: str) -> None:
-    assert Rules(["example.org", "*.sub.net"]).allows_name(host, 443)
+    assert EgressRules(["example.org", "*.sub.net"]).allows_name(host, 443)
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ def test_names_that_are_listed_are_allowed(host: str) -> None:
     ],
 )
 def test_other_names_are_not(host: str) -> None:
-    assert not Rules(["example.org", "*.sub.net"]).allows_name(host, 443)
+    assert not EgressRules(["example.org", "*.sub.net"]).allows_name(host, 443)
 
 
 def test_ports_other_than_those_of_the_web_are_not_allowed() -> None:
-    assert not Rules(["example.org"]).allows_name("example.org", 22)
+    assert not EgressRules(["example.org"]).allows_name("example.org", 22)
 
 
 @pytest.mark.parametrize(
@@ -58,18 +58,18 @@ def test_ports_other_than_those_of_the_web_are_not_allowed() -> None:
     ],
 )
 def test_no_address_of_this_machine_or_its_neighbourhood_is_allowed(address: str) -> None:
-    assert not Rules([], own_addresses={"8.8.4.4"}).allows_address(address)
+    assert not EgressRules([], own_addresses={"8.8.4.4"}).allows_address(address)
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
 def test_addresses_of_the_internet_are(address: str) -> None:
-    assert Rules([]).allows_address(address)
+    assert EgressRules([]).allows_address(address)
 
 
 # The proxy ------------------------------------------------------------------------------
 
 
-class Anywhere(Rules):
+class Anywhere(EgressRules):
     """Takes loopback for the Internet."""
 
     def allows_address(self, address: str) -> bool:
@@ -266,7 +266,7 @@ async def test_a_session_has_a_limited_number_of_connections(place: Path) -> Non
 async def test_a_listed_name_that_points_inside_is_refused(place: Path) -> None:
     """However it is resolved: loopback, a private network, or the machine's own address."""
     async with website() as (port, asked):
-        rules = Rules(["allowed.example"], ports={port})
+        rules = EgressRules(["allowed.example"], ports={port})
         async with EgressProxy(place / "proxy.sock", rules, at_loopback) as proxy:
             await proxy.open()
             answer = await ask(

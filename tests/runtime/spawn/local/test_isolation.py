@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bascule.core.errors import AccessDenied, CannotIsolate, InvalidRequest
-from bascule.core.sessions import Limits, SandboxPlan, SessionId, new_session_id
+from bascule.core.sessions import SandboxPlan, SessionId, SessionLimits, new_session_id
 from bascule.runtime.remote import RemoteRuntime
 from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
 from tests.contracts.spawner import client, processes_with
@@ -444,7 +444,7 @@ async def test_the_hubs_socket_of_a_session_is_seen_also_when_a_new_hub_makes_it
 async def test_memory_past_the_limit_ends_what_took_it(
     spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
 ) -> None:
-    plan = replace(new_plan(), limits=Limits(memory=96 << 20))
+    plan = replace(new_plan(), limits=SessionLimits(memory=96 << 20))
     await spawner.start(plan)
     async with client(plan) as runtime:
         seen = await runtime.run("python3 -c 'x = bytearray(300 << 20); print(len(x))'")
@@ -455,7 +455,7 @@ async def test_memory_past_the_limit_ends_what_took_it(
 async def test_no_more_processes_than_the_limit_can_be_forked(
     spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
 ) -> None:
-    plan = replace(new_plan(), limits=Limits(processes=40))
+    plan = replace(new_plan(), limits=SessionLimits(processes=40))
     await spawner.start(plan)
     async with client(plan) as runtime:
         await runtime.run("true")
@@ -470,7 +470,7 @@ async def test_no_more_processes_than_the_limit_can_be_forked(
 async def test_without_cgroups_a_process_alone_cannot_pass_the_limit_of_memory(
     spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
 ) -> None:
-    plan = replace(new_plan(), limits=Limits(memory=256 << 20))
+    plan = replace(new_plan(), limits=SessionLimits(memory=256 << 20))
     await spawner.start(plan)
     async with client(plan) as runtime:
         seen = await runtime.run("python3 -c 'bytearray(400 << 20)'")
@@ -483,7 +483,7 @@ async def test_without_cgroups_a_process_alone_cannot_pass_the_limit_of_memory(
 async def test_cpu_time_is_held_to_the_limit(
     spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
 ) -> None:
-    plan = replace(new_plan(), limits=Limits(cpus=0.2))
+    plan = replace(new_plan(), limits=SessionLimits(cpus=0.2))
     await spawner.start(plan)
     async with client(plan) as runtime:
         await runtime.run("true")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from bascule.core.sessions import new_session_id
-from bascule.runtime.spawn.local.logs import Logs
+from bascule.runtime.spawn.local.logs import SandboxLogs
 
 
 def test_of_a_log_that_grew_too_large_the_end_is_left_and_writing_goes_on(tmp_path: Path) -> None:
-    logs, session, other = Logs(tmp_path / "logs"), new_session_id(), new_session_id()
+    logs, session, other = SandboxLogs(tmp_path / "logs"), new_session_id(), new_session_id()
     logs.open()
     (logs.directory / other).write_text("small\n")
     with (logs.directory / session).open("ab", buffering=0) as server:

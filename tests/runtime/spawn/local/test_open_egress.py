@@ -15,7 +15,7 @@ import pytest
 
 from bascule.core.errors import InvalidSetting, MissingTool
 from bascule.core.sessions import Egress, SandboxPlan, new_session_id
-from bascule.runtime.spawn.egress.networks import reach
+from bascule.runtime.spawn.egress.networks import network_reach
 from bascule.runtime.spawn.local import LocalSpawner
 from tests.contracts.spawner import client, processes_with
 
@@ -213,7 +213,7 @@ async def test_nobody_in_a_session_can_change_where_it_reaches(
 
 def test_what_is_no_network_is_named() -> None:
     with pytest.raises(InvalidSetting, match=r"open_networks: '10\.1\.2\.3/8' is not a network"):
-        reach(["10.1.2.3/8"], [])
+        network_reach(["10.1.2.3/8"], [])
 
 
 async def test_what_leads_out_has_a_user_of_its_own_and_no_rights(

@@ -25,7 +25,7 @@ from bascule.core.errors import AccessDenied, BasculeError, SandboxStartFailed
 from bascule.core.sessions import Egress, SandboxPlan, new_session_id
 from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
 from bascule.runtime.spawn.local.safe_open import open_beneath, open_real
-from bascule.runtime.spawn.vscode import VSCodePlace
+from bascule.runtime.spawn.vscode import SharedVSCode
 from tests.contracts.spawner import client
 
 from .wardens import SOMEBODY, settings_in, warden_of
@@ -299,7 +299,7 @@ async def test_a_link_at_what_a_session_is_shown_is_refused(
                 plan, hub_socket=settings.run_dir / "doors" / plan.session_id / "hub.sock"
             )
         case "vscode":
-            settings = replace(settings, vscode=VSCodePlace(link, link / "extensions"))
+            settings = replace(settings, vscode=SharedVSCode(link, link / "extensions"))
         case _:
             (place / "hub" / "folders").rmdir()
             link.rename(place / "hub" / "folders")

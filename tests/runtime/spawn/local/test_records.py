@@ -9,19 +9,27 @@ from pathlib import Path
 import pytest
 
 from bascule.core.sessions import Egress, SessionId
-from bascule.runtime.spawn.local.records import Held, Leases, Record, Records, claim
+from bascule.runtime.spawn.local.records import (
+    LockedRecord,
+    SandboxRecord,
+    SandboxRecords,
+    UidLeases,
+    claim,
+)
 
 ID = SessionId("abcdefgh")
 
 
 @pytest.fixture
-def records(tmp_path: Path) -> Records:
-    return Records(tmp_path / "sandboxes")
+def records(tmp_path: Path) -> SandboxRecords:
+    return SandboxRecords(tmp_path / "sandboxes")
 
 
-def record() -> Record:
+def record() -> SandboxRecord:
     egress = Egress(mode="proxy", domains=["example.org"])
-    return Record(session_id=ID, uid=70001, run_dir="/run/x", is_isolated=True, egress=egress)
+    return SandboxRecord(
+        session_id=ID, uid=70001, run_dir="/run/x", is_isolated=True, egress=egress
+    )
 
 
 def in_a_fork(holds: int) -> tuple[int, int]:
@@ -41,17 +49,17 @@ def in_a_fork(holds: int) -> tuple[int, int]:
     return pid, lives
 
 
-def test_a_record_is_held_while_any_process_has_its_lock(records: Records) -> None:
+def test_a_record_is_held_while_any_process_has_its_lock(records: SandboxRecords) -> None:
     lock = records.take(record())
     assert lock is not None
-    assert records.held(ID) == Held(record(), None), "somebody is starting it"
+    assert records.held(ID) == LockedRecord(record(), None), "somebody is starting it"
     assert records.take(record()) is None
     assert records.stale(ID) is None
     os.close(lock)
     assert records.held(ID) is None
 
 
-def test_the_kernel_tells_which_process_claimed_it(records: Records) -> None:
+def test_the_kernel_tells_which_process_claimed_it(records: SandboxRecords) -> None:
     lock = records.take(record())
     assert lock is not None
     pid, lives = in_a_fork(lock)
@@ -64,7 +72,7 @@ def test_the_kernel_tells_which_process_claimed_it(records: Records) -> None:
     assert records.held(ID) is None
 
 
-def test_what_is_left_is_cleared_up_by_one(records: Records) -> None:
+def test_what_is_left_is_cleared_up_by_one(records: SandboxRecords) -> None:
     lock = records.take(record())
     assert lock is not None
     os.close(lock)
@@ -77,7 +85,7 @@ def test_what_is_left_is_cleared_up_by_one(records: Records) -> None:
     assert records.stale(ID) is None
 
 
-def test_more_can_be_written_later(records: Records) -> None:
+def test_more_can_be_written_later(records: SandboxRecords) -> None:
     lock = records.take(record())
     assert lock is not None
     known = replace(record(), namespace=4026531836)
@@ -89,7 +97,7 @@ def test_more_can_be_written_later(records: Records) -> None:
 
 
 def test_no_number_is_lent_twice_and_a_wanted_one_comes_first(tmp_path: Path) -> None:
-    leases = Leases(tmp_path / "uids", 100, 3)
+    leases = UidLeases(tmp_path / "uids", 100, 3)
     taken = [leases.take([102]), leases.take([102]), leases.take([5])]
     numbers = [lent[0] for lent in taken if lent is not None]
     assert numbers[0] == 102

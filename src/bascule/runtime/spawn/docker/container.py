@@ -22,8 +22,8 @@ from bascule.runtime.spawn.session_paths import (
     RUN_DIR,
     STATE_DIR,
     USER,
+    account_files,
     home_of,
-    names,
 )
 from bascule.sandbox.session.launch import SandboxLaunch
 from bascule.sandbox.session.openhands_image import links_for
@@ -44,7 +44,7 @@ _LOG: Final = {"max-size": "1m", "max-file": "2"}
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class FileOwner:
     """Whose a session's files are on the host."""
 
     uid: int
@@ -52,12 +52,12 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Blueprint:
+class ContainerSpec:
     """A container that is still to be made."""
 
     settings: DockerSettings
     plan: SandboxPlan
-    owner: Owner
+    owner: FileOwner
     is_rootless: bool = False
     """The engine is the user's own: root inside is that user outside."""
 
@@ -83,9 +83,9 @@ class Blueprint:
         return home_of(self.user)
 
     @property
-    def inside(self) -> Owner:
+    def user_ids(self) -> FileOwner:
         """As whom it runs, in the container's own count."""
-        return Owner(0, 0) if self.is_rootless else self.owner
+        return FileOwner(0, 0) if self.is_rootless else self.owner
 
     def configuration(self) -> dict[str, Any]:
         """For the engine's `containers/create`. Holds nothing secret: anybody who may ask the
@@ -95,7 +95,7 @@ class Blueprint:
             "Image": self.image,
             "Entrypoint": [first],
             "Cmd": rest,
-            "User": f"{self.inside.uid}:{self.inside.gid}",
+            "User": f"{self.user_ids.uid}:{self.user_ids.gid}",
             "WorkingDir": self.settings.workspace,
             "Env": [f"HOME={self.home}", f"USER={self.user}"],
             "Hostname": "sandbox",
@@ -133,11 +133,13 @@ class Blueprint:
             is_isolated=True,
         )
 
-    def furnishings(self) -> bytes:
+    def initial_files(self) -> bytes:
         """A tar for `/`: files in which the number it runs as has a name, and links."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
-            for name, text in names(self.inside.uid, self.inside.gid, self.user).items():
+            for name, text in account_files(
+                self.user_ids.uid, self.user_ids.gid, self.user
+            ).items():
                 content = text.encode()
                 entry = tarfile.TarInfo(f"etc/{name}")
                 entry.size, entry.mode = len(content), 0o644
@@ -212,7 +214,7 @@ def ensure_can(plan: SandboxPlan, *, is_rootless: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ContainerInfo:
     """A container of ours, as its labels and state tell."""
 
     id: str
@@ -235,7 +237,7 @@ class Found:
         return RunningSandbox(session_id=self.session_id, is_paused=self.is_paused, uid=self.uid)
 
     @classmethod
-    def read(cls, id: str, labels: Mapping[str, str], status: str) -> Found:
+    def read(cls, id: str, labels: Mapping[str, str], status: str) -> ContainerInfo:
         return cls(
             id=id,
             session_id=SessionId(labels[SESSION]),

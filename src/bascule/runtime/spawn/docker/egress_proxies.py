@@ -11,11 +11,11 @@ from bascule.core.contracts import Closable
 from bascule.core.sessions import Egress, SessionId
 from bascule.runtime.spawn.egress.networks import own_addresses
 from bascule.runtime.spawn.egress.proxy import EgressProxy, Resolve
-from bascule.runtime.spawn.egress.rules import Rules
+from bascule.runtime.spawn.egress.rules import EgressRules
 from bascule.runtime.spawn.local.directories import EGRESS_SOCKET, egress_dir
 
 
-class Proxies(Closable):
+class EgressProxies(Closable):
     """They run here, in the hub; while that is down, their sessions reach nothing."""
 
     def __init__(self, run_dir: Path, resolve: Resolve | None) -> None:
@@ -27,7 +27,7 @@ class Proxies(Closable):
         """If the session has one that is not open yet."""
         if egress.mode != "proxy" or session_id in self._open:
             return
-        rules = Rules(egress.domains, own_addresses=await asyncio.to_thread(own_addresses))
+        rules = EgressRules(egress.domains, own_addresses=await asyncio.to_thread(own_addresses))
         path = egress_dir(self._run_dir, session_id) / EGRESS_SOCKET
         proxy = self._open[session_id] = EgressProxy(path, rules, self._resolve)
         await proxy.open()
@@ -38,7 +38,7 @@ class Proxies(Closable):
             with suppress(OSError):
                 await asyncio.to_thread(egress_dir(self._run_dir, session_id).rmdir)
 
-    async def keep(self, session_ids: Collection[SessionId]) -> None:
+    async def close_others(self, session_ids: Collection[SessionId]) -> None:
         """Close all others."""
         for session_id in set(self._open) - set(session_ids):
             await self.close(session_id)

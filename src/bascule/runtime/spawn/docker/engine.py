@@ -18,7 +18,7 @@ from bascule.core.contracts import Closable
 from bascule.core.errors import InvalidSetting, MissingTool, SandboxUnreachable
 from bascule.core.sessions import Usage
 
-from .container import Found
+from .container import ContainerInfo
 
 _UNIX: Final = "unix://"
 _NEVER: Final = "0001-"
@@ -77,7 +77,7 @@ class Engine(Closable):
     def container(self, name: str) -> DockerContainer:
         return self.docker.containers.container(name)
 
-    async def find(self, name: str) -> Found | None:
+    async def find(self, name: str) -> ContainerInfo | None:
         with losses():
             try:
                 shown = await self.container(name).show()
@@ -85,15 +85,15 @@ class Engine(Closable):
                 if error.status == 404:
                     return None
                 raise
-        return Found.read(shown["Id"], shown["Config"]["Labels"], shown["State"]["Status"])
+        return ContainerInfo.read(shown["Id"], shown["Config"]["Labels"], shown["State"]["Status"])
 
-    async def all(self, label: str) -> list[Found]:
+    async def all(self, label: str) -> list[ContainerInfo]:
         """Every container that has the label, `name=value`."""
         with losses():
             listed = await self.docker.containers.list(
                 all="true", filters=json.dumps({"label": [label]})
             )
-        return [Found.read(each["Id"], each["Labels"], each["State"]) for each in listed]
+        return [ContainerInfo.read(each["Id"], each["Labels"], each["State"]) for each in listed]
 
     async def idle_since(self, id: str) -> datetime:
         """When it ended; when it was made, if it never ran. Now, if it is gone."""

@@ -29,12 +29,12 @@ from bascule.core.errors import (
 )
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.runtime.spawn import disk, routes
-from bascule.runtime.spawn.egress.networks import own_addresses, reach
+from bascule.runtime.spawn.egress.networks import network_reach, own_addresses
 from bascule.runtime.spawn.egress.proxy import Resolve
-from bascule.runtime.spawn.readiness import answering
+from bascule.runtime.spawn.readiness import wait_until_ready
 
-from .container import SCOPE, Blueprint, Found, container_name, ensure_can
-from .egress_proxies import Proxies
+from .container import SCOPE, ContainerInfo, ContainerSpec, container_name, ensure_can
+from .egress_proxies import EgressProxies
 from .engine import Engine, end_input, losses
 from .images import ensure_image
 from .network import Network
@@ -70,7 +70,7 @@ class DockerSpawner(Spawner):
         self.settings = settings
         self._engine = Engine(settings.engine)
         self._network = Network(self._engine, settings.network, settings.scope)
-        self._proxies = Proxies(settings.run_dir, resolve)
+        self._proxies = EgressProxies(settings.run_dir, resolve)
         self._turns: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._undoing: set[asyncio.Future[None]] = set()
 
@@ -109,7 +109,7 @@ class DockerSpawner(Spawner):
                 await self._remove_if_old(found)
         running = [found.as_running() for found in everything if found.is_running]
         busy = {session_id for session_id, turn in self._turns.items() if turn.locked()}
-        await self._proxies.keep(busy | {each.session_id for each in running})
+        await self._proxies.close_others(busy | {each.session_id for each in running})
         return running
 
     async def pause(self, session_id: SessionId) -> None:
@@ -167,7 +167,7 @@ class DockerSpawner(Spawner):
 
     # Starting -----------------------------------------------------------------------------
 
-    async def _answers(self, plan: SandboxPlan, found: Found) -> bool:
+    async def _answers(self, plan: SandboxPlan, found: ContainerInfo) -> bool:
         """False: it has ended. The engine may know that a moment later than everybody else."""
         if found.is_paused:
             with losses():
@@ -187,11 +187,11 @@ class DockerSpawner(Spawner):
         say("preparing its directories")
         taken = {found.uid for found in await self._all() if found.is_running}
         owner = await asyncio.to_thread(prepare, self.settings, plan, taken)
-        blueprint = Blueprint(self.settings, plan, owner, self._engine.is_rootless)
-        say(f"looking for the image {blueprint.image}")
-        image = await ensure_image(self._engine, blueprint.image, say)
+        spec = ContainerSpec(self.settings, plan, owner, self._engine.is_rootless)
+        say(f"looking for the image {spec.image}")
+        image = await ensure_image(self._engine, spec.image, say)
         say("starting its container")
-        starting = asyncio.ensure_future(self._run(blueprint, image))
+        starting = asyncio.ensure_future(self._run(spec, image))
         try:
             container_id, line = await asyncio.shield(starting)
             say("waiting for its action server")
@@ -202,17 +202,17 @@ class DockerSpawner(Spawner):
         await line.close()
         return RunningSandbox(session_id=plan.session_id, uid=owner.uid)
 
-    async def _run(self, blueprint: Blueprint, image: Mapping[str, Any]) -> tuple[str, Stream]:
+    async def _run(self, spec: ContainerSpec, image: Mapping[str, Any]) -> tuple[str, Stream]:
         """Not to be cancelled: the engine would go on, and nobody knew with what.
 
         The first that comes on the stream, which is the caller's to close, says that it answers.
         """
-        plan = blueprint.plan
+        plan = spec.plan
         await self._proxies.open(plan.session_id, plan.egress)
         with losses():
             async with self._network.held(needed=plan.egress.mode == "open"):
-                made = await self._created(blueprint)
-                given = blueprint.furnishings()
+                made = await self._created(spec)
+                given = spec.initial_files()
                 await made.put_archive("/", given)  # type: ignore[no-untyped-call]
                 line = made.attach(stdin=True, stdout=True)
                 try:
@@ -220,8 +220,8 @@ class DockerSpawner(Spawner):
                     await line.__aenter__()
                     await made.start()
                     if plan.egress.mode == "open":
-                        await self._keep_to_the_internet(made.id, blueprint.image)
-                    await line.write_in(blueprint.launch(image).to_json())
+                        await self._keep_to_the_internet(made.id, spec.image)
+                    await line.write_in(spec.launch(image).to_json())
                     end_input(line)
                 except BaseException:
                     await line.close()
@@ -231,35 +231,39 @@ class DockerSpawner(Spawner):
     async def _keep_to_the_internet(self, container_id: str, image: str) -> None:
         """Set routes in its network, before anything of the session runs. What sets them has the
         right to; nobody in the session has."""
-        out = await asyncio.to_thread(lambda: reach(self.settings.open_networks, own_addresses()))
+        out = await asyncio.to_thread(
+            lambda: network_reach(self.settings.open_networks, own_addresses())
+        )
         program = await asyncio.to_thread(Path(routes.__file__).read_text)
         allowed = self.settings.open_networks
-        asked = json.dumps({"reject": out.rejected, "lead": out.led, "allowed": allowed})
+        asked = json.dumps(
+            {"reject": out.rejected, "lead": out.allowed_networks, "allowed": allowed}
+        )
         command = [self.settings.command[0], "-I", "-c", program, asked]
         said = await self._engine.run_in_network_of(container_id, image, command)
         if said != routes.DONE:
             raise SandboxStartFailed(f"The routes of its network could not be set: {said.strip()}")
 
-    async def _created(self, blueprint: Blueprint) -> DockerContainer:
+    async def _created(self, spec: ContainerSpec) -> DockerContainer:
         """The engine may still be busy with what a spawner that was killed had asked of it. It
         goes, once the engine has made it: a container of our name is ours."""
         deadline = asyncio.get_running_loop().time() + _BUSY
         while True:
             try:
                 return await self._engine.docker.containers.create(
-                    blueprint.configuration(), name=blueprint.name
+                    spec.configuration(), name=spec.name
                 )
             except aiodocker.DockerError as error:
                 if error.status != 409 or asyncio.get_running_loop().time() > deadline:
                     raise
             await asyncio.sleep(_GLANCE)
             with suppress(aiodocker.DockerError):  # not there yet, or no longer
-                await self._engine.container(blueprint.name).delete(force=True)
+                await self._engine.container(spec.name).delete(force=True)
 
     async def _until_it_answers(
         self, plan: SandboxPlan, container_id: str, *, said: Awaitable[object] | None = None
     ) -> None:
-        await answering(
+        await wait_until_ready(
             plan.run_dir,
             plan.key,
             ended=self._ended(container_id),
@@ -284,13 +288,13 @@ class DockerSpawner(Spawner):
 
     # Finding ------------------------------------------------------------------------------
 
-    async def _all(self) -> list[Found]:
+    async def _all(self) -> list[ContainerInfo]:
         return await self._engine.all(f"{SCOPE}={self.settings.scope}")
 
-    async def _find(self, session_id: SessionId) -> Found | None:
+    async def _find(self, session_id: SessionId) -> ContainerInfo | None:
         return await self._engine.find(container_name(self.settings, session_id))
 
-    async def _needed(self, session_id: SessionId) -> Found:
+    async def _needed(self, session_id: SessionId) -> ContainerInfo:
         found = await self._find(session_id)
         if found is None or not found.is_running:
             raise NoSuchSandbox(f"No sandbox runs for the session {session_id}")
@@ -313,12 +317,12 @@ class DockerSpawner(Spawner):
 
     # Ending -------------------------------------------------------------------------------
 
-    async def _ask_to_end(self, found: Found, grace: float) -> None:
+    async def _ask_to_end(self, found: ContainerInfo, grace: float) -> None:
         """The engine lets a paused one go on once the signal waits for it."""
         with losses(), suppress(aiodocker.DockerError):  # it ended, or is removed by force next
             await self._engine.container(found.id).stop(t=math.ceil(grace))
 
-    async def _remove_if_old(self, found: Found) -> None:
+    async def _remove_if_old(self, found: ContainerInfo) -> None:
         async with self._turns[found.session_id]:
             idle = datetime.now(UTC) - await self._engine.idle_since(found.id)
             now = await self._find(found.session_id)
@@ -326,7 +330,7 @@ class DockerSpawner(Spawner):
             if is_same and idle.total_seconds() >= self.settings.kept_for:
                 await self._remove(found)
 
-    async def _remove(self, found: Found) -> None:
+    async def _remove(self, found: ContainerInfo) -> None:
         """By force, with all that was made for it; what it said last is kept."""
         container = self._engine.container(found.id)
         with suppress(aiodocker.DockerError):  # never started, or gone

@@ -25,21 +25,21 @@ for an IPv4 address."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class NetworkReach:
     """What is rejected in the namespace of a session, and what in there is led out all the same."""
 
     rejected: Sequence[str]
-    led: Sequence[str]
+    allowed_networks: Sequence[str]
 
 
-def reach(allowed: Iterable[str], own_addresses: Iterable[str]) -> Reach:
+def network_reach(allowed: Iterable[str], own_addresses: Iterable[str]) -> NetworkReach:
     """`allowed`: networks of the setting `open_networks`. `own_addresses`: this machine's."""
     wanted = [network_of(each) for each in allowed]
     own = [ipaddress.ip_network(each) for each in sorted(own_addresses)]
     no: list[Network] = [*map(ipaddress.ip_network, NOT_PUBLIC), *(n for n in own if _counts(n))]
     rejected = [each for each in no if not any(_covers(other, each) for other in wanted)]
-    led = [each for each in wanted if each.version == 4 and each.prefixlen > 0]
-    return Reach([str(each) for each in rejected], [str(each) for each in led])
+    allowed_networks = [each for each in wanted if each.version == 4 and each.prefixlen > 0]
+    return NetworkReach([str(each) for each in rejected], [str(each) for each in allowed_networks])
 
 
 def own_addresses() -> frozenset[str]:

@@ -19,7 +19,7 @@ from typing import Final
 from bascule.core.contracts import Closable
 
 from .request import ProxyRequest, parse_request
-from .rules import Rules
+from .rules import EgressRules
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class EgressProxy(Closable):
     def __init__(
         self,
         path: Path,
-        rules: Rules,
+        rules: EgressRules,
         resolve: Resolve | None = None,
         *,
         most_connections: int = MOST_CONNECTIONS,

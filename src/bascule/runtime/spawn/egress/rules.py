@@ -14,7 +14,7 @@ PORTS: Final = frozenset({80, 443})
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class EgressRules:
     domains: Sequence[str]
     """Names, and `*.example.org` for all below one."""
     ports: Collection[int] = PORTS

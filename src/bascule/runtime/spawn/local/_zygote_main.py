@@ -97,7 +97,7 @@ class Order:
     """As whom it runs."""
     rejected: Sequence[str]
     """Networks that are not reached by it."""
-    led: Sequence[str]
+    allowed_networks: Sequence[str]
     """Networks in these that are."""
     uid: int
     gid: int
@@ -347,8 +347,13 @@ def _connect(order: Order, inside: int, way_out: _WayOut | None) -> int:
         raise _ProgramFailed(f"{order.network[0]} ended with status {program.wait()}")
     os.close(ready)
     program.returncode = 0
-    if order.led:
-        _with_rights(order, inside, "net", lambda: routes.lead(order.led, SLIRP_GATEWAY))
+    if order.allowed_networks:
+        _with_rights(
+            order,
+            inside,
+            "net",
+            lambda: routes.route_via_gateway(order.allowed_networks, SLIRP_GATEWAY),
+        )
     return held
 
 

@@ -57,7 +57,7 @@ class _MountAttributes(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class MountOwner:
     uid: int
     gid: int
 
@@ -65,8 +65,8 @@ class Owner:
 def clone(
     source: int,
     *,
-    owner: Owner | None = None,
-    shown_as: Owner | None = None,
+    owner: MountOwner | None = None,
+    shown_as: MountOwner | None = None,
     read_only: bool = False,
     programs: bool = False,
 ) -> int:
@@ -157,7 +157,7 @@ def id_map_lines(inside: int, outside: int) -> Sequence[str]:
 
 
 @contextlib.contextmanager
-def _id_map(owner: Owner, shown_as: Owner) -> Iterator[int]:
+def _id_map(owner: MountOwner, shown_as: MountOwner) -> Iterator[int]:
     """A descriptor of a user namespace that has this map; nothing runs in it any more."""
     unshare = shutil.which("unshare", path="/usr/bin:/bin")
     if unshare is None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from bascule.core.sessions import Limits, Usage
+from bascule.core.sessions import SessionLimits, Usage
 
 MOUNTED: Final = Path("/sys/fs/cgroup")
 _PERIOD: Final = 100_000
@@ -30,7 +30,7 @@ class Cgroups(ABC):
     """For people."""
 
     @abstractmethod
-    def make(self, name: str, limits: Limits) -> Sequence[Path]:
+    def make(self, name: str, limits: SessionLimits) -> Sequence[Path]:
         """The group with its limits; returns the files into which a process writes 0 to join."""
 
     @abstractmethod
@@ -83,7 +83,7 @@ class CgroupsV1(Cgroups):
         for base in self._bases.values():
             _make_dir(base)
 
-    def make(self, name: str, limits: Limits) -> Sequence[Path]:
+    def make(self, name: str, limits: SessionLimits) -> Sequence[Path]:
         for directory in self.directories(name):
             _make_dir(directory.parent)
             _make_dir(directory)
@@ -141,7 +141,7 @@ class CgroupsV2(Cgroups):
         for above in (mounted, self._base):
             _write(above / "cgroup.subtree_control", " ".join(f"+{kind}" for kind in _V2))
 
-    def make(self, name: str, limits: Limits) -> Sequence[Path]:
+    def make(self, name: str, limits: SessionLimits) -> Sequence[Path]:
         group = self._base / name
         _make_dir(group)
         if limits.memory is not None:

@@ -30,7 +30,7 @@ def egress_dir(run_dir: Path, session_id: SessionId) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Directories:
+class WardenDirectories:
     """What is returned is a descriptor, the caller's to close. Raises `AccessDenied` for whatever
     is elsewhere or another user's, and `NoSuchPath` for what is not there."""
 

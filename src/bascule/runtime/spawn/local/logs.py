@@ -15,7 +15,7 @@ _LAST_WORDS: Final = 1 << 16
 """Bytes of its end that are looked at, and left when there are too many."""
 
 
-class Logs:
+class SandboxLogs:
     """How much is said is up to a session: whoever is its user takes the descriptor out of one of
     its processes and writes what it likes. So nothing here reads all of a file, and none stays
     large."""

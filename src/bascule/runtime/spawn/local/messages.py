@@ -11,7 +11,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from bascule.core.sessions import Egress, Limits, RunningSandbox, SandboxPlan, SessionId, Usage
+from bascule.core.sessions import (
+    Egress,
+    RunningSandbox,
+    SandboxPlan,
+    SessionId,
+    SessionLimits,
+    Usage,
+)
 
 LONGEST: Final = 8 << 20
 """Bytes of a line."""
@@ -27,7 +34,7 @@ def plan_to_wire(plan: SandboxPlan) -> dict[str, Any]:
 
 def plan_from_wire(data: Mapping[str, Any]) -> SandboxPlan:
     paths = {name: Path(data[name]) for name in _PATHS if data[name] is not None}
-    parts = {"limits": Limits(**data["limits"]), "egress": egress_from_wire(data["egress"])}
+    parts = {"limits": SessionLimits(**data["limits"]), "egress": egress_from_wire(data["egress"])}
     return SandboxPlan(**{**data, **paths, **parts})
 
 

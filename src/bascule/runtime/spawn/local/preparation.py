@@ -1,7 +1,8 @@
-"""From a plan to an order: directories handed over, a user lent, limits made, a view drawn.
+"""Prepares a sandbox: turns a `SandboxPlan` into the order for the zygote.
 
-All of it blocks, and all of it can be undone: `Prepared` holds the descriptors, and clearing up
-after a sandbox that has ended removes the rest.
+Hands over directories, leases a UID, creates the cgroup and builds the bubblewrap arguments.
+Everything blocks and can be undone: `PreparedSandbox` holds the descriptors, and the cleanup after
+an ended sandbox removes the rest.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from typing import Any, Final
 from bascule.core.errors import AccessDenied, InvalidRequest, MissingTool, QuotaExceeded
 from bascule.core.sessions import SandboxPlan, SessionId
 from bascule.runtime.spawn import session_paths
-from bascule.runtime.spawn.egress.networks import own_addresses, reach
+from bascule.runtime.spawn.egress.networks import network_reach, own_addresses
 from bascule.sandbox.session.launch import SandboxLaunch
 from bascule.sandbox.session.openhands_image import links_for
 
 from . import bind_mounts, safe_open, sudo, view
-from .bind_mounts import Owner
-from .directories import EGRESS_SOCKET, Directories, egress_dir
+from .bind_mounts import MountOwner
+from .directories import EGRESS_SOCKET, WardenDirectories, egress_dir
 from .machine import Machine, hash_of
-from .records import Leases, Record, Records
+from .records import SandboxRecord, SandboxRecords, UidLeases
 from .settings import LocalSettings
 
 logger = logging.getLogger(__name__)
@@ -41,8 +42,8 @@ _SLIRP_RESOLVER: Final = "10.0.2.3"
 
 
 @dataclass(slots=True)
-class Prepared:
-    record: Record
+class PreparedSandbox:
+    record: SandboxRecord
     order: Mapping[str, Any]
     given: Mapping[str, int]
 
@@ -52,12 +53,12 @@ class Prepared:
 
 
 @dataclass(slots=True)
-class Preparing:
+class SandboxPreparation:
     settings: LocalSettings
     machine: Machine
-    records: Records
-    leases: Leases
-    directories: Directories
+    records: SandboxRecords
+    leases: UidLeases
+    directories: WardenDirectories
     logs: Path
     system: Sequence[str] = field(init=False)
     etc: Mapping[str, str] = field(init=False)
@@ -75,7 +76,7 @@ class Preparing:
         given = {*view.python_paths(), *self.settings.visible}
         self.readable = view.outermost(path for path in given if os.access(path, os.R_OK))
 
-    def prepare(self, plan: SandboxPlan) -> Prepared | None:
+    def prepare(self, plan: SandboxPlan) -> PreparedSandbox | None:
         """None: a sandbox of that session runs, or is being started. Raises what cannot be had."""
         opened: dict[str, int] = {}
         try:
@@ -85,7 +86,7 @@ class Preparing:
                 os.close(descriptor)
             raise
 
-    def _prepare(self, plan: SandboxPlan, opened: dict[str, int]) -> Prepared | None:
+    def _prepare(self, plan: SandboxPlan, opened: dict[str, int]) -> PreparedSandbox | None:
         ensure_id(plan.session_id)
         ensure_user(plan.user)
         self._ensure_network(plan)
@@ -93,7 +94,7 @@ class Preparing:
         before = _earlier_user(opened) if plan.folder is not None else None
         uid, gid = self._user(plan, opened)
         root = self._root(plan, opened)
-        record = Record(
+        record = SandboxRecord(
             session_id=plan.session_id,
             uid=uid,
             root=root,
@@ -109,7 +110,9 @@ class Preparing:
             return None
         opened["lock"] = lock
         names = ("home", "state") if plan.folder is not None else ("home", "state", "workspace")
-        self._hand_over(names, opened, Owner(uid, gid), before=before, look_on=root is not None)
+        self._hand_over(
+            names, opened, MountOwner(uid, gid), before=before, look_on=root is not None
+        )
         if self._by_descriptor:
             _clone_mounts(opened)
         opened["log"] = os.open(
@@ -123,7 +126,7 @@ class Preparing:
         named = {word[1:] for word in order["bubblewrap"] if word.startswith("@")}
         for name in [name for name in opened if name.startswith("dir:") and name not in named]:
             os.close(opened.pop(name))
-        return Prepared(record, order, opened)
+        return PreparedSandbox(record, order, opened)
 
     def _ensure_network(self, plan: SandboxPlan) -> None:
         machine = self.machine
@@ -190,7 +193,9 @@ class Preparing:
         found = os.fstat(directory)
         try:
             opened["mount:workspace"] = bind_mounts.clone(
-                directory, owner=Owner(found.st_uid, found.st_gid), shown_as=Owner(uid, uid)
+                directory,
+                owner=MountOwner(found.st_uid, found.st_gid),
+                shown_as=MountOwner(uid, uid),
             )
         except OSError as error:
             if found.st_uid == 0:
@@ -239,7 +244,7 @@ class Preparing:
         self,
         names: Sequence[str],
         opened: Mapping[str, int],
-        user: Owner,
+        user: MountOwner,
         *,
         before: int | None,
         look_on: bool,
@@ -314,10 +319,10 @@ class Preparing:
             "LANG": "C.UTF-8",
         }
 
-    def _order(self, plan: SandboxPlan, gid: int, record: Record) -> dict[str, Any]:
+    def _order(self, plan: SandboxPlan, gid: int, record: SandboxRecord) -> dict[str, Any]:
         machine, limits = self.machine, plan.limits
         uid, root = record.uid, record.root
-        out = reach(self.settings.open_networks, own_addresses())
+        out = network_reach(self.settings.open_networks, own_addresses())
         groups = [] if machine.cgroups is None else machine.cgroups.make(plan.session_id, limits)
         is_open = plan.egress.mode == "open"
         seen = self._view(plan, uid, gid, is_open=is_open)
@@ -335,7 +340,7 @@ class Preparing:
             "network": [machine.slirp, *_SLIRP] if is_open and machine.bubblewrap else [],
             "network_uid": os.geteuid() if record.network is None else record.network,
             "rejected": out.rejected,
-            "led": out.led,
+            "allowed_networks": out.allowed_networks,
             "uid": uid,
             "gid": gid,
             "as_root": plan.user == session_paths.ROOT and bool(machine.bubblewrap),
@@ -348,7 +353,7 @@ class Preparing:
             "environment": self._environment(plan, root),
         }
 
-    def _view(self, plan: SandboxPlan, uid: int, gid: int, *, is_open: bool) -> view.View:
+    def _view(self, plan: SandboxPlan, uid: int, gid: int, *, is_open: bool) -> view.SandboxView:
         own = plan.directory
 
         def source(name: str, path: Path) -> str:
@@ -363,7 +368,7 @@ class Preparing:
         if plan.hub_socket is not None:
             seen, there = _hub_view(plan.hub_socket, plan.session_id)
             read_only[seen] = source("hub", there)
-        return view.View(
+        return view.SandboxView(
             system=self.system,
             etc={"/etc": "@etc"} if self._by_descriptor else self.etc,
             workspace=source("workspace", plan.folder or own / "workspace"),

@@ -18,7 +18,7 @@ _TICK: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-class Process:
+class ProcessHandle:
     """One process for as long as we look at it: its number cannot become another's meanwhile."""
 
     def __init__(self, pid: int) -> None:

@@ -25,7 +25,7 @@ _FLOCK: Final = "hhlli4x"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class SandboxRecord:
     """What has to be known about a sandbox by a warden that did not start it."""
 
     session_id: SessionId
@@ -55,15 +55,15 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LockedRecord:
     """A record somebody has locked."""
 
-    record: Record
+    record: SandboxRecord
     pid: int | None
     """The server's; None while it is being started."""
 
 
-class Records:
+class SandboxRecords:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ class Records:
     def ids(self) -> Sequence[SessionId]:
         return [SessionId(each.name) for each in os.scandir(self._directory)]
 
-    def take(self, record: Record) -> int | None:
+    def take(self, record: SandboxRecord) -> int | None:
         """A descriptor that holds the lock, for a server to inherit. None: it is running."""
         descriptor = _lock_file(self._directory / record.session_id, os.O_CREAT)
         if descriptor is not None:
@@ -79,11 +79,11 @@ class Records:
             self.write(record, descriptor)
         return descriptor
 
-    def write(self, record: Record, descriptor: int) -> None:
+    def write(self, record: SandboxRecord, descriptor: int) -> None:
         """What is newly known; it never gets shorter, so there is no moment without a record."""
         os.pwrite(descriptor, record.to_json(), 0)
 
-    def held(self, session_id: SessionId) -> Held | None:
+    def held(self, session_id: SessionId) -> LockedRecord | None:
         """None: no sandbox of that session lives, whether or not there is a record."""
         try:
             descriptor = os.open(self._directory / session_id, os.O_RDWR | os.O_CLOEXEC)
@@ -93,17 +93,19 @@ class Records:
             if _try_lock(descriptor):
                 return None
             text = os.pread(descriptor, 1 << 16, 0)
-            return Held(Record.from_json(text), _holder(descriptor)) if text else None
+            return (
+                LockedRecord(SandboxRecord.from_json(text), _holder(descriptor)) if text else None
+            )
         finally:
             os.close(descriptor)
 
-    def stale(self, session_id: SessionId) -> tuple[int, Record | None] | None:
+    def stale(self, session_id: SessionId) -> tuple[int, SandboxRecord | None] | None:
         """A record whose sandbox is gone, and the lock on it, under which to clear up."""
         descriptor = _lock_file(self._directory / session_id, 0)
         if descriptor is None:
             return None
         text = os.pread(descriptor, 1 << 16, 0)
-        return descriptor, Record.from_json(text) if text else None
+        return descriptor, SandboxRecord.from_json(text) if text else None
 
     def forget(self, session_id: SessionId, descriptor: int) -> None:
         """Remove the record and let go of its lock."""
@@ -111,7 +113,7 @@ class Records:
         os.close(descriptor)
 
 
-class Leases:
+class UidLeases:
     """Lends numbers of a range, each to one holder at a time, on this whole machine."""
 
     def __init__(self, directory: Path, first: int, count: int) -> None:

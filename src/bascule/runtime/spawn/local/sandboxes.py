@@ -20,14 +20,14 @@ from bascule.runtime.spawn.freezing import freeze, thaw
 from bascule.runtime.spawn.process_table import ProcessInfo, all_processes, with_relatives
 
 from . import nosymfollow, processes
-from .directories import Directories
-from .logs import Logs
+from .directories import WardenDirectories
+from .logs import SandboxLogs
 from .machine import Machine, look
-from .preparation import Prepared, Preparing, ensure_id
-from .processes import Process
-from .records import Leases, Record, Records
+from .preparation import PreparedSandbox, SandboxPreparation, ensure_id
+from .processes import ProcessHandle
+from .records import SandboxRecord, SandboxRecords, UidLeases
 from .settings import LocalSettings
-from .zygote import Birth, Zygote
+from .zygote import PendingSandbox, Zygote
 
 logger = logging.getLogger(__name__)
 
@@ -38,12 +38,12 @@ _CAUSE = 20
 
 
 @dataclass(slots=True)
-class Life:
+class WatchedSandbox:
     """A sandbox that runs, and what watches it."""
 
-    record: Record
-    server: Process
-    first: Process | None
+    record: SandboxRecord
+    server: ProcessHandle
+    first: ProcessHandle | None
     """The one whose end is the end of all in its namespace."""
     watching: asyncio.Task[str]
 
@@ -54,14 +54,14 @@ class Sandboxes(Closable):
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
         self._zygote = Zygote()
-        self._records = Records(settings.state_dir / "sandboxes")
-        self._leases = Leases(settings.leases_dir, settings.first_uid, settings.uid_count)
-        self._directories = Directories(settings, self._leases.__contains__)
-        self._logs = Logs(settings.state_dir / "logs")
+        self._records = SandboxRecords(settings.state_dir / "sandboxes")
+        self._leases = UidLeases(settings.leases_dir, settings.first_uid, settings.uid_count)
+        self._directories = WardenDirectories(settings, self._leases.__contains__)
+        self._logs = SandboxLogs(settings.state_dir / "logs")
         self._machine: Machine | None = None
-        self._preparing: Preparing | None = None
+        self._preparing: SandboxPreparation | None = None
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._lives: dict[SessionId, Life] = {}
+        self._running: dict[SessionId, WatchedSandbox] = {}
         self._watchers: set[asyncio.Task[str]] = set()
         self._presence = -1
 
@@ -69,7 +69,7 @@ class Sandboxes(Closable):
         """Look at the machine, find what runs, clear up what does not any more."""
         self._machine = await asyncio.to_thread(self._make_ready)
         self._preparing = await asyncio.to_thread(
-            Preparing,
+            SandboxPreparation,
             self._settings,
             self._machine,
             self._records,
@@ -86,16 +86,16 @@ class Sandboxes(Closable):
         return self._machine
 
     @property
-    def records(self) -> Sequence[Record]:
-        return [life.record for life in self._lives.values()]
+    def records(self) -> Sequence[SandboxRecord]:
+        return [sandbox.record for sandbox in self._running.values()]
 
     async def start(self, plan: SandboxPlan, on_stage: OnStage) -> RunningSandbox:
         async with self._turns[plan.session_id]:
             await self._adopt(plan.session_id)
-            life = self._lives.get(plan.session_id)
-            if life is not None and life.server.is_over:
-                await asyncio.wait({life.watching})
-            if plan.session_id not in self._lives:
+            sandbox = self._running.get(plan.session_id)
+            if sandbox is not None and sandbox.server.is_over:
+                await asyncio.wait({sandbox.watching})
+            if plan.session_id not in self._running:
                 on_stage("preparing directories and limits")
                 prepared = await self._prepare(plan)
                 try:
@@ -103,55 +103,57 @@ class Sandboxes(Closable):
                     await self._fork(prepared)
                 finally:
                     prepared.close()
-                    if plan.session_id not in self._lives:
+                    if plan.session_id not in self._running:
                         self._return(prepared.record)
-            return self._shown(self._lives[plan.session_id])
+            return self._shown(self._running[plan.session_id])
 
     async def running(self) -> Sequence[RunningSandbox]:
         await self.find()
         await asyncio.to_thread(self._logs.trim)
-        if over := {life.watching for life in self._lives.values() if life.server.is_over}:
+        if over := {
+            sandbox.watching for sandbox in self._running.values() if sandbox.server.is_over
+        }:
             await asyncio.wait(over)
-        return [self._shown(life) for life in self._lives.values()]
+        return [self._shown(sandbox) for sandbox in self._running.values()]
 
     async def pause(self, session_id: SessionId) -> None:
-        life = self._life(session_id)
+        sandbox = self._get_running(session_id)
         if (cgroups := self.machine.cgroups) is not None:
             cgroups.freeze(session_id, on=True)
             return
-        await asyncio.to_thread(freeze, lambda: self._members(life), self._note(session_id))
+        await asyncio.to_thread(freeze, lambda: self._members(sandbox), self._note(session_id))
 
     async def resume(self, session_id: SessionId) -> None:
-        await self._thaw(self._life(session_id), self._note(session_id))
+        await self._thaw(self._get_running(session_id), self._note(session_id))
 
     async def stop(self, session_id: SessionId, grace: float) -> None:
         """Nothing is left of it but its files; also when it had ended already."""
         async with self._turns[session_id]:
             await self._adopt(session_id)
-            life = self._lives.get(session_id)
-            if life is None:
+            sandbox = self._running.get(session_id)
+            if sandbox is None:
                 return
-            life.server.signal(signal.SIGTERM)
-            await self._thaw(life)
-            done, _ = await asyncio.wait({life.watching}, timeout=grace)
+            sandbox.server.signal(signal.SIGTERM)
+            await self._thaw(sandbox)
+            done, _ = await asyncio.wait({sandbox.watching}, timeout=grace)
             if not done:
                 level = logging.WARNING if grace else logging.DEBUG  # none was to be given
                 logger.log(level, "the sandbox of %s did not stop and is killed", session_id)
-                self._kill(life)
-                await asyncio.wait({life.watching})
+                self._kill(sandbox)
+                await asyncio.wait({sandbox.watching})
 
     async def ended(self, session_id: SessionId) -> str:
         await self._adopt(session_id)
-        life = self._lives.get(session_id)
-        if life is None:
+        sandbox = self._running.get(session_id)
+        if sandbox is None:
             return "It is not running"
-        return await asyncio.shield(life.watching)
+        return await asyncio.shield(sandbox.watching)
 
     async def usage(self, session_id: SessionId) -> Usage:
-        life = self._life(session_id)
+        sandbox = self._get_running(session_id)
         if self.machine.cgroups is not None:
             return self.machine.cgroups.usage(session_id)
-        return await asyncio.to_thread(lambda: processes.usage_of(iter(self._members(life))))
+        return await asyncio.to_thread(lambda: processes.usage_of(iter(self._members(sandbox))))
 
     async def last_words(self, session_id: SessionId, lines: int) -> str:
         ensure_id(session_id)
@@ -159,8 +161,8 @@ class Sandboxes(Closable):
 
     async def disk(self, directory: Path) -> int:
         """All that it has written: its directory, its sockets' and what its server said."""
-        life = self._lives.get(SessionId(directory.name))
-        uid = None if life is None else life.record.uid
+        sandbox = self._running.get(SessionId(directory.name))
+        uid = None if sandbox is None else sandbox.record.uid
         used = await self._directories.used(directory, uid)
         return used + await asyncio.to_thread(self._logs.used, directory.name)
 
@@ -174,7 +176,7 @@ class Sandboxes(Closable):
         known = set(self._records.ids())
         if self.machine.cgroups is not None:
             known |= {SessionId(name) for name in self.machine.cgroups.names()}
-        if not (unknown := known - set(self._lives)):
+        if not (unknown := known - set(self._running)):
             return
         firsts = await asyncio.to_thread(processes.firsts)
         for session_id in unknown:
@@ -183,17 +185,17 @@ class Sandboxes(Closable):
                 continue
             async with turn:
                 await self._adopt(session_id, firsts)
-                if session_id not in self._lives:
+                if session_id not in self._running:
                     await self._clear_or_say(session_id)
 
     async def aclose(self) -> None:
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
-        for life in self._lives.values():
-            _close(life)
+        for sandbox in self._running.values():
+            _close(sandbox)
         await self._zygote.aclose()
-        if self._machine is not None and not self._lives:
+        if self._machine is not None and not self._running:
             await asyncio.to_thread(self._leave_nothing)
         if self._presence >= 0:
             os.close(self._presence)
@@ -201,7 +203,7 @@ class Sandboxes(Closable):
 
     # Starting --------------------------------------------------------------------------
 
-    async def _prepare(self, plan: SandboxPlan) -> Prepared:
+    async def _prepare(self, plan: SandboxPlan) -> PreparedSandbox:
         assert self._preparing is not None
         work = asyncio.ensure_future(asyncio.to_thread(self._preparing.prepare, plan))
         try:
@@ -222,9 +224,9 @@ class Sandboxes(Closable):
             )
         return prepared
 
-    async def _fork(self, prepared: Prepared) -> None:
+    async def _fork(self, prepared: PreparedSandbox) -> None:
         session_id = prepared.record.session_id
-        birth, theirs = await Birth.expected()
+        pending, theirs = await PendingSandbox.open()
         known: dict[str, int] = {}
         try:
             with theirs:
@@ -232,9 +234,9 @@ class Sandboxes(Closable):
                 await self._zygote.order(prepared.order, given)
             async with asyncio.timeout(self._settings.start_timeout):
                 while not {"server", "ready"} <= known.keys():
-                    if (news := await birth.news()) is None:
+                    if (step := await pending.next_step()) is None:
                         raise ProcessLookupError
-                    known |= news
+                    known |= step
             first = known.get("first", 0)
             self._watch(self._completed(prepared, first), known["server"], first)
         except (TimeoutError, ProcessLookupError) as error:
@@ -244,24 +246,26 @@ class Sandboxes(Closable):
                 how = "ended before it answered"
             raise SandboxStartFailed(f"The sandbox {how}: {said}") from error
         finally:
-            if session_id not in self._lives:
-                await asyncio.shield(self._undo(prepared, birth, known))
-            birth.close()
+            if session_id not in self._running:
+                await asyncio.shield(self._undo(prepared, pending, known))
+            pending.close()
 
-    def _completed(self, prepared: Prepared, first: int) -> Record:
+    def _completed(self, prepared: PreparedSandbox, first: int) -> SandboxRecord:
         record = replace(prepared.record, namespace=processes.namespace_of(first))
         self._records.write(record, prepared.given["lock"])
         return record
 
-    async def _undo(self, prepared: Prepared, birth: Birth, known: Mapping[str, int]) -> None:
+    async def _undo(
+        self, prepared: PreparedSandbox, pending: PendingSandbox, known: Mapping[str, int]
+    ) -> None:
         """End what was forked, from the outermost in; then nothing holds what is further in."""
-        birth.abort()
-        news: Mapping[str, int] | None = known
-        while news is not None:
+        pending.abort()
+        step: Mapping[str, int] | None = known
+        while step is not None:
             for name in ("fork", "server"):
-                if name in news:
-                    await _end(news[name])
-            news = await birth.news()
+                if name in step:
+                    await _end(step[name])
+            step = await pending.next_step()
         # The lock is ours still, by the descriptor that the server would have inherited.
         await self._clear_places(prepared.record)
         self._records.forget(prepared.record.session_id, os.dup(prepared.given["lock"]))
@@ -271,7 +275,7 @@ class Sandboxes(Closable):
     async def _adopt(self, session_id: SessionId, firsts: Mapping[int, int] | None = None) -> None:
         """Watch it if it runs. `firsts` is looked up once by whoever adopts many."""
         ensure_id(session_id)
-        if session_id in self._lives:
+        if session_id in self._running:
             return
         held = await asyncio.to_thread(self._records.held, session_id)
         if held is not None and held.pid is not None:
@@ -280,23 +284,23 @@ class Sandboxes(Closable):
             with contextlib.suppress(ProcessLookupError):  # it has ended between the two
                 self._watch(held.record, held.pid, firsts.get(held.record.namespace, 0))
 
-    def _watch(self, record: Record, pid: int, first: int) -> None:
-        server = Process(pid)
+    def _watch(self, record: SandboxRecord, pid: int, first: int) -> None:
+        server = ProcessHandle(pid)
         watching = asyncio.create_task(self._until_ended(record.session_id))
         self._watchers.add(watching)
         watching.add_done_callback(self._watchers.discard)
-        life = Life(record, server, Process(first) if first else None, watching)
-        self._lives[record.session_id] = life
+        sandbox = WatchedSandbox(record, server, ProcessHandle(first) if first else None, watching)
+        self._running[record.session_id] = sandbox
 
     async def _until_ended(self, session_id: SessionId) -> str:
-        life = self._lives[session_id]
-        status = await self._zygote.status(life.server)
-        if life.first is not None:
-            await life.first.ended()
+        sandbox = self._running[session_id]
+        status = await self._zygote.status(sandbox.server)
+        if sandbox.first is not None:
+            await sandbox.first.ended()
         how = self._how(session_id, status)
         await self._clear_or_say(session_id)
-        self._lives.pop(session_id, None)
-        _close(life)
+        self._running.pop(session_id, None)
+        _close(sandbox)
         return how
 
     def _how(self, session_id: SessionId, status: int | None) -> str:
@@ -312,19 +316,19 @@ class Sandboxes(Closable):
 
     # Ending ----------------------------------------------------------------------------
 
-    async def _thaw(self, life: Life, note: Path | None = None) -> None:
+    async def _thaw(self, sandbox: WatchedSandbox, note: Path | None = None) -> None:
         if (cgroups := self.machine.cgroups) is not None:
-            if cgroups.is_frozen(life.record.session_id):
-                cgroups.freeze(life.record.session_id, on=False)
+            if cgroups.is_frozen(sandbox.record.session_id):
+                cgroups.freeze(sandbox.record.session_id, on=False)
         else:
-            await asyncio.to_thread(thaw, lambda: self._members(life), note)
+            await asyncio.to_thread(thaw, lambda: self._members(sandbox), note)
 
-    def _kill(self, life: Life) -> None:
-        life.server.signal(signal.SIGKILL)
-        if life.first is not None:
-            life.first.signal(signal.SIGKILL)
+    def _kill(self, sandbox: WatchedSandbox) -> None:
+        sandbox.server.signal(signal.SIGKILL)
+        if sandbox.first is not None:
+            sandbox.first.signal(signal.SIGKILL)
         if self.machine.cgroups is not None:
-            self.machine.cgroups.kill(life.record.session_id)
+            self.machine.cgroups.kill(sandbox.record.session_id)
 
     async def _clear_or_say(self, session_id: SessionId) -> None:
         """The record of what could not be cleared stays, and it is tried again at the next look."""
@@ -353,11 +357,11 @@ class Sandboxes(Closable):
         if record is not None and self.machine.is_root:
             self._return(record)
 
-    def _return(self, record: Record) -> None:
+    def _return(self, record: SandboxRecord) -> None:
         for uid in record.uids:
             self._leases.tidy(uid)
 
-    async def _clear_places(self, record: Record) -> None:
+    async def _clear_places(self, record: SandboxRecord) -> None:
         await self._clear_group(record.session_id)
         run_dir = Path(record.run_dir)
         await asyncio.to_thread(self._directories.remove_run_dir, run_dir, record.uid)
@@ -372,7 +376,7 @@ class Sandboxes(Closable):
             cgroups.kill(session_id)
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
-                    process = Process(pid)
+                    process = ProcessHandle(pid)
                     await process.ended()
                     process.close()
         cgroups.remove(session_id)
@@ -390,26 +394,26 @@ class Sandboxes(Closable):
 
     # Asking ----------------------------------------------------------------------------
 
-    def _life(self, session_id: SessionId) -> Life:
+    def _get_running(self, session_id: SessionId) -> WatchedSandbox:
         try:
-            return self._lives[session_id]
+            return self._running[session_id]
         except KeyError:
             raise NoSuchSandbox(f"No sandbox runs for {session_id}") from None
 
-    def _shown(self, life: Life) -> RunningSandbox:
-        session_id = life.record.session_id
+    def _shown(self, sandbox: WatchedSandbox) -> RunningSandbox:
+        session_id = sandbox.record.session_id
         if self.machine.cgroups is not None:
             is_paused = self.machine.cgroups.is_frozen(session_id)
         else:
-            is_paused = processes.is_stopped(life.server.pid)
-        return RunningSandbox(session_id=session_id, is_paused=is_paused, uid=life.record.uid)
+            is_paused = processes.is_stopped(sandbox.server.pid)
+        return RunningSandbox(session_id=session_id, is_paused=is_paused, uid=sandbox.record.uid)
 
-    def _members(self, life: Life) -> Mapping[int, ProcessInfo]:
+    def _members(self, sandbox: WatchedSandbox) -> Mapping[int, ProcessInfo]:
         """Of a machine without cgroups. Blocks."""
-        found = {life.server.pid}
-        if life.record.is_isolated:
+        found = {sandbox.server.pid}
+        if sandbox.record.is_isolated:
             # The server keeps to itself which namespace it is in, from all but root.
-            found.update(processes.members(life.record.namespace))
+            found.update(processes.members(sandbox.record.namespace))
         return with_relatives(found, all_processes())
 
     def _note(self, session_id: SessionId) -> Path:
@@ -437,13 +441,13 @@ class Sandboxes(Closable):
 
 async def _end(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
-        process = Process(pid)
+        process = ProcessHandle(pid)
         process.signal(signal.SIGKILL)
         await process.ended()
         process.close()
 
 
-def _close(life: Life) -> None:
-    life.server.close()
-    if life.first is not None:
-        life.first.close()
+def _close(sandbox: WatchedSandbox) -> None:
+    sandbox.server.close()
+    if sandbox.first is not None:
+        sandbox.first.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from bascule.core.errors import InvalidSetting
-from bascule.runtime.spawn.vscode import VSCodePlace
+from bascule.runtime.spawn.vscode import SharedVSCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class LocalSettings:
     """A folder of the host can be a workspace if it is in one of these."""
     visible: tuple[Path, ...] = ()
     """What every sandbox may read besides the system and our own Python: tools."""
-    vscode: VSCodePlace | None = None
+    vscode: SharedVSCode | None = None
     """What sessions have as their VS Code; None: they have none."""
     open_networks: tuple[str, ...] = ()
     """Networks that are not public and that sessions whose egress is `open` reach all the same."""
@@ -66,7 +66,7 @@ class LocalSettings:
                 known[name] = tuple(map(Path, known.get(name, ())))
             known["open_networks"] = tuple(known.get("open_networks", ()))
             if known.get("vscode") is not None:
-                known["vscode"] = VSCodePlace.from_json(known["vscode"])
+                known["vscode"] = SharedVSCode.from_json(known["vscode"])
             return cls(**known)
         except (ValueError, TypeError, KeyError) as error:
             raise InvalidSetting(f"The warden was not told how to work: {error!r}") from error

@@ -16,7 +16,7 @@ from bascule.core.errors import SandboxStartFailed, SandboxUnreachable
 from bascule.core.sessions import Egress, RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.runtime.spawn.egress.networks import own_addresses
 from bascule.runtime.spawn.egress.proxy import EgressProxy, Resolve
-from bascule.runtime.spawn.egress.rules import Rules
+from bascule.runtime.spawn.egress.rules import EgressRules
 
 from .client import WardenClient, warden_child
 from .directories import EGRESS_SOCKET, egress_dir
@@ -176,7 +176,7 @@ class LocalSpawner(Spawner):
                 await self._open_proxy(SessionId(session_id), egress_from_wire(egress))
 
     async def _open_proxy(self, session_id: SessionId, egress: Egress) -> None:
-        rules = Rules(egress.domains, own_addresses=await asyncio.to_thread(own_addresses))
+        rules = EgressRules(egress.domains, own_addresses=await asyncio.to_thread(own_addresses))
         path = egress_dir(self.settings.run_dir, session_id) / EGRESS_SOCKET
         proxy = self._proxies[session_id] = EgressProxy(path, rules, self._resolve)
         await proxy.open()

@@ -20,8 +20,8 @@ from bascule.runtime.spawn.session_paths import (
     STATE_DIR,
     USER,
     WORKSPACE,
+    account_files,
     home_of,
-    names,
 )
 
 _TOP: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -42,7 +42,7 @@ only what every user of the machine may read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class SandboxView:
     """The directories of one session on the host, each named as bubblewrap is to name it."""
 
     system: Sequence[str]
@@ -95,7 +95,7 @@ class View:
         """Small files of the sandbox's own, with what is in them."""
         numbers = (0, 0) if self.user == ROOT else (self.uid, self.gid)
         given = {
-            **{f"/etc/{name}": text for name, text in names(*numbers, self.user).items()},
+            **{f"/etc/{name}": text for name, text in account_files(*numbers, self.user).items()},
             "/etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
             "/etc/hostname": "sandbox\n",
             "/etc/resolv.conf": f"nameserver {self.resolver}\n" if self.resolver else "",

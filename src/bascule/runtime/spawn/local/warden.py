@@ -83,7 +83,7 @@ async def _as_dict(value: Awaitable[Any]) -> Any:
     return asdict(await value)
 
 
-class Conversation:
+class WardenConnection:
     """One hub's questions, answered as each is done. Those under way end when the hub leaves."""
 
     def __init__(self, opening: asyncio.Task[Sandboxes], writer: asyncio.StreamWriter) -> None:
@@ -154,7 +154,7 @@ async def serve(settings: LocalSettings, place: socket.socket, *, is_listening: 
             await _serve_all(settings, opening, place, stopped)
         else:
             reader, writer = await asyncio.open_connection(sock=place, limit=LONGEST)
-            talk = asyncio.create_task(Conversation(opening, writer).hold(reader))
+            talk = asyncio.create_task(WardenConnection(opening, writer).hold(reader))
             stop = asyncio.create_task(stopped.wait())
             await asyncio.wait({talk, stop}, return_when=asyncio.FIRST_COMPLETED)
             talk.cancel()
@@ -190,7 +190,7 @@ async def _serve_all(
         assert talk is not None
         talks.add(talk)
         try:
-            await Conversation(opening, writer).hold(reader)
+            await WardenConnection(opening, writer).hold(reader)
         except asyncio.CancelledError:
             return  # by us, below; the stream's own callback would complain of it
         finally:

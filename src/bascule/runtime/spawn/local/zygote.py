@@ -15,7 +15,7 @@ from typing import Any, Self
 from bascule.core.contracts import Closable
 from bascule.core.errors import SandboxStartFailed
 
-from .processes import Process
+from .processes import ProcessHandle
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _STATUS = 1.0
 """Seconds in which the zygote tells the status of a process that has ended, if it still can."""
 
 
-class Birth:
+class PendingSandbox:
     """A sandbox on its way: what was done is told, and it can be told to stop."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -31,19 +31,22 @@ class Birth:
         self._writer = writer
 
     @classmethod
-    async def expected(cls) -> tuple[Self, socket.socket]:
+    async def open(cls) -> tuple[Self, socket.socket]:
         """Also the other end, for those who are to tell; to be closed once they have it."""
         ours, theirs = socket.socketpair()
         return cls(*await asyncio.open_connection(sock=ours)), theirs
 
-    async def news(self) -> Mapping[str, int] | None:
+    async def next_step(self) -> Mapping[str, int] | None:
         """The next thing that was done; None: nobody is left who could tell."""
         line = await self._reader.readline()
-        news: Mapping[str, int] | None = json.loads(line) if line else None
-        return news
+        step: Mapping[str, int] | None = json.loads(line) if line else None
+        return step
 
     def abort(self) -> None:
-        """Have it end itself before it answers; `news` goes on until it has, or says `ready`."""
+        """Tell the sandbox to end before it answers.
+
+        `next_step` returns steps until it has ended, or says `ready`.
+        """
         if self._writer.can_write_eof() and not self._writer.is_closing():
             self._writer.write_eof()
 
@@ -87,7 +90,7 @@ class Zygote(Closable):
                 self._drop_link()
         raise SandboxStartFailed("The process that makes sandboxes dies as soon as it is started")
 
-    async def status(self, process: Process) -> int | None:
+    async def status(self, process: ProcessHandle) -> int | None:
         """Wait until it has ended. None: it was not forked by this zygote, or nobody can tell."""
         told = self._statuses.setdefault(process.pid, asyncio.get_running_loop().create_future())
         try:
