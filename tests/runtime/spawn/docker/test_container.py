@@ -16,7 +16,7 @@ from bascule.runtime.spawn.docker import DockerSettings, DockerSpawner
 from bascule.runtime.spawn.docker.container import (
     ContainerInfo,
     ContainerSpec,
-    FileOwner,
+    HostOwner,
     ensure_can,
     environment_of,
 )
@@ -29,7 +29,7 @@ PLAN = SandboxPlan(
     key="a-key",
     environment={"TOKEN": "secret", "PATH": "/mine"},
 )
-SPEC = ContainerSpec(SETTINGS, PLAN, FileOwner(1234, 5678))
+SPEC = ContainerSpec(SETTINGS, PLAN, HostOwner(1234, 5678))
 
 
 def mounts(spec: ContainerSpec) -> dict[str, tuple[str, bool]]:

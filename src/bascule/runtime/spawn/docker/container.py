@@ -44,7 +44,7 @@ _LOG: Final = {"max-size": "1m", "max-file": "2"}
 
 
 @dataclass(frozen=True, slots=True)
-class FileOwner:
+class HostOwner:
     """Whose a session's files are on the host."""
 
     uid: int
@@ -57,7 +57,7 @@ class ContainerSpec:
 
     settings: DockerSettings
     plan: SandboxPlan
-    owner: FileOwner
+    owner: HostOwner
     is_rootless: bool = False
     """The engine is the user's own: root inside is that user outside."""
 
@@ -83,9 +83,9 @@ class ContainerSpec:
         return home_of(self.user)
 
     @property
-    def user_ids(self) -> FileOwner:
+    def user_ids(self) -> HostOwner:
         """As whom it runs, in the container's own count."""
-        return FileOwner(0, 0) if self.is_rootless else self.owner
+        return HostOwner(0, 0) if self.is_rootless else self.owner
 
     def configuration(self) -> dict[str, Any]:
         """For the engine's `containers/create`. Holds nothing secret: anybody who may ask the

@@ -12,11 +12,11 @@ from bascule.runtime.spawn import trees
 from bascule.runtime.spawn.local import safe_open
 from bascule.runtime.spawn.local.machine import hash_of
 
-from .container import FileOwner
+from .container import HostOwner
 from .settings import DockerSettings
 
 
-def prepare(settings: DockerSettings, plan: SandboxPlan, taken: Collection[int]) -> FileOwner:
+def prepare(settings: DockerSettings, plan: SandboxPlan, taken: Collection[int]) -> HostOwner:
     """Choose the user, make what is missing and hand it over. `taken`: UIDs that are in use."""
     if plan.directory != settings.sessions_dir / plan.session_id:
         raise AccessDenied(f"{plan.directory} is no directory of a session in this hub's own")
@@ -48,14 +48,14 @@ def _ensure_may_be_used(settings: DockerSettings, folder: Path) -> None:
 
 def _owner(
     settings: DockerSettings, plan: SandboxPlan, workspace: Path, taken: Collection[int]
-) -> FileOwner:
+) -> HostOwner:
     found = workspace.stat()
     if os.geteuid() != 0:
         if found.st_uid != os.geteuid():
             raise AccessDenied(
                 f"{workspace} is another user's; a hub that is not root shares its own alone"
             )
-        return FileOwner(os.geteuid(), os.getegid())
+        return HostOwner(os.geteuid(), os.getegid())
     if plan.folder is not None:
         if found.st_uid == 0 and not settings.allow_root:
             raise AccessDenied(
@@ -63,19 +63,19 @@ def _owner(
                 "the folder to another user (chown), use the spawner local, in which no session is "
                 "root, or set allow_root"
             )
-        return FileOwner(found.st_uid, found.st_gid)
+        return HostOwner(found.st_uid, found.st_gid)
     lent = settings.lent_uids
     if found.st_uid in lent:
-        return FileOwner(found.st_uid, found.st_uid)  # from an earlier start
+        return HostOwner(found.st_uid, found.st_uid)  # from an earlier start
     first = hash_of(plan.session_id) % settings.uid_count
     for step in range(settings.uid_count):
         uid = lent[(first + step) % settings.uid_count]
         if uid not in taken:
-            return FileOwner(uid, uid)
+            return HostOwner(uid, uid)
     raise QuotaExceeded(f"All {settings.uid_count} UIDs of sessions are in use; raise uid_count")
 
 
-def _hand_over(settings: DockerSettings, plan: SandboxPlan, owner: FileOwner) -> None:
+def _hand_over(settings: DockerSettings, plan: SandboxPlan, owner: HostOwner) -> None:
     if os.geteuid() != 0:
         plan.run_dir.chmod(0o700)
         return
