@@ -1,1 +1,1 @@
-"""Beside the code it runs: shells, files, editor, search, and the action server."""
+"""The sandbox: shells, files, editor, search, browser, IPython, and the action server."""

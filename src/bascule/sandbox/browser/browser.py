@@ -1,4 +1,4 @@
-"""The sandbox's browser: a worker that starts with the first action and ends with the sandbox."""
+"""Client of the browser worker, which starts with the first action and ends with the sandbox."""
 
 from __future__ import annotations
 

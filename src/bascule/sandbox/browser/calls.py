@@ -1,4 +1,4 @@
-"""What `browse_interactive` says: calls such as `click('12')`, read without running anything.
+"""Parses the calls of `browse_interactive`, such as `click('12')`, without executing code.
 
 The names and parameters are BrowserGym's, which agents know. A text holds calls with literal
 arguments and nothing else; it is parsed as Python and never evaluated.

@@ -1,4 +1,4 @@
-"""Files as pages, for a browser that has no way to files.
+"""Serves files as web pages to the browser, which cannot open files itself.
 
 An agent may look at a file; a page may not. So an address of the viewer holds a random key that
 stands for one file: it is made when the agent asks for the file, and no page can know it. The page
@@ -36,7 +36,7 @@ Resolve = Callable[[str], Path]
 
 
 class FileViewer:
-    """Answers in the place of every server that is kept from pages, and shows files by key."""
+    """Answers connections to blocked addresses, and shows files to requests with a valid key."""
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve

@@ -1,4 +1,4 @@
-"""Doing what the calls say: one method per name in `calls.CALLS`."""
+"""Executes calls on pages: one method per name in `calls.CALLS`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a page with all its frames, without leaving a trace in it."""
+"""Reads a page with all its frames without changing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PDF as a page: each of its pages drawn, and its text below."""
+"""Renders a PDF as a web page: an image of each page, with the text below."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a sandbox browses."""
+"""Settings of the sandbox's browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tabs of a browser: which is in front, what they downloaded, asked and still load."""
+"""The tabs of a browser: the active tab, downloads, dialogs and pending requests."""
 
 from __future__ import annotations
 

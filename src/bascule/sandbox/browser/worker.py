@@ -1,4 +1,6 @@
-"""The worker: a browser, spoken to in lines of JSON. `python -P -m bascule.sandbox.browser.worker`.
+"""The browser worker process, controlled by JSON lines.
+
+Started with `python -P -m bascule.sandbox.browser.worker`.
 
 It listens on its standard input and answers on its standard output, or with `--socket` on the
 socket that is its input. The sandbox starts it below a keeper, the VS Code extension over pipes.
@@ -33,7 +35,7 @@ LONGEST: Final = 64 << 20
 
 
 class BrowserWorker:
-    """Answers orders as they come until the input ends."""
+    """Executes requests as they arrive until its input ends."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

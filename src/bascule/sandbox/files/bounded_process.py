@@ -1,4 +1,4 @@
-"""A program we run for its output, for so long and no longer."""
+"""A child process that is run for its output and killed at a deadline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _READ = 1 << 16
 
 
 class DeadlineExceeded(Exception):
-    """The deadline came before the end of the output."""
+    """The deadline passed before the output was complete."""
 
 
 class BoundedProcess:

@@ -1,4 +1,4 @@
-"""What an archive holds, be it a zip or a tar: each entry is looked at before any is unpacked."""
+"""Reads the entries of a zip or tar and checks all of them before any is unpacked."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def open_archive(stream: IO[bytes], limits: UnpackLimits) -> Iterator[Archive]:
 
 
 class _Limit:
-    """Counts what an archive claims to hold, and says when it is too much."""
+    """Counts entries and bytes of an archive and raises when a limit is exceeded."""
 
     def __init__(self, length: int, limits: UnpackLimits) -> None:
         self._length = length

@@ -1,4 +1,4 @@
-"""Unified diffs without context, in time that grows with the change rather than the file."""
+"""Unified diffs without context lines; the time grows with the change, not with the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of text files, without loading more of a large one than was asked for."""
+"""Reads ranges of lines from text files without loading the rest of a large file."""
 
 from __future__ import annotations
 

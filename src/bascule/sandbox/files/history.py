@@ -1,4 +1,4 @@
-"""Edits that were made, newest last, bounded in depth and in memory."""
+"""The edits that can be undone, bounded in number per file and in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `.gitignore` files say about a path: the rules, without the walking."""
+"""The rules of `.gitignore` files, as pure functions of paths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEVER = re.compile(r"(?!)")
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """One `.gitignore` file. Of all its lines that fit a path, the last one decides."""
+    """The rules of one `.gitignore` file. The last line that matches a path decides."""
 
     for_files: re.Pattern[str]
     for_directories: re.Pattern[str]

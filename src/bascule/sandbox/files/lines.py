@@ -1,4 +1,4 @@
-"""Where lines begin, found at the speed of memory. A line ends after its newline, and only there.
+"""Finds where lines begin, quickly. A line ends after its newline and nowhere else.
 
 Form feeds, vertical tabs and U+2028 do not end a line, though `str.splitlines` says so: neither
 editors nor `grep` nor the kernel agree with it.

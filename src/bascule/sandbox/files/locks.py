@@ -1,4 +1,4 @@
-"""A lock per key, made when first wanted and gone when nobody holds it."""
+"""Locks by key, created on first use and dropped when nobody holds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a path leads, and whether it may be used.
+"""Resolves paths and checks that they are inside the allowed roots, without races.
 
 Whatever touches a file goes through a `PinnedPath`: a directory held open, and a name in it. The
 directory is opened first and checked afterwards, by asking the kernel where the open descriptor
@@ -37,7 +37,7 @@ _MAX_LINKS = 40
 
 @dataclass(frozen=True, slots=True)
 class FileOwner:
-    """Whom new files and directories belong to, when that is not the server's own user."""
+    """The owner of new files and directories, if it is not the server's own user."""
 
     uid: int
     gid: int
@@ -45,7 +45,7 @@ class FileOwner:
 
 @dataclass(frozen=True, slots=True)
 class PinnedPath:
-    """A name in a directory that is held open; whether anything is there is another question."""
+    """A name in a directory that is held open. The file itself may or may not exist."""
 
     directory: int
     name: str
@@ -68,7 +68,7 @@ class PinnedPath:
 
 
 class Paths:
-    """Turns paths as people write them into places, inside `roots` when those are given.
+    """Resolves paths to `PinnedPath`s, inside `roots` if those are given.
 
     Raises `PathOutsideRoots` for whatever leads out of the roots once links and `..` are resolved,
     be it there or not, so that nothing can be learnt about the outside. Every `OSError` while a

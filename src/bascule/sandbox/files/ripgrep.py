@@ -1,4 +1,4 @@
-"""Ripgrep, asked so that it finds what our own search finds."""
+"""Runs ripgrep with options that make it find what our own search finds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_PATH = 1 << 16
 
 
 class PatternRefused(Exception):
-    """Ripgrep does not take the pattern; another engine might."""
+    """Ripgrep does not support the pattern; Python's regular expressions may."""
 
 
 def find_ripgrep() -> str | None:

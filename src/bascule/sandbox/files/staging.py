@@ -1,4 +1,4 @@
-"""A new version of a file, written beside the old one until it is complete."""
+"""Writes a new version of a file next to the old one and publishes it when it is complete."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _open_for_writing(place: PinnedPath) -> tuple[int | None, os.stat_result | N
 
 
 class StagedFile:
-    """A new version waiting beside the old one; what is not published is removed."""
+    """A new version next to the old file; removed unless it is published."""
 
     def __init__(self, descriptor: int, directory: int, name: str | None) -> None:
         self._descriptor = descriptor

@@ -1,4 +1,4 @@
-"""Files as whole versions: read one, put another in its place, never leave half of one.
+"""Reads and atomically replaces whole files.
 
 A new version is written beside the old one and renamed over it, so whoever reads sees the one or
 the other. What the old file was stays: mode, owner, attributes. Three kinds of file cannot be
@@ -27,7 +27,7 @@ _NOT_REPLACEABLE = (errno.EBUSY, errno.EXDEV)
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """What a file held at one moment, and by which it is known whether it changed since."""
+    """A file's content at one moment, with the facts that tell whether it changed since."""
 
     data: bytes
     found: os.stat_result

@@ -1,4 +1,4 @@
-"""Bytes to text and back, exactly: encoding, byte order mark and line ends stay what they were."""
+"""Decodes and encodes text files; encoding, byte order mark and line endings are preserved."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TOO_MANY = 50
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """How a file writes its text."""
+    """A file's encoding, byte order mark and line endings."""
 
     encoding: str = "utf-8"
     mark: bytes = b""

@@ -1,4 +1,4 @@
-"""Files in and out of the sandbox: uploads, downloads, and zips of whole directories."""
+"""Uploads to and downloads from the sandbox, with zips of whole directories."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLOCK = 1 << 20
 
 
 class FileDownload:
-    """Bytes to send, and what to call them. Read once; it closes itself at the end.
+    """The bytes of a download and its file name. Iterate over it once; the end closes it.
 
     Whoever stops reading before closes it. What was opened stays the same file, whatever happens
     to its name meanwhile.

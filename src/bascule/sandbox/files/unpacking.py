@@ -33,7 +33,7 @@ _MAX_DEPTH = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveEntry:
-    """One thing in an archive, whatever kind of archive it is."""
+    """One entry of a zip or tar."""
 
     name: str
     """As the archive has it."""
@@ -72,7 +72,7 @@ def safe_parts(name: str) -> tuple[str, ...]:
 
 
 class Archive:
-    """What an archive holds, looked at before anything is written."""
+    """The entries of an archive, checked before anything is written."""
 
     def __init__(self, entries: Sequence[ArchiveEntry]) -> None:
         self._entries = [entry for entry in entries if entry.parts]

@@ -1,4 +1,4 @@
-"""How the editor shows files and directories. The frame of each text is what clients look for."""
+"""The texts in which the editor shows files and directories. Clients rely on their wording."""
 
 from __future__ import annotations
 

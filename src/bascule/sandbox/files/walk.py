@@ -1,4 +1,4 @@
-"""All files below an open directory, in order, without those that `.gitignore` leaves out.
+"""Walks all files below an open directory, in order, except those that `.gitignore` excludes.
 
 Links are neither followed nor reported, and `.git` and its like are passed over. Every directory is
 opened relative to the one above it, so nothing that is swapped meanwhile can lead elsewhere.

@@ -1,4 +1,4 @@
-"""A directory as a zip, made while it is sent: no copy on disk, and memory for one block.
+"""Streams a directory as a zip: no copy on disk, one block in memory.
 
 Files are stored, not compressed: the way is short, and the time better spent elsewhere. Empty
 directories are kept. A link to a file inside is stored as that file's content; every other link

@@ -1,1 +1,1 @@
-"""IPython beside the code it runs: one kernel per sandbox, in a process of its own."""
+"""IPython cells: one kernel per sandbox, in a separate process."""

@@ -1,4 +1,4 @@
-"""The worker: one IPython kernel, spoken to in lines of JSON.
+"""The worker process: one IPython kernel, controlled by JSON lines.
 
 It runs as `python _worker_main.py DIRECTORY [--socket] [--rich] [--again]` with the interpreter
 that cells are for, imports nothing of ours and needs nothing but ipykernel: the sandbox starts it,
@@ -74,7 +74,7 @@ Say = Callable[..., None]
 
 
 class KernelProcess:
-    """A process that runs cells, from `start` until it has died."""
+    """The kernel process that runs cells, from `start` until it exits."""
 
     def __init__(self, directory: Path, on_input: Callable[[Cell], None]) -> None:
         self._directory = directory
@@ -287,7 +287,7 @@ class KernelProcess:
 
 
 class Cell:
-    """One execution, from its order to its end. What it shows goes to the order that waits."""
+    """One execution of a cell. Its output goes to the request that is waiting for it."""
 
     def __init__(
         self, order: str, code: str, *, say: Say, late: Callable[[str], None], is_rich: bool
@@ -393,7 +393,7 @@ def text_of(bundle: Any) -> str:
 
 
 class KernelWorker:
-    """Takes orders and answers each of them."""
+    """Executes requests and replies to each of them."""
 
     def __init__(self, directory: Path, say: Say, *, is_rich: bool, had_life: bool) -> None:
         self._directory = directory
@@ -614,7 +614,7 @@ class KernelWorker:
 
 
 class CellReply:
-    """What an order is answered with."""
+    """The reply to a request."""
 
     def __init__(self, order: str) -> None:
         self.id = order

@@ -39,7 +39,7 @@ _GONE: Final[Message] = {"op": "done", "state": "died", "notes": [notes.WORKER_G
 
 @dataclass(slots=True)
 class _Order:
-    """A cell, or an answer to one, that somebody waits for."""
+    """A cell, or input for one, whose caller is waiting."""
 
     output: CommandOutput
     on_progress: OnProgress | None

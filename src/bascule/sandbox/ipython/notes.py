@@ -1,4 +1,4 @@
-"""What an answer says around a cell's output, for people and models who read it.
+"""Notes added before and after a cell's output, for people and models.
 
 The bracketed lines are OpenHands': its agents are trained on them and its tests look for them.
 What the kernel's worker says is in `_worker_main.py`, which the VS Code extension shares.

@@ -1,4 +1,4 @@
-"""Our end of the worker: the process that has the kernel. `_worker_main.py` is the other."""
+"""Client of the worker process (`_worker_main.py`), which runs the IPython kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A download, which blocks, as pieces to await."""
+"""Reads a blocking download in a thread, as an async iterator of chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask what: stands before every endpoint, HTTP and WebSocket alike."""
+"""Checks key, `Host` and `Origin` before every endpoint, HTTP and WebSocket alike."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared with, ne
 
 
 class SandboxGuard:
-    """Lets a request on only with the key, under a name of this server, and not from a web page.
+    """Admits requests that carry the key, name this server in `Host` and come from no web page.
 
     A page that made its own name point at this machine sends that name in `Host`; one that just
     sends a form has an `Origin`, and a kind of body that no client of ours uses. Bodies larger

@@ -1,4 +1,4 @@
-"""The actions being done right now, so that somebody else can end one by its id."""
+"""The actions in progress, so that another request can cancel one by its id."""
 
 from __future__ import annotations
 

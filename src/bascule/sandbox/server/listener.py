@@ -1,4 +1,4 @@
-"""The socket of the action server: uvicorn's HTTP protocol without its loop of ticks.
+"""The HTTP listener: uvicorn's HTTP protocol without its periodic tick.
 
 uvicorn's own `Server` wakes ten times a second to look at flags. Here nothing runs while nobody
 asks. What uvicorn leaves open is closed: a head has a size and a time, a body a time, and an
@@ -34,7 +34,7 @@ _LINGER = 1.0
 
 
 class ListenerSettings(Protocol):
-    """What a listener is told by the settings of whoever has it."""
+    """Limits and timeouts of a listener."""
 
     @property
     def max_head(self) -> int: ...
@@ -205,7 +205,7 @@ class Listener:
 
 
 class _Refusing(asyncio.Protocol):
-    """A connection past the limit."""
+    """A connection beyond the limit; it is closed at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.abort()  # type: ignore[attr-defined]  # every stream's transport has it

@@ -1,4 +1,4 @@
-"""What the server counts, in Prometheus' text form.
+"""The server's metrics in Prometheus' text format.
 
 Counting is on the path of every action, so it is plain integers; prometheus_client puts them into
 words when somebody asks, and is imported then.
@@ -18,7 +18,7 @@ _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 10,
 
 
 class _Durations:
-    """How many actions of a kind took how long."""
+    """A histogram of the durations of one kind of action."""
 
     __slots__ = ("buckets", "total")
 

@@ -1,4 +1,4 @@
-"""Answers of the action server: JSON bytes, and errors as their status and body.
+"""Responses of the action server: JSON bodies, and errors with their HTTP status.
 
 The body of every error is `{"detail": text, "error": {"code", "message", "detail"}}`: `detail` for
 OpenHands' clients and people, `error` for ours. 404, 502, 503 and 504 are left to mean that the
@@ -46,7 +46,7 @@ _PIECE = 1 << 20
 
 
 class RequestRefused(Exception):
-    """Ends a request with an error and a status of its own."""
+    """Raised to answer a request with this error and HTTP status."""
 
     def __init__(self, status: int, error: BasculeError) -> None:
         super().__init__(error.message)
@@ -55,7 +55,7 @@ class RequestRefused(Exception):
 
 
 class ClientDisconnected(Exception):
-    """The client went away before its request was complete; there is nobody to answer."""
+    """The client disconnected before its request was complete, so no response is sent."""
 
 
 def status_of(error: BasculeError) -> int:

@@ -1,4 +1,4 @@
-"""Reading what a request says: its query, its path, its JSON."""
+"""Reads query parameters, path parameters and JSON bodies of requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every endpoint of the action server, and what becomes of the errors they raise.
+"""Every endpoint of the action server, and the responses for errors they raise.
 
 docs/protocol.md has the words for users; a test holds it to this table.
 """
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class SandboxRoutes:
-    """The ASGI app behind the guard. Whatever an endpoint raises becomes an answer here."""
+    """The ASGI app behind the guard. It turns every exception of an endpoint into a response."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class SandboxRoutes:
 
 
 class _Answer:
-    """Sends an answer, and knows whether it has begun: an error can only be said before."""
+    """Sends a response and knows whether it has begun: an error can only be sent before that."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope

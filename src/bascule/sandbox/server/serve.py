@@ -1,4 +1,4 @@
-"""Running an action server as the whole work of a process."""
+"""Runs an action server until SIGTERM or SIGINT, as the only work of a process."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class SandboxServer(Closable):
-    """Answers for a sandbox of its own from `start` until `aclose`.
+    """Creates a sandbox and serves it over HTTP from `start` until `aclose`.
 
     Stopping answers everybody who still waits, with 503 and `sandbox.died`, and then ends every
     process the sandbox started. If the server itself is killed, the keeper of its shells ends

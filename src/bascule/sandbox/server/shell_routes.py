@@ -1,4 +1,4 @@
-"""Endpoints about shells: which there are, and their logs."""
+"""Endpoints that list shells and read their logs."""
 
 from __future__ import annotations
 

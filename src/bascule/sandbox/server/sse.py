@@ -1,4 +1,4 @@
-"""Server-sent events, as bytes and as a response that stays open."""
+"""Server-sent events: encoding, and a response that stays open."""
 
 from __future__ import annotations
 

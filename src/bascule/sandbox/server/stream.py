@@ -1,4 +1,4 @@
-"""Shells' output to whoever watches, while it comes.
+"""Streams the output of shells to watchers while commands run.
 
 A frame of output is `{"shell", "offset", "data"}`, `data` in Base64. A watcher that is too slow is
 told what it missed, `{"shell", "offset", "end"}`; that range can be read from the shell's log.
@@ -23,7 +23,7 @@ _FRAME = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A range of a shell's log that this watcher did not get."""
+    """A range of a shell's log that was dropped for this watcher."""
 
     shell: str
     offset: int
@@ -34,7 +34,7 @@ Frame = OutputProgress | Skipped
 
 
 class Backlog:
-    """Output between the shells, which never wait, and a watcher, who may be slow.
+    """A bounded buffer between the shells, which never wait, and a watcher that may be slow.
 
     Holds `lag` bytes at most: the oldest go first, and a `Skipped` tells which. `finish` ends
     `frames` once all that came before was given.
@@ -97,7 +97,7 @@ class Backlog:
 
 
 class Watch:
-    """Output of all shells from now on, or of one from a position in its log on."""
+    """The output of all shells from now on, or of one shell from a position in its log."""
 
     def __init__(self, shells: Shells, *, lag: int, shell: str | None, start: int | None) -> None:
         self._shells = shells

@@ -1,4 +1,4 @@
-"""`/stream`: shells' output while it comes, as server-sent events or over a WebSocket."""
+"""`/stream`: live output of shells, as server-sent events or over a WebSocket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `/server_info` tells about the process and the machine."""
+"""The body of `/server_info`: facts about the process and the machine."""
 
 from __future__ import annotations
 

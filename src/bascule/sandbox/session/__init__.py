@@ -1,1 +1,1 @@
-"""A sandbox as a session has it: started by a spawner, behind unix sockets, outliving the hub."""
+"""The sandbox of a session: started by a spawner, served on unix sockets, outlives the hub."""

@@ -1,4 +1,4 @@
-"""When something was last done in a session: what the rule for idle sessions goes by."""
+"""Measures activity in a session; the hub uses it to stop idle sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _TERMINALS: Final = Path("/dev/pts")
 
 
 class ActivityMonitor:
-    """An action, a keystroke, processor time. An open tab or a server that waits is none of it.
+    """Reports the last action, the last keystroke and CPU time.
+
+    Open tabs, keep-alives and idle servers do not count as activity.
 
     Asking blocks: it reads files of the system.
     """

@@ -1,4 +1,4 @@
-"""What OpenHands has in every kernel for cells to call: of its skills, the editor."""
+"""Defines OpenHands' `file_editor` skill in every IPython kernel, for cells to call."""
 
 from __future__ import annotations
 

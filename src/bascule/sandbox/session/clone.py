@@ -1,4 +1,4 @@
-"""`git clone` into the workspace, with credentials that are given once and kept nowhere.
+"""`git clone` into the workspace, with credentials that are used once and never stored.
 
 They are held in memory that has no name. Programs that git asks for them (a script, ssh) read them
 there by way of /proc, for as long as the clone runs; they are in no file, no argument, no
@@ -51,7 +51,7 @@ _SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """What opens a repository: a name and a password (or token), or a private key."""
+    """Credentials for a repository: a user name and password (or token), or a private key."""
 
     username: str = ""
     password: str = field(default="", repr=False)

@@ -1,4 +1,4 @@
-"""The way out of a sandbox that has no network: a port of its own loopback, joined to a socket."""
+"""Egress of a sandbox without a network: a loopback port forwarded to the proxy's unix socket."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A window of VS Code that nobody looks at.
+"""A VS Code window in a headless Chromium, for sessions whose actions run in a window.
 
-The part of VS Code that acts lives only as long as a browser shows it. So for a session whose
+VS Code runs its extensions only while a browser shows a window. So for a session whose
 actions are done in its window there is one: a headless Chromium with a single tab.
 """
 
@@ -49,9 +49,9 @@ _LASTED: Final = 120.0
 
 
 class HeadlessWindow(Closable):
-    """Shows `folder` in the VS Code behind `vscode`, from `start` until `aclose`.
+    """Keeps `folder` open in the VS Code at the socket `vscode`, from `start` until `aclose`.
 
-    A browser that ended, or whose tab has lost VS Code, is followed by another.
+    It starts another browser if this one exits or loses its connection to VS Code.
     """
 
     def __init__(

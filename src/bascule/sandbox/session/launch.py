@@ -1,4 +1,4 @@
-"""What a spawner tells the sandbox it starts, as one line of JSON."""
+"""The parameters a spawner passes to the sandbox it starts, as one line of JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bascule.core.sessions import Likeness
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLaunch:
-    """All paths are as the sandbox sees them."""
+    """How to start a sandbox. All paths are as the sandbox sees them."""
 
     key: str = field(repr=False)
     """What requests have to bring in `X-Session-API-Key`."""

@@ -1,4 +1,4 @@
-"""Which TCP ports are listened on in this network namespace.
+"""Lists the listening TCP sockets of this network namespace.
 
 The kernel is asked by netlink for the listening sockets alone. /proc/net/tcp has them too, but to
 write it the kernel walks through all connections that the machine could have: milliseconds.
@@ -30,7 +30,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class ListeningSocket:
-    """A socket that takes connections."""
+    """A socket that accepts TCP connections."""
 
     host: str
     """An address to connect to from this machine: of a wildcard, loopback's."""

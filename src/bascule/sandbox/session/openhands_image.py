@@ -1,4 +1,4 @@
-"""What a sandbox has so that it looks like somebody else's, to programs that know that one's paths.
+"""Files and variables that make a sandbox look like OpenHands' image to programs that expect it.
 
 OpenHands' agents and tests name the Python of its images, read at which address files are shown
 from a file in /tmp, and expect the browser's downloads beside their work.

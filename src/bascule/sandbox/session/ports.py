@@ -1,4 +1,4 @@
-"""The web apps of a session: ports that its programs listen on, each with a number and a socket.
+"""The web apps of a session: each listening port gets a number and a unix socket.
 
 Linux tells nobody that somebody listens, so the kernel is asked: soon after something
 happened in the session (an action, output, a connection that was refused), then less and less
@@ -42,7 +42,7 @@ _RANDOM: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """A port that is listened on."""
+    """A web app: a port that a program of the session listens on."""
 
     n: int
     port: int
@@ -60,9 +60,9 @@ class _Open(NamedTuple):
 
 
 class AppNumbers:
-    """Which number a port has: by first detection, the same ever after. Kept in a file.
+    """Assigns a number to each port when it is first seen, and keeps the numbers in a file.
 
-    When all are taken, the port that has been silent for longest gives its number up.
+    When no number is free, the port that was last seen longest ago loses its number.
     """
 
     def __init__(self, file: Path) -> None:

@@ -1,4 +1,4 @@
-"""The processes of a session, as /proc has them. All of it blocks, if only for a moment."""
+"""The processes of a session, read from /proc. Every call blocks for a moment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SessionProcess:
 
 
 class SessionProcesses:
-    """Those below `root`; all there are when the session is alone in its namespaces.
+    """The descendants of `root`, or all processes if the session has its own PID namespace.
 
     What serves the session (VS Code, its headless tab) belongs to it but does no work of its own;
     it is named by `hide`.

@@ -1,4 +1,4 @@
-"""`/session/terminals/…`: opening a terminal, reading along, typing."""
+"""`/session/terminals/…`: open a terminal, follow its output, type into it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class TerminalRoutes:
 
 
 class _Output:
-    """Given as an object, a route hands on ASGI as it is."""
+    """An ASGI app: Starlette passes ASGI through unchanged only to an object, not to a function."""
 
     def __init__(self, routes: TerminalRoutes) -> None:
         self._routes = routes

@@ -1,4 +1,4 @@
-"""Terminals for people in a session: bash on a pseudo-terminal, typed into key by key.
+"""Interactive terminals for people in a session: bash on a pseudo-terminal.
 
 They are no shells of agents: nothing marks where a command ends, and nobody waits for one.
 """
@@ -32,7 +32,7 @@ OnOutput = Callable[[int, bytes], None]
 
 
 class SessionTerminal:
-    """One bash and what it has shown. Made by `SessionTerminals`, which also ends it."""
+    """One bash and its recent output. `SessionTerminals` opens and closes it."""
 
     def __init__(self, name: str) -> None:
         self.name = name

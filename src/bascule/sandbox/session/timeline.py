@@ -1,4 +1,4 @@
-"""`/session/timeline`: every action of the session and what came of it, as it happens."""
+"""`/session/timeline`: every action of the session and its observation, as they happen."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ actions should not share the processor with that one by one."""
 
 
 class SessionTimeline:
-    """Watches a sandbox, and tells whoever asks.
+    """Watches a sandbox and streams its actions and observations to subscribers.
 
     Events are kept as they are and made into JSON when they are sent: what is done does not wait
     for it.

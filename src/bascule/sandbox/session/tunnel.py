@@ -1,4 +1,4 @@
-"""Bytes from one socket to another: how what listens in a sandbox is reached from outside it.
+"""Forwards connections between sockets, so that servers in a sandbox are reachable from outside.
 
 A session's apps listen on TCP in a network of their own, the hub waits on a unix socket; each is
 made to answer on the other kind. Nothing of what passes is read.
@@ -48,7 +48,7 @@ def to_tcp(*addresses: tuple[str, int]) -> Connect:
 
 
 class LoopbackPort:
-    """A loopback port that is known, and nobody else's, before anything listens on it.
+    """A loopback port that is reserved before anything listens on it.
 
     So it can be kept from the pages of an agent's browser, which has to be told at its start. It is
     the same the next time, if it can be: a browser keeps what it knows of a place by its address.
@@ -92,7 +92,7 @@ def _bound(port: int) -> socket.socket:
 
 
 class Forwarder(Closable):
-    """Passes every connection of `listening` on, from `start` until `aclose`.
+    """Forwards every connection accepted on `listening`, from `start` until `aclose`.
 
     A reader that is slow makes the writer wait, one end that has said all is told to the other,
     and a connection that cannot be passed on is closed.

@@ -1,4 +1,4 @@
-"""The VS Code of a session: started when somebody wants it, ended when nobody does."""
+"""The VS Code server of a session: started on request, stopped when unused."""
 
 from __future__ import annotations
 

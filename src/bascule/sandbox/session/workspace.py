@@ -1,4 +1,4 @@
-"""What a workspace begins with: a clone, or an archive that somebody uploaded."""
+"""Fills a new workspace from a git clone or an uploaded archive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ State = Literal["empty", "filling", "ready", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceStatus:
-    """How it stands with the workspace."""
+    """The state of the workspace and of the work that fills it."""
 
     state: State
     stage: str = ""
@@ -39,7 +39,7 @@ class WorkspaceStatus:
 
 
 class Workspace(Closable):
-    """Is filled once, while it is empty, and all or nothing.
+    """A workspace that is filled once, while it is empty: completely or not at all.
 
     The work goes on when whoever asked has gone. One that was killed half-way leaves a mark, and
     what it had made is removed when the next one starts.

@@ -1,4 +1,4 @@
-"""`/session/workspace`: filling the workspace of a session, and how that stands."""
+"""`/session/workspace`: fill the workspace of a session, and read its status."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Shells: bash that remembers, and the keeper that ends whatever they start."""
+"""Shells: bash processes that keep their state, and the keeper that ends what they start."""

@@ -1,4 +1,4 @@
-"""The keeper: a small process that starts shells and never lets one of their processes outlive it.
+"""The keeper: a small supervisor process that starts shells and ends all their processes.
 
 It runs as `python -I -S _keeper_main.py FD [DIRECTORY [SECONDS]]`, imports nothing of ours, and
 speaks over the socket FD. Every process a shell starts is below the keeper, however it detaches:
@@ -302,7 +302,7 @@ class KeeperServer:
 
 
 class HeldDescriptors:
-    """Descriptors kept open for the next server. What comes out of one may go to a file meanwhile.
+    """Descriptors kept open for the next server. Output of one can be spooled to a file meanwhile.
 
     The kernel moves it, so that a byte is either in the pipe or in the file whatever happens.
     """
@@ -338,7 +338,7 @@ class HeldDescriptors:
 
 
 class ShellEnding:
-    """A shell being ended: its processes were asked to leave and have until `deadline`."""
+    """A shell that is being ended: its processes got SIGTERM and are killed at `deadline`."""
 
     def __init__(self, pid: int, deadline: float) -> None:
         self.pid = pid

@@ -1,4 +1,4 @@
-"""What tmux starts in a pane: keeps the pane alive and leaves its terminal to bash.
+"""The program tmux starts in a pane: it keeps the pane open and leaves the terminal to bash.
 
 tmux closes a pane when the process it started there ends. That is this one, so bash can end and be
 followed by another. It gives up its terminal, which a session must before another can take it,

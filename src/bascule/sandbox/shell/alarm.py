@@ -1,4 +1,4 @@
-"""One timer for a long series of deadlines of which hardly any is reached."""
+"""One timer for many successive deadlines, most of which are cleared before they pass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Alarm:
-    """Calls back when a deadline has passed that was neither moved nor cleared.
+    """Calls back when the deadline passes; setting a new deadline or clearing it is cheap.
 
     Commands come and go by the thousand, each with a deadline. So the loop's timer is left alone
     when a deadline moves to later or away: it rings, sees that, and is set again if need be.

@@ -1,4 +1,4 @@
-"""One bash process: the channel it is told commands on, signals, and what /proc says about it.
+"""One bash process: its command channel, signals to it, and its state in /proc.
 
 Who has the other side of its terminal is the kind's own: `PtyBash` itself, `TmuxBash` tmux.
 """

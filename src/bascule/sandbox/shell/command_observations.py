@@ -1,4 +1,4 @@
-"""Turns what a shell knows into what its caller is told."""
+"""Builds the observations that a shell returns for its commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ shells together."""
 
 
 class CommandObservations:
-    """Composes the observations of one shell. Taking an execution's output empties it."""
+    """Builds the observations of one shell. Each observation takes the output collected so far."""
 
     def __init__(self, shell: str, *, settings: ShellSettings, log: OutputLog) -> None:
         self._log = log

@@ -19,7 +19,7 @@ Stage = Literal["told", "begun", "over"]
 
 
 class Execution:
-    """One command, from its line to its end. Answers take the output as it comes.
+    """The state of one command: its output, exit code and stage.
 
     Made for every command, so what most of them do not need is a class attribute or made later.
     """

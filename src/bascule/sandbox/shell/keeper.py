@@ -1,4 +1,4 @@
-"""Our end of the keeper: the process that starts shells and ends all they started.
+"""Client of the keeper, the supervisor process that starts shells and ends all they started.
 
 One keeper serves all shells of a sandbox. See `_keeper_main.py` for what it promises.
 """
@@ -28,7 +28,7 @@ GRACE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class ShellAccount:
-    """The user a shell runs as, when that is not the server's own."""
+    """The user a shell runs as, if it is not the server's own user."""
 
     name: str
     uid: int
@@ -39,7 +39,7 @@ class ShellAccount:
 
 @dataclass(frozen=True, slots=True)
 class Spool:
-    """A file that takes what comes out of a held pipe while no server reads it."""
+    """A file that stores the output of a held pipe while no server reads it."""
 
     index: int
     """Which of the held descriptors is the pipe."""
@@ -50,7 +50,7 @@ class Spool:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredKeeper:
-    """What a keeper whose server was killed has kept for the next one."""
+    """State that a keeper kept for the next server after its server was killed."""
 
     held: Mapping[str, tuple[int, ...]]
     """Descriptors by the key they were held under; now the finder's own."""
@@ -61,7 +61,7 @@ class RecoveredKeeper:
 
 
 class Keeper(Closable):
-    """Starts shells as children of a process of its own; closing it ends every one of theirs.
+    """Starts shells in a keeper process; closing it ends every process they started.
 
     If the keeper process dies, `on_exit` of every shell is called with -9 and further spawns
     raise `SandboxDied`. One that was told to wait (`keep_for` seconds, with a `directory`) does not

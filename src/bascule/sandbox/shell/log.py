@@ -1,4 +1,4 @@
-"""A shell's log: every byte it showed, on disk, addressed by position, bounded in size."""
+"""A shell's log on disk: every byte of its output by position, bounded in size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What we say to bash, and how we know its answer: rules only, no I/O.
+"""The lines sent to bash and the marks by which its answers are recognised. Rules only, no I/O.
 
 Commands do not travel through the terminal. Bash reads them from a channel of its own (its
 descriptor 0) while what it runs has the terminal. For each command one line is written there: put
@@ -73,7 +73,7 @@ def new_nonce() -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """What bash tells at the end of a command."""
+    """What bash reports at the end of a command."""
 
     status: int
     background_pid: int
@@ -91,7 +91,7 @@ class CommandEnd:
 
 @dataclass(frozen=True, slots=True)
 class FoundMark:
-    """A mark on the terminal, in a piece of output: what came before it and where it stops."""
+    """The position of a mark in a piece of terminal output."""
 
     before: int
     after: int

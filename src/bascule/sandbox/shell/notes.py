@@ -1,4 +1,4 @@
-"""What an answer says around a command's output, for people and models who read it.
+"""Notes added before and after a command's output, for people and models.
 
 The bracketed openings are OpenHands': its agents are trained on them and its tests look for them.
 """

@@ -1,4 +1,4 @@
-"""Collects what a command prints, for one answer: all of it, or its head and tail."""
+"""Collects a command's output for one observation: all of it, or its head and tail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOTE = 200
 
 @dataclass(frozen=True, slots=True)
 class OutputSlice:
-    """What was printed since the last time: decoded, and how much of it there was."""
+    """The output since the last `take`: decoded text and its size."""
 
     head: str
     tail: str

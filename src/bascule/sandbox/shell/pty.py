@@ -1,4 +1,4 @@
-"""A shell on a pseudo-terminal: knows exactly when a command ended and loses none of its output.
+"""A shell on a pseudo-terminal that detects the exact end of each command and loses no output.
 
 `marks` has the protocol with bash, `bash` the process, `output` what an answer may hold. This
 module is the life of commands: one at a time, each an `Execution`, from the line that starts it

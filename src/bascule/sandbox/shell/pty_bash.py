@@ -1,4 +1,4 @@
-"""Bash on a pseudo-terminal whose other side is ours."""
+"""Bash on a pseudo-terminal that this process reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DRAINED = 4 << 20
 
 
 class PtyBash(BashProcess):
-    """What is printed is read here the moment the kernel has it."""
+    """Bash whose terminal output is read directly from the kernel."""
 
     def __init__(
         self,

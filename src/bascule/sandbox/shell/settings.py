@@ -1,4 +1,4 @@
-"""How shells are made."""
+"""Settings of shells."""
 
 from __future__ import annotations
 

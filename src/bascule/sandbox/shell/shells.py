@@ -1,4 +1,4 @@
-"""The named shells of a sandbox: made on first use, ended together."""
+"""The named shells of a sandbox: started on first use, closed together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shell on tmux: people can attach to it, and it outlives a server that was killed.
+"""A shell in tmux: people can attach to it, and it survives a crash of the server.
 
 The life of commands is `PtyShell`'s. What is added is a record of where it stands, beside tmux's
 socket: which command runs, and how much of the output has gone into the log. It is written in one

@@ -1,4 +1,4 @@
-"""Bash on a terminal whose other side is tmux's."""
+"""Bash in a tmux pane."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OPEN = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class TmuxBash(BashProcess):
-    """What is printed goes to tmux first and comes from there, a little later than it was printed.
+    """Bash whose output goes to tmux first and arrives from there with a short delay.
 
     So that all has come is known by a mark only: bash's own after a command, and one that we write
     to the terminal ourselves where bash cannot.

@@ -1,4 +1,4 @@
-"""tmux's control mode: what it writes, as events. Rules only, no I/O.
+"""Parses the output of tmux's control mode into events. Rules only, no I/O.
 
 A control client gets lines. `%output %PANE TEXT` is what a pane's terminal was given, every byte of
 it, with control characters and backslashes as `\\ooo`. What a command answers stands between
@@ -20,7 +20,7 @@ _BYTES = {b"%03o" % number: bytes([number]) for number in (*range(32), ord("\\")
 
 @dataclass(frozen=True, slots=True)
 class PaneOutput:
-    """Bytes a pane's terminal was given."""
+    """Output of a pane."""
 
     pane: str
     data: bytes
@@ -30,7 +30,7 @@ class PaneOutput:
 
 @dataclass(frozen=True, slots=True)
 class TmuxReply:
-    """What one of our commands answered."""
+    """The reply to one of our tmux commands."""
 
     lines: tuple[str, ...]
     is_error: bool
@@ -38,7 +38,7 @@ class TmuxReply:
 
 @dataclass(frozen=True, slots=True)
 class TmuxClientChange:
-    """Somebody looks at a session now; or at none any more."""
+    """A tmux client attached to a session, or detached."""
 
     client: str
     session: str | None

@@ -1,4 +1,4 @@
-"""The tmux of a sandbox: one server on a socket of its own, and one control client that hears all.
+"""The tmux of a sandbox: one server on its own socket, and one control client for all output.
 
 Every shell is a session of its name, for people to attach to, with one window. The windows are also
 linked into a session of ours, where the control client is: it gets the output of all.
@@ -73,7 +73,7 @@ set -g status-right "an agent's shell; what you type goes to what runs; Ctrl-b d
 
 @dataclass(slots=True)
 class TmuxPane:
-    """A pane of tmux, and what is parked in it."""
+    """A tmux pane and the placeholder process in it."""
 
     id: str
     parked: int

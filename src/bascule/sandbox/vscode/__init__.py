@@ -1,1 +1,1 @@
-"""VS Code beside the code it edits, for people with a browser (code-server)."""
+"""VS Code for the browser (code-server)."""

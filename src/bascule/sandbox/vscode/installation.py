@@ -1,4 +1,4 @@
-"""Where VS Code for the browser is on this machine, and how it gets there."""
+"""Finds and installs VS Code for the browser (code-server) on this machine."""
 
 from __future__ import annotations
 

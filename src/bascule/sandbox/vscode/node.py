@@ -1,4 +1,4 @@
-"""npm, to fetch other packages with: the machine's own, or one that is fetched for the occasion."""
+"""Finds npm on this machine, or downloads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a window of VS Code finds in its settings."""
+"""The default settings of VS Code windows."""
 
 from __future__ import annotations
 

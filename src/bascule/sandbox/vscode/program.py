@@ -1,4 +1,4 @@
-"""A program that never outlives us, and what it says."""
+"""A child program that is ended with this process, and its last output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ would never reap them, so they go to the keeper itself (36: PR_SET_CHILD_SUBREAP
 
 
 class SupervisedProgram(Closable):
-    """Runs below a keeper, which ends it with all it started when we end, however that is.
+    """A program started by a keeper, which ends it and its children even if this process is killed.
 
     What detached itself from the program ends with the keeper.
 

@@ -1,4 +1,4 @@
-"""Extensions that all VS Codes of a machine have in common: read by many, written by nobody.
+"""The read-only directory of extensions that all VS Code servers of a machine share.
 
 VS Code reads its own extensions from one directory, and what people install from another. Ours goes
 among its own: so it needs no installing per session, is in memory once, and cannot be removed.

@@ -1,4 +1,4 @@
-"""The address that lets a browser into VS Code without a password to type."""
+"""A URL that signs a browser in to VS Code without a password."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REFUSED: Final = (
 
 
 class SignInRedirect(Closable):
-    """Gives whoever has the key the cookie that VS Code asks for, and sends them on to it.
+    """Sets VS Code's session cookie for browsers that present the key, and redirects them to it.
 
     Cookies are a host's, not a port's: one that is set here is sent to VS Code on another port.
     """
