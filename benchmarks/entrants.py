@@ -30,7 +30,7 @@ class Entrant:
         return self.venv is not None
 
 
-RAW = Entrant("raw-pty", "bash on a pty, blocking reads: the physical limit", "raw_pty")
+RAW = Entrant("raw-pty", "bash on a pty, blocking reads: the lower bound", "raw_pty")
 BASCULE = Entrant("bascule", "Bascule in process, on uvloop", "bascule_local", ("uvloop",))
 BASCULE_ASYNCIO = Entrant(
     "bascule-asyncio", "Bascule in process, on plain asyncio", "bascule_local", ("asyncio",)
@@ -43,10 +43,13 @@ BASCULE_TMUX = Entrant(
     only="latency",
 )
 BASCULE_HTTP = Entrant(
-    "bascule-http", "Bascule's action server over HTTP, by `RemoteRuntime`", "bascule_remote"
+    "bascule-http", "Bascule's action server over HTTP, with `RemoteRuntime`", "bascule_remote"
 )
 BASCULE_HTTP_BARE = Entrant(
-    "bascule-http-bare", "the same server, asked by a bare socket", "bascule_remote", ("bare",)
+    "bascule-http-bare",
+    "the same server, with a plain socket as client",
+    "bascule_remote",
+    ("bare",),
 )
 BASCULE_WINDOW = Entrant(
     "bascule-window",
@@ -57,7 +60,7 @@ BASCULE_WINDOW = Entrant(
 )
 BASCULE_BRIDGE = Entrant(
     "bascule-bridge",
-    "a script's questions to the extension's run bridge, by `vscode_bridge`'s client",
+    "a script's requests to the extension's run bridge, with `vscode_bridge`'s client",
     "bascule_bridge",
     only="bridge",
 )
@@ -104,13 +107,13 @@ PM4PY = Entrant(
 
 BASCULE_SESSIONS = Entrant(
     "bascule-sessions",
-    "sandboxes of sessions, by the spawner of kind `local`",
+    "sandboxes of sessions, spawner `local`",
     "local_sessions",
     only="sessions",
 )
 BASCULE_WORKBENCH = Entrant(
     "bascule-workbench",
-    "VS Code of sessions of kind `local`, by the hub",
+    "VS Code of sessions of the spawner `local`, through the hub",
     "session_workbench",
     pace="slow",
     needs_editor=True,
@@ -125,7 +128,7 @@ BASCULE_PAGE = Entrant(
 )
 BASCULE_CONTAINERS = Entrant(
     "bascule-containers",
-    "sandboxes of sessions, by the spawner of kind `docker`",
+    "sandboxes of sessions, spawner `docker`",
     "docker_sessions",
     only="containers",
 )

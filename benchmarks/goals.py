@@ -65,7 +65,7 @@ class Goal:
         limit = f"{sign} {figure(self.limit, self.unit)}"
         value = figure(self.measured.value(results), self.unit)
         rounds = self.measured.rounds(results)
-        text = f"{self.text}, aimed at" if self.is_aim else self.text
+        text = f"{self.text} (aim)" if self.is_aim else self.text
         return [text, limit, value, span(rounds) if len(rounds) > 1 else "", holds]
 
 
@@ -277,13 +277,13 @@ def page_goals() -> Sequence[Goal]:
         ),
         Goal("… rows in the document", median("dashboard", BASCULE_PAGE, "rows"), 500),
         Goal(
-            "… actions shown a second, 1,000 coming",
+            "… actions shown per second, 1,000 arriving",
             median("dashboard", BASCULE_PAGE, "shown_per_second"),
             900,
             is_floor=True,
         ),
         Goal(
-            "… the longest it answers nobody meanwhile",
+            "… longest task that blocked the page",
             median("dashboard", BASCULE_PAGE, "longest_task", 1000),
             200,
             " ms",

@@ -12,28 +12,29 @@ from benchmarks.results import Results
 from benchmarks.tables import table
 
 METHOD = """\
-Every subject runs in a process of its own with an empty `HOME`, its bytecode compiled beforehand.
-Each case takes them in turn, round by round, and the order moves on by one each round, so that
-other work on the machine meets all of them alike: compare by ratio within this run, not with
-figures of another day. A figure is the median over rounds; p95 is the median of the rounds' own.
-`raw-pty` is the physical limit: bash on a pty, commands typed with a `printf` of a nonce behind
-them, blocking reads, no server, no protection against anything. Peers that need a tenth of a
-second per command get fewer commands, and one to three rounds where a round takes minutes. Raw
-figures of every round are in [results.json](results.json); `make bench` makes all of this again.
+- Every subject runs in its own process with an empty `HOME` and compiled bytecode.
+- Subjects take turns in each round, in a rotating order, so other load on the machine affects all of
+  them. Compare ratios within one run, not figures of different days.
+- A figure is the median over all rounds; p95 is the median of the rounds' p95.
+- `raw-pty` is the lower bound: bash on a pty, commands typed with a `printf` of a nonce after them,
+  blocking reads, no server and no checks.
+- Peers that need a tenth of a second per command run fewer commands, and one to three rounds if a
+  round takes minutes.
+- [results.json](results.json) has the figures of every round. `make bench` measures again.
 """
 
 
 def render(results: Results, cases: Sequence[Case], comparison: Comparison | None = None) -> str:
     parts = ["# Benchmark results\n", _about(results), _goals(results)]
     parts.append("![Latency, output, shells and throughput, side by side](results.svg)\n")
-    parts.append("## Who\n\n" + _who(results))
+    parts.append("## Subjects\n\n" + _who(results))
     parts += [
         f"## {case.title}\n\n{_run(results, case)}{case.report(results)}{_problems(results, case)}"
         for case in cases
         if case.name in results.rounds or case.name in results.problems
     ]
     if comparison is not None:
-        parts.append("## Beside an earlier commit\n\n" + comparison.render())
+        parts.append("## Compared with an earlier commit\n\n" + comparison.render())
     parts.append("## How it was measured\n\n" + METHOD)
     return "\n".join(parts)
 

@@ -26,9 +26,9 @@ class AgentLoop(Case):
 
     def report(self, results: Results) -> str:
         how = (
-            f"OpenHands' own agent loop with a model that says what was written down: {CALLS} "
-            "calls, of which a fifth\nare edits and the rest short commands. In tools: from an "
-            "action to its observation. The rest is\nOpenHands itself, the same for both.\n"
+            f"OpenHands' own agent loop with a scripted model: {CALLS} calls, a fifth of them "
+            "edits and the rest\nshort commands. In tools: from an action to its observation. The "
+            "rest is OpenHands itself, the same\nfor both.\n"
         )
         rows = []
         for entrant in results.entrants(self.name):

@@ -13,7 +13,7 @@ EACH = 100
 """How often in each piece: the ways take turns, so that a slow moment meets both."""
 WAYS = {
     "echo": "bare WebSocket echo",
-    "bridge": "**question of a script**, answered by the extension's run bridge",
+    "bridge": "**request of a script**, answered by the extension's run bridge",
 }
 
 
@@ -30,9 +30,9 @@ class Bridge(Case):
     def report(self, results: Results) -> str:
         wrong = figure(results.total(self.name, BASCULE_BRIDGE, "wrong"))
         how = (
-            "The server is the extension's own in plain Node, without VS Code behind it; the echo\n"
-            "is the same library in the same process, and carries as much. Both are asked by\n"
-            f"blocking calls of one thread. Wrong answers: {wrong}.\n"
+            "The server is the extension's own code in plain Node, without VS Code. The echo uses\n"
+            "the same library in the same process, with messages of the same size. Both are called\n"
+            f"by blocking calls of one thread. Wrong answers: {wrong}.\n"
         )
         rows = []
         for name, title in WAYS.items():

@@ -12,7 +12,7 @@ COUNT = 15
 TIMEOUT = 120.0
 
 WAYS = {
-    "first": "**first `browse`**, from no process at all",
+    "first": "**first `browse`**, including the start of all processes",
     "next": "**next `browse`**: page loaded, text read, screenshot taken",
     "interactive": "`browse_interactive` that does nothing: tree, screenshot, set-of-marks",
 }

@@ -13,8 +13,8 @@ TIMEOUT = 300.0
 MIB = 1024 * 1024
 
 WAYS = {
-    "started": "order to the action server's first answer",
-    "first_command": "**order to first command done**",
+    "started": "start request to the action server's first answer",
+    "first_command": "**start request to first command done**",
     "end": "ending it, politely",
 }
 
@@ -33,8 +33,8 @@ class Containers(Case):
 
     def report(self, results: Results) -> str:
         how = (
-            "On a real Docker engine that has the image: create, start, tell the launch, wait for\n"
-            "the action server, and a command.\n"
+            "On a real Docker engine that has the image: create, start, send the launch settings,\n"
+            "wait for the action server, and run a command.\n"
         )
         rows = []
         for name, title in WAYS.items():

@@ -15,14 +15,14 @@ PACE = 1000
 SECONDS = 5.0
 
 FIGURES = {
-    "sign_in_drawn": ("the token sent until the page is drawn", 1000, "ms"),
-    "first_paint": ("its address opened until the first paint", 1000, "ms"),
+    "sign_in_drawn": ("token sent until the page is drawn", 1000, "ms"),
+    "first_paint": ("address opened until the first paint", 1000, "ms"),
     "frame_p95": (f"**p95 of frames while {ACTIONS:,} actions are scrolled**", 1000, "ms"),
     "frame_worst": ("the worst of those frames", 1000, "ms"),
     "rows": ("rows in the document at most", 1, ""),
-    "shown_per_second": (f"actions shown a second, {PACE:,} coming", 1, ""),
-    "lag": ("the last of them done until it is shown", 1000, "ms"),
-    "longest_task": ("the longest time the page answered nobody meanwhile", 1000, "ms"),
+    "shown_per_second": (f"actions shown per second, {PACE:,} arriving", 1, ""),
+    "lag": ("last action done until it is shown", 1000, "ms"),
+    "longest_task": ("longest task that blocked the page", 1000, "ms"),
 }
 
 
@@ -40,9 +40,9 @@ class Dashboard(Case):
 
     def report(self, results: Results) -> str:
         how = (
-            "In headless Chromium without a graphics card, by somebody who has not been there\n"
-            "before. Each action is two events, that it began and what was seen. A task shorter\n"
-            "than 50 ms is none that Chromium counts.\n"
+            "In headless Chromium without a graphics card, with an empty cache. Each action is two\n"
+            "events: its start and its observation. Chromium reports only tasks longer than\n"
+            "50 ms.\n"
         )
         rows = []
         for name, (title, scale, unit) in FIGURES.items():

@@ -29,9 +29,9 @@ class Latency(Case):
 
     def report(self, results: Results) -> str:
         return self._table(results) + (
-            "\nThe raw pty has two speeds, several times apart, and changes between them from\n"
-            "round to round, it seems as the kernel moves what takes part from core to core. So\n"
-            "ratios to it swing; the next table keeps the other cores out of it.\n"
+            "\nThe raw pty has two speeds, several times apart, and changes between them from round\n"
+            "to round, probably when the kernel moves processes between cores. So ratios to it\n"
+            "vary; the next table excludes the other cores.\n"
         )
 
     def _table(self, results: Results) -> str:
@@ -70,8 +70,8 @@ class LatencyOneCore(Latency):
 
     def report(self, results: Results) -> str:
         why = (
-            "Every core but one runs an endless loop, so that a command and all that serves it\n"
-            "mostly share the last core: the ratios here are steadier, and show work above all.\n\n"
+            "All cores but one run an endless loop, so a command and the processes that serve it\n"
+            "mostly share one core. These ratios vary less, and show mainly CPU work.\n\n"
         )
         return why + self._table(results)
 

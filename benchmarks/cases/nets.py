@@ -33,10 +33,10 @@ class Nets(Case):
 
     def report(self, results: Results) -> str:
         how = (
-            f"States: all of {PHILOSOPHERS} dining philosophers who take either fork first. "
-            f"Firings: {TOKENS} tokens in a\nring of {PLACES} places, an enabled transition by lot "
-            "each time. Tokens only, no code. By Bascule's runner,\nwhich keeps the identity of "
-            "tokens and tells every event, the same ring makes\n"
+            f"States: {PHILOSOPHERS} dining philosophers who may take either fork first. "
+            f"Firings: {TOKENS} tokens in a\nring of {PLACES} places, with a random enabled "
+            "transition each time. Tokens only, no code. With Bascule's\nrunner, which keeps the "
+            "identity of tokens and reports every event, the same ring makes\n"
             f"{self._run(results)} firings/s.\n"
         )
         rows = []

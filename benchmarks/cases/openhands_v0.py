@@ -31,9 +31,9 @@ class OpenHandsV0(Case):
 
     def report(self, results: Results) -> str:
         how = (
-            "First: from asking for a runtime until it answered `echo`, with all that OpenHands "
-            "does in between.\nTrip: an `echo`, the median of a round. Its own server runs without "
-            "any isolation, our session has\nall of it.\n"
+            "First: from the request for a runtime until it answered `echo`, including OpenHands' "
+            "own work.\nTrip: an `echo`, the median of a round. Its own server runs without "
+            "isolation, our session is\nisolated.\n"
         )
         rows = []
         for entrant in results.entrants(self.name):

@@ -44,10 +44,10 @@ class Proxy(Case):
 
     def report(self, results: Results) -> str:
         how = (
-            "One process each on a core of its own; server and clients share the other.\n"
+            "Each proxy is one process on its own core; server and clients share the other core.\n"
             "64 connections with an answer of 15 bytes, 4 with 16 MiB, 64 WebSockets with one\n"
-            "message of 32 bytes under way each. Ours looks at every request's token, owner and\n"
-            "origin; the others pass everything. `of nginx`: nginx's processor time over theirs.\n"
+            "message of 32 bytes in flight each. Ours checks every request's token, owner and\n"
+            "origin; the others check nothing. `of nginx`: nginx's CPU time divided by theirs.\n"
         )
         return "\n".join([how, *(self._table(results, name) for name in UNITS)])
 

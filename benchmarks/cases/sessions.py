@@ -14,11 +14,11 @@ TIMEOUT = 300.0
 MIB = 1024 * 1024
 
 WAYS = {
-    "cold": "order to first command done, nothing loaded",
-    "warm": "**order to first command done**, forked from what is loaded",
-    "asked": "asked of a hub by `CloudRuntime`, to first command done",
-    "burst_p50": f"the same, {BURST} ordered at once, median",
-    "burst_p95": f"the same, {BURST} ordered at once, 95th percentile",
+    "cold": "start request to first command done, nothing loaded",
+    "warm": "**start request to first command done**, forked from the zygote",
+    "asked": "request to a hub with `CloudRuntime` to first command done",
+    "burst_p50": f"the same, {BURST} requests at once, median",
+    "burst_p95": f"the same, {BURST} requests at once, 95th percentile",
     "burst_seconds": f"all {BURST} of them",
     "end_seconds": f"ending all {BURST} of them",
 }
@@ -42,9 +42,8 @@ class Sessions(Case):
 
     def report(self, results: Results) -> str:
         how = (
-            "Each in namespaces, limits and a user of its own. From the order given to the\n"
-            "spawner, or to a hub, until a command was run in the new session and its output is\n"
-            "back.\n"
+            "Each session has its own namespaces, limits and user. Time from the request to the\n"
+            "spawner, or to a hub, until the output of a first command is back.\n"
         )
         rows = []
         for name, title in WAYS.items():
@@ -60,8 +59,8 @@ class Sessions(Case):
 
         return (
             f"An idle session that has run a command takes {of('own_bytes', 1 / MIB)} MiB of its "
-            f"own ({of('pss_bytes', 1 / MIB)} MiB with its share\nof what all have in common), in "
-            f"{of('processes')} processes. {of('held')} of them held at once took "
+            f"own ({of('pss_bytes', 1 / MIB)} MiB with its share\nof shared memory), in "
+            f"{of('processes')} processes. {of('held')} of them at once took "
             f"{of('held_each', 1 / MIB)} MiB each of the\nmachine's memory, and "
             f"{of('held_cpu', 100)} % of a core each.\n"
         )

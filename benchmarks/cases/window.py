@@ -19,14 +19,14 @@ SETTLE_SECONDS = 3.0
 OPEN_TIMEOUT = 300.0
 
 WAYS = {
-    "echo": "bare Socket.IO echo over the same way",
+    "echo": "plain Socket.IO echo over the same path",
     "read_file": "`workspace.fs.readFile` of 1 KB, in the extension host",
     "read": "**read 1 KB**, through hub and window",
     "write": "**write over 1 KB** of an open file, through hub and window",
     "edit": "**edit** of an open file (`str_replace`), through hub and window",
     "list": "**list** of a directory, through hub and window",
     "true": "**`true`**, through hub and window",
-    "shell_integration": "`true` by VS Code's shell integration, in the extension host",
+    "shell_integration": "`true` with VS Code's shell integration, in the extension host",
 }
 RETURNS = {
     "reload_editor": "reload of a window until VS Code runs any extension",
@@ -57,9 +57,9 @@ class Window(Case):
     def report(self, results: Results) -> str:
         wrong = figure(results.total(self.name, BASCULE_WINDOW, "wrong"))
         how = (
-            "Runtime, hub, extension host and browser are processes of their own. The echo goes\n"
-            "from the runtime's process through a bare relay to the extension host and back, and\n"
-            f"carries the messages of a read. Wrong answers of the window: {wrong}.\n"
+            "Runtime, hub, extension host and browser are separate processes. The echo goes from\n"
+            "the runtime's process through a plain relay to the extension host and back, with\n"
+            f"messages of the size of a read. Wrong answers of the window: {wrong}.\n"
         )
         return "\n".join([how, self._ways(results), self._returns(results)])
 

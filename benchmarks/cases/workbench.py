@@ -12,8 +12,8 @@ TIMEOUT = 300.0
 MIB = 1024 * 1024
 
 WAYS = {
-    "create_drawn": "**session asked of a hub until its files are drawn**",
-    "open_drawn": "its address opened until they are drawn; VS Code starts by that",
+    "create_drawn": "**session requested from a hub until its files are drawn**",
+    "open_drawn": "its address opened until they are drawn, including the start of VS Code",
 }
 WEIGHTS = {
     "idle_bytes": "idle, has run a command",
@@ -39,9 +39,8 @@ class Workbench(Case):
 
     def report(self, results: Results) -> str:
         how = (
-            "A session of kind `local`, in Chromium, by a person who has not been there before:\n"
-            "nothing is cached. Memory is that of the session's processes, with their share of\n"
-            "what they have in common.\n"
+            "A session of the spawner `local`, opened in Chromium with an empty cache. Memory is\n"
+            "the PSS of the session's processes.\n"
         )
         return "\n".join([how, self._ways(results), self._weights(results)])
 
