@@ -13,8 +13,8 @@ from benchmarks.tables import table
 
 METHOD = """\
 - Every subject runs in its own process with an empty `HOME` and compiled bytecode.
-- Subjects take turns in each round, in a rotating order, so other load on the machine affects all of
-  them. Compare ratios within one run, not figures of different days.
+- Subjects take turns in each round, in a rotating order, so other load on the machine affects all
+  of them. Compare ratios within one run, not figures of different days.
 - A figure is the median over all rounds; p95 is the median of the rounds' p95.
 - `raw-pty` is the lower bound: bash on a pty, commands typed with a `printf` of a nonce after them,
   blocking reads, no server and no checks.

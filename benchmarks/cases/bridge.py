@@ -31,8 +31,8 @@ class Bridge(Case):
         wrong = figure(results.total(self.name, BASCULE_BRIDGE, "wrong"))
         how = (
             "The server is the extension's own code in plain Node, without VS Code. The echo uses\n"
-            "the same library in the same process, with messages of the same size. Both are called\n"
-            f"by blocking calls of one thread. Wrong answers: {wrong}.\n"
+            "the same library in the same process, with messages of the same size. Both are\n"
+            f"called by blocking calls of one thread. Wrong answers: {wrong}.\n"
         )
         rows = []
         for name, title in WAYS.items():

@@ -40,8 +40,8 @@ class Dashboard(Case):
 
     def report(self, results: Results) -> str:
         how = (
-            "In headless Chromium without a graphics card, with an empty cache. Each action is two\n"
-            "events: its start and its observation. Chromium reports only tasks longer than\n"
+            "In headless Chromium without a graphics card, with an empty cache. Each action is\n"
+            "two events: its start and its observation. Chromium reports only tasks longer than\n"
             "50 ms.\n"
         )
         rows = []

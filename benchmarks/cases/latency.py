@@ -29,9 +29,9 @@ class Latency(Case):
 
     def report(self, results: Results) -> str:
         return self._table(results) + (
-            "\nThe raw pty has two speeds, several times apart, and changes between them from round\n"
-            "to round, probably when the kernel moves processes between cores. So ratios to it\n"
-            "vary; the next table excludes the other cores.\n"
+            "\nThe raw pty has two speeds, several times apart, and changes between them from\n"
+            "round to round, probably when the kernel moves processes between cores. So ratios\n"
+            "to it vary; the next table excludes the other cores.\n"
         )
 
     def _table(self, results: Results) -> str:

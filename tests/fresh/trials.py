@@ -114,14 +114,14 @@ def newcomer(ground: Ground) -> None:
         for each in before:
             with diary.step(f"type `{each.replace(REPOSITORY, '…')}`"):
                 enter(terminal, each)
-        with diary.step(f"type `{last}`", "how far it is, then one address"):
+        with diary.step(f"type `{last}`", "progress, then one address"):
             terminal.type(f"{last}\r")
             address = terminal.expect(SIGN_IN, within=SLOW)[1]
         terminal.expect(SESSION, within=QUICK)
         shown = str(terminal.screen)
         with visitor(pictures) as page:
             follow_the_page(page, address, diary)
-        with diary.step("in another terminal, `bascule session rm --all`", "no session any more"):
+        with diary.step("in another terminal, `bascule session rm --all`", "no sessions are left"):
             remove_sessions(terminal)
         leave(terminal)
         began = time.monotonic()

@@ -83,11 +83,13 @@ def _page(browser: Browser, width: int, height: int) -> Page:
 
 def follow_the_page(page: Visitor, address: str, diary: Diary) -> None:
     """From the address to the end of the demo."""
-    with diary.step("open the address", "VS Code on the folder, and what there is to do"):
+    with diary.step("open the address", "VS Code on the folder, and buttons"):
         page.open(address)
     page.take_picture("page")
     with diary.step('press "Watch a demo"', "a session, its VS Code, the agent's first file"):
         page.ask_for_demo()
-    with diary.step("watch", "the agent writes, runs, asks, mends and runs again, in VS Code"):
+    with diary.step(
+        "watch", "the agent writes, runs, reads errors, fixes and runs again, in VS Code"
+    ):
         page.watch_demo()
     page.take_picture("demo")
