@@ -149,3 +149,30 @@ async def test_a_session_that_is_killed_under_a_command_ends_the_command(hub: Se
     assert "resume it" in refused.json()["stderr"]
     assert (file.status_code, file.json()["code"]) == (409, "session.state")
     assert (again.json()["stdout"], again.json()["exit_code"]) == ("begun\n", 0)
+
+
+async def test_commands_of_a_session_take_little_of_the_hubs_memory(hub: SessionPlace) -> None:
+    """The session's own token can start them, so whatever runs in it can."""
+    session = await session_of(hub)
+    token = await hub.token("inside", "session", owner="admin", session_id=session)
+    start, events = "/api/bash/start_bash_command", "/api/bash/bash_events"
+    async with client(hub, session, token) as http:
+        huge = await http.post(start, json={"command": ":" + " " * (1 << 20)})
+        assert huge.status_code == 422
+        for _ in range(20):
+            text = ":" + " " * 1_000_000
+            ran = await http.post("/api/bash/execute_bash_command", json={"command": text})
+            assert ran.json()["exit_code"] == 0, ran.text
+        found = (await http.get(f"{events}/search")).json()["items"]
+        kept = [each["command"] for each in found if each["kind"] == "BashCommand"]
+        assert 10 < len(kept) < 17
+
+        begun = [await http.post(start, json={"command": "sleep 600"}) for _ in range(33)]
+        assert [each.status_code for each in begun] == [200] * 32 + [429]
+        assert "may run no more" in begun[-1].json()["message"]
+        await http.post(f"/api/bash/bash_commands/{begun[0].json()['id']}/stop")
+        query = {"command_id__eq": begun[0].json()["id"]}
+        while not (await http.get(f"{events}/search", params=query)).json()["items"]:
+            await asyncio.sleep(0.05)  # there is no event for it
+        assert (await http.post(start, json={"command": "true"})).status_code == 200
+    await hub.stop()

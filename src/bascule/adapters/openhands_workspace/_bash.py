@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from bascule.core.contracts import Closable
-from bascule.core.errors import BasculeError
+from bascule.core.errors import BasculeError, QuotaExceeded
 from bascule.hub.sessions.session_runtime import SessionRuntime
 
 from ._programs import ProgramResult, ProgramRunner
@@ -26,6 +26,10 @@ _PIECE: Final = 1 << 20
 """Characters of one output event."""
 _KEPT: Final = 16 << 20
 """Characters of all commands of a session together; the oldest are forgotten first."""
+_LEAST: Final = 10_000
+"""Characters that a command counts as at least: a session can make very many short ones."""
+_RUNNING: Final = 32
+"""Commands of a session that run at a time. A session's own token can start them too."""
 
 
 @dataclass(slots=True)
@@ -36,7 +40,10 @@ class _Command:
 
     @property
     def size(self) -> int:
-        return sum(len(each["stdout"] or "") + len(each["stderr"] or "") for each in self.outputs)
+        printed = sum(
+            len(each["stdout"] or "") + len(each["stderr"] or "") for each in self.outputs
+        )
+        return _LEAST + len(self.event["command"]) + printed
 
 
 class BashCommands(Closable):
@@ -58,6 +65,12 @@ class BashCommands(Closable):
     def start(
         self, runtime: SessionRuntime, command: str, *, directory: str | None, timeout: float
     ) -> Event:
+        """Raises `QuotaExceeded` if too many run."""
+        if sum(not each.outputs for each in self._commands.values()) >= _RUNNING:
+            raise QuotaExceeded(
+                f"The session runs {_RUNNING} commands for OpenHands, and may run no more at a "
+                "time; stop one, or wait for it"
+            )
         event = _event("BashCommand", command=command, cwd=directory, timeout=timeout)
         made = _Command(event)
         self._commands[event["id"]] = made
@@ -167,12 +180,13 @@ class BashCommands(Closable):
         ]
 
     def _forget(self) -> None:
-        sizes = {key: each.size for key, each in self._commands.items()}
+        kept = sum(each.size for each in self._commands.values())
         for key, each in list(self._commands.items())[:-1]:
-            if sum(sizes.values()) <= _KEPT:
+            if kept <= _KEPT:
                 return
             if each.outputs:
-                del self._commands[key], sizes[key]
+                kept -= each.size
+                del self._commands[key]
 
 
 def _event(kind: str, **fields: Any) -> Event:

@@ -40,6 +40,8 @@ class ProgramRunner:
 
     def __init__(self) -> None:
         self._shells: dict[str, str] = {}
+        self._fetching = asyncio.Lock()
+        """One output at a time is taken into memory."""
         self._lost: set[str] = set()
         """Shells busy with what a hub before us began."""
 
@@ -59,13 +61,24 @@ class ProgramRunner:
             status = await self._to_its_end(
                 runtime, _wrapped(command, directory, files), timeout=timeout, key=key
             )
+            await self._fetching.acquire()
+        except BaseException:
+            await self._clear(runtime, files, key)
+            raise
+        try:
             out, err = await _fetched(runtime, files)
         finally:
-            self._shells.pop(key, None)
-            await asyncio.shield(runtime.act(RemoveDir(files, recursive=True)))
+            try:
+                await self._clear(runtime, files, key)
+            finally:
+                self._fetching.release()
         if status is None:
             return ProgramResult(status=-1, out=out, err=err, is_late=True)
         return ProgramResult(status=status, out=out, err=err)
+
+    async def _clear(self, runtime: SessionRuntime, files: str, key: str) -> None:
+        self._shells.pop(key, None)
+        await asyncio.shield(runtime.act(RemoveDir(files, recursive=True)))
 
     async def stop(self, runtime: SessionRuntime, key: str) -> None:
         """End the program of that key, if it runs; its `run` answers then."""

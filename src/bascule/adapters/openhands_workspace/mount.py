@@ -38,7 +38,7 @@ _UPLOAD: Final = "/api/file/upload"
 class _Asked(BaseModel):
     """A command, as OpenHands' clients ask for it."""
 
-    command: str
+    command: str = Field(max_length=1 << 20)
     cwd: str | None = None
     timeout: float = Field(default=300, ge=0, le=86400)
 
