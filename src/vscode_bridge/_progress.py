@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class _Bar:
-    """What both faces share: the request that is open while the notification is."""
+    """Shared by the blocking and async class: the request that keeps the notification open."""
 
     def __init__(
         self, bridge: Bridge, title: str, total: float | None, *, cancellable: bool

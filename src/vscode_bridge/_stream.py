@@ -1,4 +1,4 @@
-"""A model's words as they come."""
+"""A language model's reply as it is generated."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The world's shapes onto ours. Only these modules import the packages they adapt to."""
+"""Adapters to other products (OpenHands, MCP). Only they import the packages they adapt to."""

@@ -1,4 +1,4 @@
-"""Names for the shells that agents of one process use in one window."""
+"""Gives each concurrent conversation of this process its own shell name in a window."""
 
 from __future__ import annotations
 

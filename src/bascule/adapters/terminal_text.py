@@ -1,4 +1,4 @@
-"""What a person would see of a terminal's output, for a reader who has no screen."""
+"""Reduces terminal output to the text a person would see on the screen."""
 
 from __future__ import annotations
 

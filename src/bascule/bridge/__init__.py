@@ -1,4 +1,4 @@
-"""The client by which a net or a script asks something of a VS Code window.
+"""The client with which a net or a script talks to a VS Code window.
 
 `vscode_bridge` is its face for scripts. A program that has a way to a window of its own makes a
 `BridgeClient` over a transport.

@@ -32,7 +32,7 @@ class BridgeCall(Generic[T]):
 
 
 class ChatReply(str):
-    """What a language model said. A text, with where it came from."""
+    """A language model's reply: a text, with its conversation and model."""
 
     conversation_id: str
     """Give it to `chat` to go on, and to `get_chat_history` to look back."""
@@ -73,7 +73,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Editor:
-    """The editor the user is in."""
+    """The active editor."""
 
     path: str | None
     language: str

@@ -1,4 +1,4 @@
-"""Asks a window and sorts the answers: the one client behind every transport."""
+"""Sends requests to a window and matches the replies. Works with every transport."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _State(Enum):
 
 
 class _Asked:
-    """A request whose answer somebody waits for. It is settled once."""
+    """A request whose reply is awaited. It is settled once."""
 
     def __init__(
         self, client: BridgeClient, request: Request, on_progress: OnProgress | None
@@ -93,7 +93,7 @@ class _Asked:
 
 
 class _Waiting(_Asked):
-    """Somebody who does nothing else meanwhile: a queue in C is all that takes."""
+    """A request whose caller blocks; `SimpleQueue` is the cheapest way to wake it."""
 
     def __init__(
         self, client: BridgeClient, request: Request, on_progress: OnProgress | None
@@ -106,7 +106,7 @@ class _Waiting(_Asked):
 
 
 class PendingReply(_Asked, Future[Any]):
-    """The answer to a request that was begun. Cancelling it cancels the request in the window."""
+    """The future reply to a request. Cancelling it cancels the request in the window."""
 
     def __init__(
         self, client: BridgeClient, request: Request, on_progress: OnProgress | None

@@ -1,4 +1,4 @@
-"""Which bridge this process has, by the evidence there is: explicit, debug, run, hub.
+"""Chooses the bridge of this process: set explicitly, debug session, run, or hub, in this order.
 
 One of the doors where the environment is read. The variables of a run are removed from it as
 they are read, so that programs the script starts do not inherit its window; `child_env` hands
@@ -31,7 +31,7 @@ KIND: Final = "BASCULE_BRIDGE"
 
 
 class CurrentBridge:
-    """The bridge of a process. Made once, asked by every call of `vscode_bridge`."""
+    """The bridge of a process, used by every call of `vscode_bridge`."""
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
         self._environ = environ

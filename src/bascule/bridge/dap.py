@@ -1,4 +1,4 @@
-"""Debug mode: questions leave as DAP events, answers come as DAP requests. No server of its own."""
+"""Debug transport: requests leave as DAP events and replies arrive as DAP requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Through a hub: to a window on another machine, for programs that no window started."""
+"""Hub transport: reaches a window through a hub, for programs that no window started."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _TRANSLATED: Final = {
 
 
 class HubTransport:
-    """Asks a window of the hub at `url`, on an event loop in a thread of its own.
+    """Connects to a window of the hub at `url`, on an event loop in its own thread.
 
     `window` is an id, a path or a name, as of `VSCodeRuntime`; without one there has to be just
     one window. Each request is an action of kind `bridge`, so the window's user is asked about

@@ -1,4 +1,4 @@
-"""No window at all."""
+"""The transport of a process that has no window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHAT_TO_DO: Final = (
 
 
 class NullTransport:
-    """Ends as it starts, saying why."""
+    """Ends as soon as it is started, with the reason."""
 
     kind = "none"
 

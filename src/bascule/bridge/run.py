@@ -1,4 +1,4 @@
-"""Run mode: a WebSocket to the window that started this process."""
+"""Run transport: a WebSocket to the window that started this process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _PATIENCE: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a run's window listens. The token is in no representation of it."""
+    """Where a run's window listens. Its `repr` does not show the token."""
 
     address: str
     """A whole `ws://` address."""

@@ -1,4 +1,4 @@
-"""Without a window, but with a terminal: questions are asked there. For CI, and for trying out."""
+"""Terminal transport: asks questions in the terminal if there is no window, for CI and trials."""
 
 from __future__ import annotations
 

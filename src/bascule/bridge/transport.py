@@ -1,4 +1,4 @@
-"""What carries messages between a bridge and a window."""
+"""The contract of transports, which carry messages between a bridge and a window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bascule.wire.bridge import Message
 
 
 class TransportReceiver(Protocol):
-    """Who a transport tells what happens; called from the transport's threads, one at a time."""
+    """Callbacks of a transport; called from the transport's threads, one at a time."""
 
     def connected(self, *, remembers: bool) -> None:
         """Messages can be sent. `remembers`: it is the peer of before, which knows what it was
@@ -25,7 +25,7 @@ class TransportReceiver(Protocol):
 
 
 class Transport(Protocol):
-    """A way to a window. `start` returns at once, and what comes of it is told to the receiver."""
+    """A connection to a window. `start` returns at once; results go to the receiver."""
 
     @property
     def kind(self) -> str: ...

@@ -1,4 +1,4 @@
-"""How people write the address of a server."""
+"""Adds the missing scheme to a server address."""
 
 from __future__ import annotations
 

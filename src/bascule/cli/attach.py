@@ -1,4 +1,4 @@
-"""`bascule attach`: a person at an agent's own terminal."""
+"""`bascule attach`: attach this terminal to an agent's shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaving in good order when told to from outside."""
+"""Closes everything when the process gets SIGTERM or SIGHUP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What could stand where somebody presses Tab: a walk over the words before it."""
+"""Finds the completions at the cursor from the words before it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _END_OF_OPTIONS: Final = "--"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One word that fits, and a few words on it."""
+    """A possible completion, and a short description of it."""
 
     value: str
     about: str = ""
@@ -26,7 +26,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """What fits. Where a path is meant the shell knows better than we do."""
+    """The possible completions. For a path the shell completes it itself."""
 
     candidates: Sequence[Candidate] = ()
     is_path: bool = False

@@ -1,4 +1,4 @@
-"""Whether a command is finished or its next line is still to come."""
+"""Tells whether a shell command is complete or continues on the next line."""
 
 from __future__ import annotations
 

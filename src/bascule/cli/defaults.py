@@ -1,4 +1,4 @@
-"""Where a hub is unless told otherwise; apart from its settings, which take time to import."""
+"""Default address of a hub; separate from its settings, which are slow to import."""
 
 from __future__ import annotations
 

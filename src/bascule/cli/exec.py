@@ -29,7 +29,7 @@ _PATIENCE = 2
 
 
 class HasRuntime(Protocol):
-    """Where a command finds what it runs in; opened and closed by the command."""
+    """Provides the runtime for a command, which opens and closes it."""
 
     def runtime(self) -> Runtime: ...
 

@@ -1,4 +1,4 @@
-"""How help looks: commands below what one wants to do, and each command's with examples."""
+"""Formats help: commands grouped by purpose, and examples for each command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONTEXT: Final[Mapping[str, object]] = {
 
 
 class Command(TyperCommand):
-    """One whose help ends with what people type."""
+    """A command whose help ends with examples."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the parser's own
         given = [each for each in self.params if each.param_type_name == "argument"]
@@ -69,7 +69,7 @@ class CommandGroup(TyperGroup):
 
 
 class CommandApp(typer.Typer):
-    """A group of such commands, with the plain help of all of ours.
+    """A Typer app with such commands and plain help.
 
     Plain: rich's is prettier and doubles the time to show it.
     """
@@ -88,7 +88,7 @@ class CommandApp(typer.Typer):
 
 
 class RootGroup(TyperGroup):
-    """The root: its commands below titles."""
+    """The root command: lists its commands under titles."""
 
     titles: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     """What each title has: commands, and a line on each."""

@@ -1,4 +1,4 @@
-"""Whose rights the hub has: root's are for its warden, and given up before the hub listens."""
+"""Drops root privileges of the hub before it listens; only its warden keeps them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Warden = socket.socket | Path
 
 @dataclass(frozen=True, slots=True)
 class HubAccount:
-    """A user of this machine."""
+    """The Unix user that the hub runs as."""
 
     name: str
     uid: int

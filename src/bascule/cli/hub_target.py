@@ -1,4 +1,4 @@
-"""Where a command finds its hub: an address and a token."""
+"""Finds the hub of a command: its address and a token."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TOKEN = "admin-token"  # noqa: S105 - a file's name
 
 @dataclass(frozen=True, slots=True)
 class HubTarget:
-    """A hub that runs somewhere, and what it lets us in with."""
+    """A hub's address and a token for it."""
 
     url: str
     token: str = field(repr=False)
@@ -116,7 +116,7 @@ def tell(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Home:
-    """What the settings of this machine's hub say to those who only look for it."""
+    """The settings of this machine's hub that are needed to find it."""
 
     state: Path
     port: int

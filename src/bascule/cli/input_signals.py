@@ -1,4 +1,4 @@
-"""Signals that `input` would not notice."""
+"""Makes signals interrupt `input()` while it waits for a line."""
 
 from __future__ import annotations
 

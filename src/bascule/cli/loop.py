@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for commands whose main thread waits for a person."""
+"""An event loop in a separate thread, for commands whose main thread waits for input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hub serves besides its own: the adapters, which stand above it."""
+"""The adapters that a hub serves besides its own API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options and arguments as people read them."""
+"""Formats options and arguments for help texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A drawing as a picture, made by the browser of this machine."""
+"""Renders an SVG drawing as a PNG with this machine's browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person, or a file, giving commands to a shell one after another."""
+"""Reads commands from a terminal, file or pipe and runs them in a shell."""
 
 from __future__ import annotations
 

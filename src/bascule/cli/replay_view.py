@@ -1,4 +1,4 @@
-"""What became of a replay, for people and for programs."""
+"""Shows the result of a replay, as text or JSON."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ environment:
 
 @dataclass(frozen=True, slots=True)
 class SandboxArguments:
-    """Everything a launch asked for, checked."""
+    """The parsed and checked arguments of `bascule sandbox`."""
 
     server: ServerSettings
     sandbox: SandboxSettings

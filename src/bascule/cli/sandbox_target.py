@@ -1,4 +1,4 @@
-"""Where a command finds its sandbox: options that `exec` and `shell` share."""
+"""Finds the sandbox of a command: options that `exec` and `shell` share."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PATIENCE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SandboxTarget:
-    """A sandbox that runs somewhere, or one to be made in a directory of this machine."""
+    """A running sandbox at a URL, or a new one in a directory of this machine."""
 
     url: str | None
     key: str = field(repr=False)

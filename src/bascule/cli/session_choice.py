@@ -1,4 +1,4 @@
-"""Which session people mean by what they type."""
+"""Finds the session that a user names by id or name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a new session, from what people type."""
+"""Turns command-line options into the request for a new session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hub refuses of a new session, in the words of the command line."""
+"""Rewords a hub's refusal of a new session in terms of command-line options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions as people read them."""
+"""Formats sessions for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kind of shells a sandbox gets: what `up` and `sandbox` share."""
+"""Parses the option `--shells`, which `up` and `sandbox` share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways a hub gets sandboxes for its sessions, by its settings."""
+"""Creates the hub's spawners from its settings."""
 
 from __future__ import annotations
 

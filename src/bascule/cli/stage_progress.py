@@ -1,4 +1,4 @@
-"""How a session comes up, shown to whoever waits for it."""
+"""Shows on stderr the stages of a session that is starting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hint for those who pipe something into a command that does not get it."""
+"""Prints a hint if input is piped to a command that does not read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `bascule up` is about: a hub, and the session of one folder in it."""
+"""The hub and session of `bascule up`: one session per folder."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NO_LIMITS: Final = {"memory": None, "cpus": None, "processes": None}
 
 @dataclass(frozen=True, slots=True)
 class UpRequest:
-    """What the session of a folder is to be."""
+    """The settings of a folder's session."""
 
     folder: Path
     shells: str | None = None
@@ -141,7 +141,7 @@ def _own_hub(settings: HubFile, token: str, loop: LoopThread) -> Iterator[Hub]:
 
 @dataclass(frozen=True, slots=True)
 class UpSession:
-    """A session that is up, and how to get there."""
+    """A running session and its addresses."""
 
     session: HubSession
     address: str

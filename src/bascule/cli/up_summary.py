@@ -1,4 +1,4 @@
-"""What a person is told when everything runs: where it is and what to do next."""
+"""The summary that `bascule up` prints when the session runs: addresses and next commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class UpSummary:
-    """Collects the facts and shows them once, on stderr: stdout is for what commands print."""
+    """Collects the facts and prints them once, on stderr: stdout is for the output of commands."""
 
     def __init__(self, workspace: Path) -> None:
         self._facts = [("workspace", str(workspace), "")]

@@ -1,4 +1,4 @@
-"""Directories of the user's own, by the XDG rules."""
+"""The user's state, cache and runtime directories, by the XDG rules."""
 
 from __future__ import annotations
 

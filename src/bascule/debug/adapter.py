@@ -1,4 +1,4 @@
-"""The debug adapter: an editor's requests in, answers and events out.
+"""The debug adapter: handles an editor's DAP requests and sends responses and events.
 
 Every request is a task of its own, begun in the order of arrival: one that waits (for code that
 asks the editor something, say) holds up no other. There is one thread, the net. While a stop is
@@ -81,7 +81,7 @@ class _Source:
 
 @dataclass(slots=True)
 class _Stop:
-    """Where the session stands still."""
+    """Where and why the debug session is stopped."""
 
     reason: str
     element: str = ""

@@ -1,4 +1,4 @@
-"""What a breakpoint at a line of a net means."""
+"""Binds a breakpoint at a line of a net's file to a place, transition or line of code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BreakpointTarget(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BoundBreakpoint:
-    """Where a breakpoint came to be."""
+    """The element and line that a breakpoint was bound to."""
 
     target: BreakpointTarget
     element: str

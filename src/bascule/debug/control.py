@@ -1,4 +1,4 @@
-"""What adapter and debuggee say to each other: JSON, a line each, over a socket of their own.
+"""The protocol between adapter and debuggee: JSON lines over a socket.
 
 The adapter asks, `{id, do, …}`, and is answered, `{id, result}` or `{id, error}`. The debuggee also
 tells, `{event, …}`.

@@ -1,4 +1,4 @@
-"""The process a net runs in while it is debugged."""
+"""The process in which a net runs while it is debugged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .step_controller import Breakpoint, Mode, StepController
 
 
 class Debuggee:
-    """Runs one net under the control of an adapter, which it reaches by `connection`.
+    """Runs one net under the control of the adapter at the other end of `connection`.
 
     `on_bridge` is given what the editor answers to questions that code in the net asked; those
     leave by `ask`.

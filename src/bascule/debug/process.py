@@ -1,4 +1,4 @@
-"""The adapter's end of a debuggee: its process, what it prints, and the line to it."""
+"""The adapter's client of a debuggee: its process, its output and the connection to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ not find a child that it did not start.
 
 
 class DebuggeeProcess:
-    """Use `start`, then `request`; `wait` returns when it has ended and all it said was told."""
+    """Call `start`, then `request`; `wait` returns when it has exited and its output was read."""
 
     def __init__(self, on_event: OnEvent, on_output: OnOutput) -> None:
         self._on_event = on_event

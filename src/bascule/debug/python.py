@@ -1,4 +1,4 @@
-"""Debugpy in the debuggee, asked by the adapter: stops and variables inside the Python of a net."""
+"""Client of debugpy in the debuggee: stops and variables inside the Python code of a net."""
 
 from __future__ import annotations
 

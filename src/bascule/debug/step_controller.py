@@ -1,4 +1,4 @@
-"""Halts a net between firings: at breakpoints, after a step, on request, where code failed.
+"""Halts a net between firings: at breakpoints, after a step, on pause, and when code fails.
 
 Used in the debuggee. The thread that runs the net waits in here while it is halted; another one
 asks what there is to see and lets it go on.
@@ -46,7 +46,7 @@ class Breakpoint:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Where and why the net stands still."""
+    """Where and why the net is halted."""
 
     reason: str
     element: str

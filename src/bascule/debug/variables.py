@@ -1,4 +1,4 @@
-"""Values of a halted net, as the variables an editor shows: named, expandable, changeable."""
+"""The values of a halted net as DAP variables, which an editor can expand and change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Variable:
 
 
 class Handles:
-    """Numbers for what can be expanded. They hold until the net goes on."""
+    """DAP variable references of expandable values. They are valid until the net continues."""
 
     def __init__(self) -> None:
         self._held: list[Callable[[], Sequence[Variable]]] = []

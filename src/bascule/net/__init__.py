@@ -1,4 +1,4 @@
-"""Petri nets: load them, fire them, run them, look at all they can do."""
+"""Petri nets: load, check, run, simulate and explore them."""
 
 from .diagnostics import Loaded, NetDiagnostic, Severity
 from .explore import StateSpace, explore

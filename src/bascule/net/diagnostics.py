@@ -1,4 +1,4 @@
-"""What is wrong with a net's file, said at the line and column where it is wrong."""
+"""Errors and warnings about a net's file, with line and column."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NetDiagnostic:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What came of reading a file: a net, unless there is an error among the diagnostics."""
+    """The result of loading a file: a net unless the diagnostics contain an error."""
 
     net: Net | None
     diagnostics: Sequence[NetDiagnostic]

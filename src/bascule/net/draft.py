@@ -1,4 +1,4 @@
-"""A net while it is being read: everything found so far, checked as a whole at the end."""
+"""A net while its file is read, checked as a whole at the end."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _GUESSED_LENGTH = 60
 
 
 class TooLarge(Exception):
-    """The net has more elements than are read; why is in the findings."""
+    """The net has too many elements; the findings have the reason."""
 
 
 @dataclass(slots=True)
 class Draft:
-    """Readers add what they see; `finish` says whether it is a net."""
+    """Readers add elements; `finish` checks them and returns the net or the errors."""
 
     file: str
     text: str

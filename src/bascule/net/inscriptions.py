@@ -1,4 +1,4 @@
-"""Compiles the Python in a net so that Python itself knows where it is written.
+"""Compiles the Python code in a net so that tracebacks and debuggers show its place in the file.
 
 The code objects carry the net's own file name, lines and columns. Tracebacks point into the net,
 and a debugger that breaks at a line of the net stops there.

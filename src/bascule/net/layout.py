@@ -1,4 +1,4 @@
-"""Where to draw the nodes of a net: in layers from left to right, along the arcs.
+"""Positions of a net's nodes in a drawing: layers from left to right along the arcs.
 
 The usual four steps: break circles, assign layers, order each layer so that few arcs cross, and
 choose heights. Arcs that pass over a layer get a bend there.

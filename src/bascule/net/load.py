@@ -1,4 +1,4 @@
-"""From a file to a net."""
+"""Loads a net from a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Petri net is made of: plain values, with the place in the file each came from."""
+"""The parts of a Petri net: plain values, each with its position in the file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ The plain token of a place/transition net, which says nothing but that it is the
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """A stretch of a file. Lines and columns count from 1; the end is one past the last."""
+    """A range in a file. Lines and columns count from 1; the end is exclusive."""
 
     file: str
     line: int
@@ -118,7 +118,7 @@ class Wiring:
 
 @dataclass(frozen=True)
 class Net:
-    """A net that was checked: every arc leads from a place to a transition or back."""
+    """A valid net: every arc connects a place and a transition."""
 
     id: str
     file: str

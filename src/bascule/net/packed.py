@@ -1,4 +1,4 @@
-"""A net as integers: the fast form, for counting tokens only.
+"""A net as integers: a fast form that only counts tokens.
 
 A marking is one integer with a field of bits per place, each with a guard bit above it. One
 subtraction then tests all places of a transition at once, and one addition fires it. Values of
@@ -17,12 +17,12 @@ DEFAULT_BITS = 7
 
 
 class TooNarrow(Exception):
-    """A place came to hold more tokens than its field has room for."""
+    """A place holds more tokens than fit into its bit field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A net and a width of fields."""
+    """A net with its markings packed into integers, with bit fields of one width."""
 
     bits: int
     places: tuple[PlaceId, ...]

@@ -65,7 +65,7 @@ def load_pnml(data: bytes, file: str) -> Loaded:
 
 
 class _Enough(Exception):
-    """The rest of the file is of no use; why is in the findings."""
+    """Stops reading the file; the findings have the reason."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Plays a trace again on its net, without running any code."""
+"""Replays a trace on its net without running any code."""
 
 from __future__ import annotations
 

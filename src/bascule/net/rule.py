@@ -1,4 +1,4 @@
-"""The firing rule. Pure: markings go in and come out, nothing is changed and nothing awaits.
+"""The firing rule, as pure functions of markings.
 
 A transition may fire when every place it takes or reads from holds enough tokens, every
 inhibitor's place fewer than its weight, and its guards say yes to the tokens chosen. A token that

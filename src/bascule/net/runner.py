@@ -1,4 +1,4 @@
-"""Runs a net: chooses firings by the rule and a policy, and does the work of the code in it.
+"""Runs a net: chooses firings by the rule and a policy, and runs the code in the net.
 
 A firing is atomic. Its tokens are taken, its code runs, and what it made is put; if the code
 raises, everything is as it was before. An async firing is under way by itself, while others go on.
@@ -74,7 +74,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class NetView:
-    """What the code of a net sees of the net, under the name `net`."""
+    """The variable `net` that the code of a net sees."""
 
     id: str
     name: str

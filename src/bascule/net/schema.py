@@ -1,4 +1,4 @@
-"""The JSON Schema of `*.evolve.yaml`, for editors that complete and check while one types."""
+"""The JSON Schema of `*.evolve.yaml`, for completion and validation in editors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be a token: the values of JSON.
+"""Checks that tokens are JSON values.
 
 Python code could make anything a token. A trace could then not be written, or would be read back as
 something else, and a replay would differ from its run.

@@ -1,4 +1,4 @@
-"""What a run does, event by event; as JSON lines the same is its trace."""
+"""The events of a run, and the trace: the same events as JSON lines."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """An async firing has its tokens and goes on by itself; `Fired` or `Undone` follows."""
+    """An async firing took its tokens and runs; `Fired` or `Undone` follows."""
 
     event: ClassVar[str] = "begun"
     firing: int
@@ -84,7 +84,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Somebody changed the marking while the run was halted."""
+    """The marking was changed while the run was halted."""
 
     event: ClassVar[str] = "changed"
     marking: Marking

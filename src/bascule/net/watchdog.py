@@ -1,4 +1,4 @@
-"""Ends a run at its deadline when the code in it does not let the event loop do so.
+"""Ends a run at its deadline even if the net's code blocks the event loop.
 
 Code that awaits is cancelled by the run itself. For a loop that never awaits there is a timer of
 the kernel: its signal handler raises inside that code. Code in C that never comes back to Python,

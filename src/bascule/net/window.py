@@ -1,4 +1,4 @@
-"""The editor window as the code of a net sees it, under the name `vscode_bridge`.
+"""The module `vscode_bridge` that the code of a net sees.
 
 Nets import it by their own name for it (`from enginepy import vscode_bridge`), so while a net runs
 those names lead here. Operations that wait for the host of another engine are named and refused.
@@ -45,7 +45,7 @@ class Operation:
 
 
 class WindowModule(ModuleType):
-    """Passes on whatever the bridge itself offers, and adds the names only nets use."""
+    """Forwards attributes to the bridge, and adds the names that only nets use."""
 
     def __init__(self, bridge: object) -> None:
         super().__init__(BRIDGE, "The VS Code window this net was started from.")
@@ -89,7 +89,7 @@ class WindowModule(ModuleType):
 
 
 class UnavailableWindow:
-    """Stands where no bridge was handed in: whatever is asked of it fails with `error`."""
+    """Replaces the bridge if there is none: every call raises `error`."""
 
     def __init__(self, error: BasculeError) -> None:
         self._error = error

@@ -1,4 +1,4 @@
-"""YAML as a tree in which every value knows where it is written.
+"""Parses YAML into a tree in which every value has its position in the file.
 
 YAML 1.2 with the values of JSON: `yes` is a text, `2024-01-01` is a text, `1e3` is a number.
 """
@@ -115,7 +115,7 @@ class _TooManyValues(ComposerError):
 
 
 class _Unreadable(Exception):
-    """Raised in the middle of a tree, to leave it at once."""
+    """Raised to stop reading a tree."""
 
     def __init__(self, span: Span) -> None:
         super().__init__(str(span))
@@ -136,7 +136,7 @@ class _Yaml(YAML):
 
 
 class _CountingComposer(Composer):
-    """Stops in the middle of a text that has too many values."""
+    """Stops composing when the text has too many values."""
 
     _count = 0
 

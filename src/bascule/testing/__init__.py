@@ -1,1 +1,1 @@
-"""Fakes we publish; each passes the same contract suite as the real thing."""
+"""Public test fakes; each passes the same contract suite as the real implementation."""

@@ -1,4 +1,4 @@
-"""An editor window as scripts see it, without VS Code: for tests of what uses a bridge.
+"""A fake editor window without VS Code, for tests of code that uses a bridge.
 
 editor = FakeEditor()
 editor.answers["vscode/chat"] = lambda asked: {"response": "4"}
@@ -179,7 +179,7 @@ def _settle(answered: asyncio.Future[Response], response: Response) -> None:
 
 
 class FakeTransport:
-    """The way to a `FakeEditor` in this process. Messages are written and read on the way."""
+    """Transport to a `FakeEditor` in this process. Messages are encoded and decoded on the way."""
 
     kind = "fake"
 

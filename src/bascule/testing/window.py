@@ -1,4 +1,4 @@
-"""A VS Code window without VS Code: speaks the window's contract, does actions in a sandbox.
+"""A fake VS Code window: speaks the window protocol and runs actions in a sandbox.
 
 What it says to a hub is what docs/extension-protocol.md says a window says, over a real socket.
 """

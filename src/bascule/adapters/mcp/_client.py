@@ -1,4 +1,4 @@
-"""One client: the place it is in, and the long answers it has had."""
+"""The state of one MCP client: the runtime it acts in, and its long results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PATIENCE: Final = 2.0
 
 
 class ClientState:
-    """From a client's first call to its last. Calls may overlap.
+    """One client's state from its first call to its last. Calls may overlap.
 
     In a sandbox each client has a shell of its own, or the `cd` of one would move another that is
     in the same session. Leaving the place ends that shell; a program that still runs in it goes on,
@@ -42,14 +42,14 @@ class ClientState:
         self._lock = asyncio.Lock()
 
     async def capabilities(self) -> frozenset[str] | None:
-        """What the place can do; None while there is none to be had, and all may yet come."""
+        """What the current runtime can do; None while there is no runtime."""
         try:
             return (await self._current()).capabilities
         except BasculeError:
             return None
 
     async def do(self, tool: Tool, given: Arguments, on_progress: OnProgress | None) -> ToolResult:
-        """Every failure is an answer."""
+        """Run a tool. Every failure becomes a result."""
         try:
             runtime = await self._current()
             if tool.kind.kind not in runtime.capabilities:
@@ -101,7 +101,7 @@ class ClientState:
             await self._leave(runtime)
 
     async def _move(self, kind: str, opening: Awaitable[Runtime], name: str) -> ToolResult:
-        """The old place is left only once there is the new one."""
+        """Switch to another runtime. The old one is closed only after the new one is open."""
         try:
             async with self._lock:
                 there = await opening
@@ -113,7 +113,9 @@ class ClientState:
         return ToolResult(text=f"From now on tools act in the {kind} {name}")
 
     async def _leave(self, runtime: Runtime) -> None:
-        """A shell that cannot be ended any more is not worth an error: its place may be gone."""
+        """Close a runtime and this client's shell. A shell that cannot be ended is no error: its
+        sandbox may
+        be gone."""
         try:
             if self._has_shell:
                 self._has_shell = False

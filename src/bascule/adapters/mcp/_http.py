@@ -1,4 +1,4 @@
-"""MCP over streamable HTTP, for clients that somebody else has let in."""
+"""MCP over streamable HTTP, for clients that the caller has authenticated."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CLIENTS: Final = 1000
 
 
 class Served(Closable):
-    """From `start` to `aclose`, which ends every client's visit."""
+    """Serves clients from `start` to `aclose`, which closes every client's state."""
 
     def __init__(self, targets: Callable[[Identity, ClientTarget], ToolTargets]) -> None:
         def places_for(request: Any) -> ToolTargets:

@@ -1,4 +1,4 @@
-"""Long answers: a part that fits, and a way to the rest."""
+"""Paging of long results: the part that fits, and how to read the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEPT: Final = 64 << 20
 
 
 class Pages:
-    """The long answers one client has had, the newest first to stay when there are too many."""
+    """The long results of one client. When there are too many, the oldest is dropped."""
 
     def __init__(self, *, kept: int = _KEPT) -> None:
         self._kept = kept

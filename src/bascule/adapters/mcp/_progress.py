@@ -20,7 +20,7 @@ _SHOWN: Final = 2_000
 
 
 class ProgressReporter:
-    """Tells a client what a program prints, from `async with` to its end.
+    """Sends a client the output of a running command, for the duration of an `async with` block.
 
     A client that reads slowly gets fewer notifications, not late ones: what came meanwhile is put
     into one. `progress` counts the bytes that were printed.

@@ -1,4 +1,4 @@
-"""What was seen, as an answer to a model."""
+"""Turns observations into results of tool calls, for a model to read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bascule.core.observations import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """An answer before it is cut to length."""
+    """The result of a tool call before it is cut to length."""
 
     text: str
     note: str = ""

@@ -1,4 +1,4 @@
-"""The tools as an MCP server, whatever it is reached by."""
+"""The MCP server with all tools, independent of the transport."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _TEXT: Final = {"type": "string"}
 
 @dataclass(slots=True)
 class _Guest:
-    """What lasts as long as a client's connection; its visit begins with its first request."""
+    """State of a client's connection; its `ClientState` is created by the first request."""
 
     state: ClientState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Own:
-    """A tool that is about this server and no place."""
+    """A tool of the server itself, which runs no action."""
 
     tool: types.Tool
     do: Callable[[ClientState, Arguments], Awaitable[ToolResult]]

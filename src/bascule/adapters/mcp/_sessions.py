@@ -1,4 +1,4 @@
-"""The sessions of a hub that a client can pick."""
+"""The sessions of a hub that an MCP client can choose from."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def chosen(sessions: Sequence[SessionSummary], which: str) -> SessionSummary:
 
 
 class RemoteSessions(ClientSessions):
-    """Those of the hub at `url`, as `token` may use them."""
+    """The sessions of the hub at `url` that `token` may use."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = url

@@ -1,4 +1,4 @@
-"""Where tools act: one sandbox, or the windows and sessions of a hub."""
+"""The runtimes that tools can act in: one sandbox, or the windows and sessions of a hub."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ._sessions import ClientSessions, SessionSummary, chosen
 
 @dataclass(frozen=True, slots=True)
 class ClientTarget:
-    """What an address names: a session that is all there is, or a window to begin in."""
+    """The target in the URL: the only session a client may use, or the window it starts in."""
 
     session: str = ""
     window: str = ""
 
 
 class ToolTargets(ABC):
-    """The places one client can have. What it opens is the caller's to close."""
+    """The runtimes that one client can open. The caller closes what it opens."""
 
     has_windows = False
     has_sessions = False
 
     @abstractmethod
     async def first(self) -> Runtime:
-        """The place for a client that has picked none. Raises why there is none to take."""
+        """The runtime for a client that has chosen none. Raises an error if there is none."""
 
     async def windows(self) -> Sequence[Window]:
         return ()
@@ -46,7 +46,7 @@ class ToolTargets(ABC):
 
 
 class SingleTarget(ToolTargets):
-    """One place alone, opened when it is first needed."""
+    """A single runtime, opened when it is first needed."""
 
     def __init__(self, open: Callable[[], Awaitable[Runtime]]) -> None:
         self._open = open
@@ -56,7 +56,7 @@ class SingleTarget(ToolTargets):
 
 
 class HubTargets(ToolTargets):
-    """The windows a link sees, and sessions where the hub has some.
+    """The windows of a hub, and its sessions if it has any.
 
     A client starts with `session` or `window`; else with the only window there is.
     """

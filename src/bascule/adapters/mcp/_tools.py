@@ -1,4 +1,4 @@
-"""The tools: how a model sees each, and the action it stands for. Nothing here does anything."""
+"""The tools as data: the description a model sees, and the action each one runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OUTPUT: Final = 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One tool. `kind` is the action it needs a place to be able to do."""
+    """One tool. `kind` is the action that a runtime must support for it."""
 
     name: str
     title: str
@@ -50,7 +50,7 @@ class Tool:
     action: Callable[[Arguments], Action]
     is_open_world: bool = False
     complaint: Callable[[str], str] = str
-    """What a place says when the action fails, in the words of this tool's arguments."""
+    """Rewords a runtime's error message in terms of this tool's arguments."""
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -92,7 +92,7 @@ class McpMount(Mount):
 
 
 class _OurSessions(ClientSessions):
-    """Those of `hub`, as `identity` may use them."""
+    """The sessions of `hub` that `identity` may use."""
 
     def __init__(self, hub: Hub, identity: Identity) -> None:
         self._hub = hub

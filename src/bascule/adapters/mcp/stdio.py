@@ -1,4 +1,4 @@
-"""MCP over standard input and output: for a client that starts us."""
+"""MCP over stdin and stdout, for a client that starts this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hub as OpenHands' own clients expect one: the service behind V0's `RemoteRuntime`.
+"""The runtime service that OpenHands V0's `RemoteRuntime` expects, on a hub.
 
 Needs nothing of OpenHands to be installed. Made for the clients of openhands-ai 0.62.
 """

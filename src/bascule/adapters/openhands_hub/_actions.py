@@ -1,4 +1,4 @@
-"""Actions of OpenHands V0 in a session, answered as its client can take it."""
+"""Runs actions of OpenHands V0 in a session and answers in the form its client expects."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def act_in_session(
 ) -> Mapping[str, Any]:
     """Do the action in `event` and return the observation, as it travels.
 
-    Whatever goes wrong with the action itself is an observation: for an error its client has no
+    A failure of the action itself becomes an observation: on an error response the client has no
     answer to give to the agent. Raises `Refused` where the session is what is wrong.
     """
     asked = sessions.get(who, session_id).spec.environment

@@ -1,4 +1,4 @@
-"""Whether a text is one command of bash or several, as bash itself reads it."""
+"""Splits a text into bash commands, as bash itself parses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/openhands/v0 on a hub: what the unmodified `RemoteRuntime` of OpenHands V0 asks.
+"""/openhands/v0 on a hub: the endpoints that the unmodified `RemoteRuntime` of OpenHands V0 calls.
 
 Of a runtime's own server, at /openhands/v0/{session}/…, two endpoints are answered here: actions,
 so that they are recorded as any other way's are, and the token for VS Code, which is the key the
@@ -42,7 +42,7 @@ _SCOPES: Final = ("agent", "admin")
 
 
 class OpenHandsV0Mount(Mount):
-    """Each runtime is a session of the hub, of the owner of the key it was asked for with."""
+    """Each runtime is a session of the hub and belongs to the owner of the API key."""
 
     prefix = PREFIX
 

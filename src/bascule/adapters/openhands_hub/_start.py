@@ -1,4 +1,4 @@
-"""What a client of OpenHands V0 asks for when it wants a runtime, as a session of ours.
+"""Translates OpenHands V0's request for a runtime into a request for a session.
 
 It sends the command with which it would start its own server in its own image. That command is
 never run: what its flags say about the sandbox is read, and the rest of it left.

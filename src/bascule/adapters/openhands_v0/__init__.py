@@ -1,4 +1,4 @@
-"""OpenHands V0 in a sandbox or in a VS Code window: runtimes it takes by their dotted path.
+"""Runtimes for OpenHands V0, which loads them by dotted path: a sandbox and a VS Code window.
 
 `RUNTIME=bascule.adapters.openhands_v0.SandboxRuntime`, or `.VSCodeRuntime` with BASCULE_HUB,
 BASCULE_TOKEN and, where there are several windows, BASCULE_WINDOW. Made for openhands-ai 0.62.

@@ -1,4 +1,4 @@
-"""The session that a conversation has on a hub, asked for as OpenHands' own remote runtime does."""
+"""Starts and stops the session of a conversation through a hub's OpenHands V0 endpoints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class HubRuntime:
 
 @dataclass(frozen=True, slots=True)
 class HubRuntimes:
-    """Where runtimes are asked for."""
+    """Client of a hub's OpenHands V0 endpoints."""
 
     url: str
     token: str = field(repr=False)
@@ -57,7 +57,7 @@ class HubRuntimes:
     def start(
         self, conversation: str, flags: list[str], environment: Mapping[str, str]
     ) -> HubRuntime:
-        """The conversation's own, or a new one; it is up then."""
+        """Start the conversation's runtime, or a new one, and wait until it is ready."""
         asked = {
             "session_id": conversation,
             "command": flags,
@@ -68,12 +68,12 @@ class HubRuntimes:
         return HubRuntime.of(answer)
 
     def remove(self, conversation: str) -> None:
-        """Remove it and its files, if there is one."""
+        """Remove the conversation's runtime and its files, if it exists."""
         if (found := self.find(conversation)) is not None:
             self._ask("POST", "/stop", {"runtime_id": found.runtime_id}, may_miss=True)
 
     def stop(self, runtime: HubRuntime) -> None:
-        """End its processes and keep its files."""
+        """Stop a runtime's processes and keep its files."""
         where = f"{self.url}/api/sessions/{runtime.session_id}/stop"
         self._send("POST", where, None, may_miss=True, timeout=_QUICK)
 
@@ -98,7 +98,7 @@ class HubRuntimes:
         may_miss: bool,
         timeout: float,
     ) -> Mapping[str, Any] | None:
-        """None: there is no such thing, and that was to be expected."""
+        """Send a request; None for a 404 if `may_miss`."""
         try:
             reply = httpx.request(
                 method, address, json=body, headers={"X-API-Key": self.token}, timeout=timeout

@@ -1,4 +1,4 @@
-"""What a sandbox and a window have in common as a runtime of OpenHands V0."""
+"""Base class of the OpenHands V0 runtimes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _ENTRIES: Final = 100_000
 
 
 class BasculeRuntime(Runtime):
-    """Hands OpenHands' actions to one of our runtimes and its observations back.
+    """Passes OpenHands' actions to a Bascule runtime and returns its observations.
 
     Every action is answered: OpenHands gives no answer to its agent for what a runtime raises. The
     person's own files are left alone: variables go to the shell and not to ~/.bashrc, and git's

@@ -1,4 +1,4 @@
-"""OpenHands V1 with our shells, files and windows under its own tool names.
+"""Executors for OpenHands V1's own tools, on Bascule's shells, files and windows.
 
 Importing this registers `terminal`, `file_editor`, `glob`, `grep` and `vscode` with OpenHands, as
 its own tool modules do; so `--import-modules bascule.adapters.openhands_v1` is all its agent

@@ -1,4 +1,4 @@
-"""Where the tools of a conversation act: a sandbox of its own, a VS Code window, or a session."""
+"""The runtime a conversation's tools act in: its own sandbox, a VS Code window, or a session."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PlaceName = Literal["auto", "sandbox", "window", "session"]
 
 @dataclass(frozen=True, slots=True)
 class RuntimeChoice:
-    """Where conversations act from now on; empty fields are taken from the environment."""
+    """Which runtime new conversations use; empty fields are read from the environment."""
 
     place: PlaceName = "auto"
     hub: str = ""
@@ -50,7 +50,7 @@ class RuntimeChoice:
 
     @property
     def kind(self) -> PlaceName:
-        """As it was said; else by what is there to be had."""
+        """The chosen kind. "auto": a session if one is named, else a window if a hub is."""
         if self.place != "auto":
             return self.place
         if self.session or os.environ.get("BASCULE_SESSION"):
@@ -114,7 +114,7 @@ class ConversationRuntime:
 
 
 class RuntimeHold:
-    """A tool's share of a place. Releasing twice is fine: OpenHands closes executors twice."""
+    """A tool's reference to a runtime. Releasing it twice is fine, as OpenHands does."""
 
     def __init__(self, runtime: ConversationRuntime, release: Callable[[], None]) -> None:
         self.runtime = runtime
@@ -133,7 +133,7 @@ class _Shared:
 
 
 class ConversationRuntimes:
-    """The place of each conversation: opened for the first of its tools, closed with the last."""
+    """The runtime of each conversation: opened for its first tool, closed with its last."""
 
     def __init__(self) -> None:
         self.choice = RuntimeChoice()
@@ -142,7 +142,7 @@ class ConversationRuntimes:
         self._lock = threading.Lock()
 
     def hold(self, conversation_id: str, working_dir: str) -> RuntimeHold:
-        """Raises why the place cannot be had: no hub, no window, several windows."""
+        """Raises an error if the runtime cannot be opened: no hub, no window, several windows."""
         with self._lock:
             shared = self._shared.get(conversation_id)
             if shared is None:
@@ -161,11 +161,11 @@ class ConversationRuntimes:
 
 
 CONVERSATION_RUNTIMES: Final = ConversationRuntimes()
-"""OpenHands' registry of tools is the process's, and so is what its tools act in."""
+"""Global, because OpenHands' registry of tools is global too."""
 
 
 def hold(conv_state: ConversationState) -> RuntimeHold:
-    """A tool's share of the place of its conversation. Raises why there is none."""
+    """A tool's reference to the runtime of its conversation. Raises an error if there is none."""
     return CONVERSATION_RUNTIMES.hold(str(conv_state.id), conv_state.workspace.working_dir)
 
 

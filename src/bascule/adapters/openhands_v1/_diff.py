@@ -1,4 +1,4 @@
-"""What a text was before a change, told by the change."""
+"""Restores a text before an edit from the edit's diff."""
 
 from __future__ import annotations
 

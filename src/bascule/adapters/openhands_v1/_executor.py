@@ -1,4 +1,4 @@
-"""What all our executors have in common."""
+"""Base class of the tool executors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ O = TypeVar("O", bound=Observation)  # noqa: E741
 
 
 class RuntimeExecutor(ToolExecutor[A, O], Generic[A, O]):
-    """Does a tool's calls in the conversation's place, and hides secrets in every answer."""
+    """Runs a tool's calls in the conversation's runtime, and masks secrets in every result."""
 
     def __init__(self, held: RuntimeHold) -> None:
         self._held = held

@@ -1,4 +1,4 @@
-"""Puts our tools into OpenHands' registry, and says where they act."""
+"""Registers the tools with OpenHands and chooses the runtime they act in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sentence instead of a traceback where OpenHands is not installed."""
+"""Raises a clear error if OpenHands V1 is not installed."""
 
 from importlib.util import find_spec
 

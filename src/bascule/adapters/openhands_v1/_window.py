@@ -1,4 +1,4 @@
-"""`vscode`: what only an editor with somebody before it can do.
+"""`vscode`: tools that need an editor with a user in front of it.
 
 These tools have the shape of MCP tools: OpenHands knows that shape everywhere, so a client on
 another machine reads the conversation without having heard of us.
@@ -31,7 +31,7 @@ _PATH: Final = {"type": "string", "description": "Absolute, or relative to the w
 
 @dataclass(frozen=True, slots=True)
 class _WindowTool:
-    """One tool: how a model sees it, and the action it stands for."""
+    """One tool: the description a model sees, and the action it runs."""
 
     name: str
     kind: type[Action]
@@ -137,7 +137,7 @@ class WindowExecutor(RuntimeExecutor[MCPToolAction, MCPToolObservation]):
 
 
 class BasculeVscode(ToolDefinition[MCPToolAction, MCPToolObservation]):
-    """Makes the tools the place can do; in a sandbox, which has no editor, that is none."""
+    """Creates the tools that the runtime supports; none in a sandbox, which has no editor."""
 
     name = "vscode"
     catalog_description = "Diagnostics, files, diffs and questions in the user's VS Code window."

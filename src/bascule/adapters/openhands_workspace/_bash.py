@@ -1,4 +1,4 @@
-"""Commands as OpenHands' clients follow them: one event when it begins, outputs in their order."""
+"""Commands as OpenHands' clients follow them: a start event, then output events in order."""
 
 from __future__ import annotations
 

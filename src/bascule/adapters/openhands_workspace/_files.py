@@ -1,4 +1,4 @@
-"""Whole files into a session and out of it. What is on the hub's disk meanwhile is removed."""
+"""Uploads to and downloads from a session. Temporary files on the hub are removed."""
 
 from __future__ import annotations
 

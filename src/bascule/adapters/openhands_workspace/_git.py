@@ -1,4 +1,4 @@
-"""What changed in a session's repositories, told as OpenHands tells it."""
+"""Git changes and diffs of a session's repositories, in OpenHands' format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs in a session whose two outputs are wanted as they are, with no terminal around them.
+"""Runs programs in a session with separate stdout and stderr and no terminal.
 
 Our shells have a terminal, for which programs colour and fold what they print, and in which the
 two outputs are one. So what a program prints goes to files in the session, which are fetched.
@@ -26,7 +26,7 @@ _PATIENCE: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramResult:
-    """What a program left. One that was out of time has status -1."""
+    """Exit code and output of a program; the exit code is -1 after a timeout."""
 
     status: int
     out: bytes = b""

@@ -1,4 +1,4 @@
-"""The routes, at `/openhands/v1/{session}`."""
+"""The endpoints of OpenHands' agent server for one session, at `/openhands/v1/{session}`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Asked(BaseModel):
 
 
 class _Workspace:
-    """What is kept of one session."""
+    """State kept for one session."""
 
     def __init__(self, hub: Hub, session_id: SessionId) -> None:
         self.programs = ProgramRunner()

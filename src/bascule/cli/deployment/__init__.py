@@ -1,1 +1,1 @@
-"""A hub that people use from elsewhere, looked at as they meet it: `bascule doctor --cloud`."""
+"""Checks of a deployed hub from the outside: `bascule doctor --cloud`."""

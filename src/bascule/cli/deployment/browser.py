@@ -1,4 +1,4 @@
-"""VS Code, really drawn in a real browser by somebody who signs in with a token."""
+"""Opens VS Code in a real browser, signed in with a token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DRAWN: Final = 90_000.0
 
 
 class NoBrowser(Exception):
-    """There is none here to look with; the message says what is missing."""
+    """No usable browser on this machine; the message says what is missing."""
 
 
 async def draw(address: str, token: str) -> str:

@@ -1,4 +1,4 @@
-"""What is found of a deployment, check by check."""
+"""Results of the checks of a deployment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ State = Literal["ok", "failed", "limited", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     state: State
@@ -22,7 +22,7 @@ class Check:
 
 
 class CheckFailed(Exception):
-    """What a check found wrong, and the way out."""
+    """Raised by a check: what is wrong, and how to fix it."""
 
     def __init__(self, found: str, advice: str = "") -> None:
         super().__init__(found)
@@ -31,4 +31,4 @@ class CheckFailed(Exception):
 
 
 class CheckLimited(CheckFailed):
-    """It works today."""
+    """Raised by a check that works, but with a limitation."""

@@ -1,4 +1,4 @@
-"""The order in which a deployment is looked at, and what hangs on what."""
+"""Runs the checks of a deployment in order, and skips those that depend on a failed one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _Look = Callable[[], Awaitable[str]]
 
 
 class Examination:
-    """Looks at the hub at `url`, by which people reach it. What it makes it removes.
+    """Checks the hub at its public `url`. It removes what it creates.
 
     A check that others hang on ends the rest, which are then listed as skipped.
     """

@@ -1,4 +1,4 @@
-"""What is asked of two throw-away sessions: whether they are kept apart, and an app to look at."""
+"""Checks with two temporary sessions: their isolation from each other, and a web app in one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ asyncio.run(main())
 
 
 class SessionPair:
-    """Two sessions of one owner, both ready, and what they find of each other."""
+    """Two ready sessions of one owner, and the checks that use both."""
 
     def __init__(
         self, front: DeploymentClient, token: str, first: HubSession, second: HubSession

@@ -1,4 +1,4 @@
-"""The deployment's front as browsers and programs meet it: TLS, answers, redirects, cookies."""
+"""Checks of the deployment's HTTP side: TLS, responses, redirects, cookies."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def is_this_machine(url: str) -> bool:
 
 
 class DeploymentClient(Closable):
-    """Requests to `url`, none of them followed anywhere unasked."""
+    """Sends requests to `url` without following redirects."""
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url.rstrip("/")
