@@ -1,8 +1,8 @@
 # Every target calls the script of the same name in scripts/, which can also be run directly.
-# ARGS is passed to the program behind run, test and bench: make test ARGS="-k shell".
+# ARGS is passed to the program behind run, dev, test and bench: make test ARGS="-k shell".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup wheel editor image web run test test-fast test-docker test-editor test-openhands test-fresh check check-extension check-web fix bench pictures clean
+.PHONY: help setup wheel editor image web run dev test test-fast test-docker test-editor test-openhands test-fresh check check-extension check-web fix bench pictures clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -23,6 +23,9 @@ wheel: ## build the wheel, including page and extension, and the .vsix into dist
 
 run: ## set up, then open ./workspace as a session with VS Code in the browser and a prompt (bascule up)
 	@scripts/run $(ARGS)
+
+dev: ## set up, then run a hub that restarts on changes; page and extension are rebuilt on changes
+	@scripts/dev $(ARGS)
 
 test: ## set up, run all checks and all tests: containers and a real VS Code included
 	@scripts/test $(ARGS)
