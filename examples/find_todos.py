@@ -1,6 +1,6 @@
-"""Show every TODO below this directory in the Problems view, with a progress you can cancel.
+"""Show every TODO below this directory in the Problems view, with progress and Cancel.
 
-Run it in a terminal of 'Bascule: Open Bridged Terminal'; elsewhere it prints what it finds.
+Run it in a terminal of 'Bascule: Open Bridged Terminal'; elsewhere it prints its results.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An MCP client mends a failing test, with the official client library and `bascule mcp`."""
+"""An MCP client fixes a failing test, with the official client library and `bascule mcp`."""
 
 import asyncio
 import sys

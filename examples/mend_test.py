@@ -1,4 +1,4 @@
-"""A script mends a failing test: in a sandbox or, with BASCULE_HUB set, in your VS Code window."""
+"""Fix a failing test: in a sandbox or, with BASCULE_HUB set, in your VS Code window."""
 
 import asyncio
 import os

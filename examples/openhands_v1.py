@@ -1,4 +1,4 @@
-"""An OpenHands agent mends a failing test: in a sandbox or, with BASCULE_HUB set, in VS Code."""
+"""An OpenHands agent fixes a failing test: in a sandbox or, with BASCULE_HUB set, in VS Code."""
 
 import json
 import tempfile

@@ -1,4 +1,4 @@
-"""Rename a word in the file you are in: asked for, compared, confirmed, one step to undo.
+"""Rename a word in the active file: ask for it, show a diff, confirm, apply as one undo step.
 
 Run it in a terminal of 'Bascule: Open Bridged Terminal'.
 """

@@ -1,4 +1,4 @@
-"""Have a language model of the window review what changed, and show its words as they come.
+"""Let a language model of the window review your changes, and stream its answer.
 
 Run it in a terminal of 'Bascule: Open Bridged Terminal', in a git repository.
 """

@@ -1,4 +1,4 @@
-"""A shell that remembers, a command that takes too long, and a program one types into."""
+"""A shell that keeps its state, a command that times out, and a program that reads input."""
 
 import asyncio
 import tempfile

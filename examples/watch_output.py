@@ -1,4 +1,4 @@
-"""See output while a command runs, from a program that knows nothing of asyncio."""
+"""Receive output while a command runs, in a program without asyncio."""
 
 import tempfile
 

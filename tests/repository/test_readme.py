@@ -61,6 +61,14 @@ def test_the_start_is_three_commands(blocks: list[str], project: Path) -> None:
     assert commands == [f"git clone {ADDRESS} bascule", "cd bascule", "make run"]
 
 
+def test_the_start_says_how_to_run_and_to_test_and_how_long_it_takes(project: Path) -> None:
+    start = (project / "README.md").read_text().partition("## Start\n")[2].partition("\n## ")[0]
+    times = dict(re.findall(r"^\| `(make \w+)` \|[^|]+\| ([^|]+) \|$", start, re.MULTILINE))
+
+    assert times.keys() == {"make run", "make test"}
+    assert all("minutes" in each for each in times.values())
+
+
 def test_the_bash_block_runs(blocks: list[str], clone: Path) -> None:
     assert paste(blocks[1], clone).endswith(
         "still blue, still in /tmp\nline 1\nline 2\nline 3\nand it said 3\n"
