@@ -1,4 +1,5 @@
-"""The way from a browser to what runs in a session, on the hub's own port."""
+"""The reverse proxy from browsers and programs to the servers of a session, on the hub's
+own port."""
 
 from .addresses import HubAddresses
 from .endpoints import SessionEndpoint

@@ -1,4 +1,4 @@
-"""Whether a request may go on to its target, and in which clothes. Stands before every exchange.
+"""Decides whether a request is admitted to its target, and which headers it carries.
 
 Which rules hold depends on the host that a request names. On a session's own origin its owner gets
 in with that origin's cookie. On the hub's, programs get in with a token, and browsers are led to
@@ -43,7 +43,7 @@ _TOKEN_IN_QUERY: Final = b"tkn="
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A request that may go on."""
+    """An admitted request."""
 
     requested: EndpointPath
     target: UpstreamServer
@@ -61,7 +61,8 @@ class Admission:
 
 
 class AccessControl:
-    """Asks who it is (`Authenticator`) and whose the endpoint is (`ProxyRoutes`)."""
+    """Admits requests: asks `Authenticator` who sent one and `ProxyRoutes` who owns the
+    endpoint."""
 
     def __init__(
         self,
@@ -88,7 +89,12 @@ class AccessControl:
         """Hosts that were found to be the hub's own."""
 
     async def admit(self, request: RequestHead) -> Admission | ProxyReply:
-        """What to do with it. Raises `Refused`, or what `ProxyRoutes.target` raises."""
+        """Admit the request or answer it directly.
+
+        Raises `Refused`, or what `ProxyRoutes.target` raises.
+
+        Raises `Refused`, or what `ProxyRoutes.target` raises.
+        """
         admitted = await self._admit(request)
         if not isinstance(admitted, Admission):
             return admitted
@@ -100,7 +106,7 @@ class AccessControl:
         )
 
     async def is_token(self, text: str) -> bool:
-        """Whether it is a token of this hub, whosoever's."""
+        """Whether the text is a valid token of this hub, of any owner."""
         return await self._authenticator.by_token(text) is not None
 
     async def _admit(self, request: RequestHead) -> Admission | ProxyReply:
@@ -131,7 +137,8 @@ class AccessControl:
     async def _on_hub(
         self, request: RequestHead, requested: EndpointPath
     ) -> Admission | ProxyReply:
-        """Programs are served here; a browser is led to the session's origin.
+        """A request on the hub's origin: programs are served, browsers are redirected to the
+        session's origin.
 
         A page that a person looks at is never served here, whatever the request brings: it would
         run the session's code on the hub's origin.
@@ -169,7 +176,7 @@ class AccessControl:
     async def _redirect_browser(
         self, request: RequestHead, requested: EndpointPath
     ) -> Admission | ProxyReply:
-        """A person's browser: who it is, then the way to the session's origin."""
+        """Authenticate a browser, then redirect it to the session's origin."""
         endpoint = requested.endpoint
         if refused := self.refuse_plain(request) or self.elsewhere(request):
             return refused
@@ -189,7 +196,8 @@ class AccessControl:
         return self.session_sign_in.redirect_to_session(request, user.sign_in, endpoint, onward)
 
     def elsewhere(self, request: RequestHead) -> ProxyReply | None:
-        """A redirect to the host where the hub's page is; None for a request that names it."""
+        """A redirect to the host that serves the hub's page; None if the request is
+        already there."""
         if self.origins.is_page_host(request.host):
             return None
         return redirect(self.origins.page(request.host) + request.target.decode("latin-1"))
@@ -212,7 +220,7 @@ class AccessControl:
     async def _on_session_origin(
         self, request: RequestHead, host: SessionHost
     ) -> Admission | ProxyReply:
-        """Nothing of the hub is here, and nothing of any other session.
+        """A request on a session's origin, where neither the hub nor another session is served.
 
         The cookie counts only for requests that pages of this origin began, or a person by hand.
         """
@@ -254,7 +262,7 @@ class AccessControl:
     async def _enter(
         self, request: RequestHead, requested: EndpointPath, user: AuthenticatedUser
     ) -> Admission | ProxyReply:
-        """For somebody who is known, by whatever counts at this origin."""
+        """Admit an authenticated user to the endpoint, if it is the user's own."""
         endpoint = requested.endpoint
         await self._ensure_owner(request, user, endpoint)
         if endpoint.kind == "apps" and self._addresses.has_apps_origin:
@@ -326,7 +334,8 @@ class AccessControl:
         )
 
     def _without_key(self, request: RequestHead, requested: EndpointPath) -> ProxyReply:
-        """The key of another hub or time: whoever signs in gets the right one."""
+        """The key is from another hub or expired: redirect to the sign-in, which issues a
+        new one."""
         if request.is_page:
             return redirect(requested.endpoint.path + requested.rest.decode())
         raise Refused(401, AccessDenied(f"The key in {requested.endpoint.path}/~… is not good"))
@@ -334,7 +343,7 @@ class AccessControl:
     # Signing in -------------------------------------------------------------------------------
 
     async def _swap_token(self, request: RequestHead, requested: EndpointPath) -> ProxyReply | None:
-        """A token in the address becomes a cookie, and leaves the address.
+        """Turn a token in the URL into a cookie and redirect to the URL without it.
 
         None for a word that is no token. A token that does not open this endpoint is removed too: a
         program in the session must not learn it.
@@ -370,7 +379,8 @@ class AccessControl:
         return await self._authenticator.by_token(token) is not None
 
     def refuse_plain(self, request: RequestHead) -> ProxyReply | None:
-        """A page that says why nobody can sign in here; None where a cookie would be safe."""
+        """A page that explains why nobody can sign in over plain HTTP; None where a
+        cookie is safe."""
         if self._addresses.is_secure or is_loopback(request.host):
             return None
         return page(
@@ -384,7 +394,8 @@ class AccessControl:
     # On the apps' own origin ------------------------------------------------------------------
 
     async def _on_apps_origin(self, request: RequestHead) -> Admission | ProxyReply:
-        """Nothing of the hub is here: apps alone, each behind its key, then behind a cookie."""
+        """A request on the apps' origin: only apps are served, each with its key, then with a
+        cookie."""
         requested = self._addresses.app_of_host(request.host, request.target)
         if requested is None:
             requested = read_target(request.target)
@@ -415,7 +426,7 @@ class AccessControl:
         )
 
     def _hub_of_apps(self) -> str:
-        """The origin of the hub's page for whoever is at the apps' origin."""
+        """The origin of the hub's page, for requests on the apps' origin."""
         return self.origins.page(host_of(self._addresses.hub()))
 
     def _has_key(self, request: RequestHead, requested: EndpointPath) -> bool:
@@ -424,7 +435,7 @@ class AccessControl:
         return any(self._addresses.is_key(requested.endpoint, v.decode("latin-1")) for v in given)
 
     def _grant(self, request: RequestHead, requested: EndpointPath) -> ProxyReply:
-        """The key in the path becomes a cookie for the path without it."""
+        """Turn the key in the path into a cookie for the path without it."""
         if not self._addresses.is_key(requested.endpoint, requested.key):
             raise _nothing_here(request)
         value, path = requested.key.encode(), requested.prefix.removesuffix(f"/~{requested.key}")
@@ -454,7 +465,7 @@ class AccessControl:
         return self.origins.page(request.host).partition(":")[0]
 
     def _frames_at(self, host: str) -> str:
-        """Who may frame what is at `host`: its own pages, the hub's, and those that were named."""
+        """Which pages may frame the page at `host`: its own, the hub's, and `frame_origins`."""
         return f"{self._frames} {self.origins.page(host)}"
 
     def _policy(self, host: str, sandbox: str = "") -> bytes:
@@ -488,7 +499,8 @@ class AccessControl:
         )
 
     async def _foreign(self, request: RequestHead) -> bytes:
-        """An app's own bearer token goes through to it; one of the hub's never does."""
+        """The `Authorization` header for the target: an app's own token passes, a token of the hub
+        never."""
         given = request.one(b"authorization")
         kind, _, token = given.decode("latin-1").partition(" ")
         if kind.lower() != "bearer" or token.strip().startswith("bsc_"):
@@ -519,7 +531,7 @@ def _nothing_here(request: RequestHead) -> Refused:
 
 
 def _open_to_opaque(request: RequestHead) -> tuple[Header, ...]:
-    """Who knows the key may read: to the browser an app's own page is a stranger to it."""
+    """CORS headers for keyed requests: to the browser an app's own page is cross-origin."""
     wanted = request.one(b"access-control-request-headers")
     return (
         (b"access-control-allow-origin", b"null"),

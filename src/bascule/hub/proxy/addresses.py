@@ -1,4 +1,4 @@
-"""Every address of the hub that people see is made here, from `public_url` and `apps_origin`."""
+"""Builds every URL of the hub that people see, from `public_url` and `apps_origin`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENTRY: Final = re.compile(
 
 
 class HubAddresses:
-    """`url` tells the hub's own address; `secret` makes the keys of apps.
+    """Builds the hub's URLs. `url` returns the hub's own URL; `secret` signs the keys of apps.
 
     With `apps_origin` apps have an origin that is not the hub's: `https://apps.example` holds
     them all below `/apps/`, `https://*.apps.example` gives each a host of its own.
@@ -60,15 +60,15 @@ class HubAddresses:
         return self._url() + SessionEndpoint("vscode", session_id).path + "/"
 
     def watch(self, session_id: str) -> str:
-        """Where the hub's page shows a session's VS Code beside what is done in it."""
+        """URL of the hub's page with a session's VS Code beside its timeline."""
         return self._url() + f"/watch/{session_id}"
 
     def app(self, session_id: str, n: int) -> str:
-        """Where people open an app; signing in and the way to its origin come by themselves."""
+        """URL at which people open an app; it redirects through the sign-in if necessary."""
         return self._url() + SessionEndpoint("apps", session_id, n).path + "/"
 
     def base_path(self, endpoint: SessionEndpoint, *, is_sandboxed: bool = True) -> str:
-        """What a server that makes absolute links has to put before them; empty for none."""
+        """The path prefix for an app that makes absolute links; empty if it needs none."""
         if endpoint.kind != "apps":
             return endpoint.path
         if self._is_wild:
@@ -79,14 +79,14 @@ class HubAddresses:
         return f"{endpoint.path}/~{self.key(endpoint)}"
 
     def grant(self, endpoint: SessionEndpoint) -> str:
-        """An address on the apps' origin that swaps its key for a cookie there."""
+        """A URL on the apps' origin that exchanges its key for a cookie."""
         if self._is_wild:
             label = f"{endpoint.session_id}-{endpoint.n}"
             return f"{self.apps_origin.replace('*', label)}/~{self.key(endpoint)}"
         return self.apps_origin + self.keyed(endpoint)
 
     def key(self, endpoint: SessionEndpoint) -> str:
-        """Good for this app alone, as long as the hub's first token; nothing has to be kept."""
+        """The key of one app, valid as long as the hub's first token. Computed, never stored."""
         made = hmac.digest(self._secret, f"key {endpoint.path}".encode(), hashlib.sha256)
         return urlsafe_b64encode(made[:24]).decode()
 
@@ -100,7 +100,7 @@ class HubAddresses:
         return host.endswith(self._host) if self._is_wild else host == self._host
 
     def app_of_host(self, host: str, target: bytes) -> EndpointPath | None:
-        """What is asked at a host of an app's own; None when apps have no such hosts."""
+        """The app that a host of its own names; None if apps have no such hosts."""
         found = _LABEL.fullmatch(host.removesuffix(self._host)) if self._is_wild else None
         if found is None:
             return None
@@ -112,5 +112,5 @@ class HubAddresses:
 
 
 def host_of(url: str) -> str:
-    """What a browser sends as `Host` for it."""
+    """The `Host` header a browser sends for this URL."""
     return urlsplit(url).netloc.lower()

@@ -1,4 +1,4 @@
-"""Who a request comes from: a bearer's token, the cookie of a session, or that of the sign-in."""
+"""Authenticates requests: by bearer token, by session cookie, or by the hub's sign-in cookie."""
 
 from __future__ import annotations
 
@@ -24,14 +24,19 @@ _HUB: Final = "hub"
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedUser:
-    """Somebody the hub knows, and by what."""
+    """The identity behind a request, and how it was proved."""
 
     identity: Identity
     by: Literal["bearer", "session", "sign-in"]
     sign_in: SignIn | None = None
 
     def may_access(self, endpoint: SessionEndpoint, owner: str) -> bool:
-        """Owner only: an admin has no business on pages that run somebody else's code."""
+        """Whether the user owns the endpoint.
+
+        Admins are refused: its pages run another owner's code.
+
+        Admins are refused: its pages run another owner's code.
+        """
         match self.identity.scope:
             case "session":
                 return (
@@ -44,45 +49,45 @@ class AuthenticatedUser:
 
 
 class Authenticator(Protocol):
-    """What the proxy asks the hub about people."""
+    """Authenticates requests for the proxy."""
 
     async def authenticate(
         self, request: RequestHead, endpoint: SessionEndpoint
     ) -> AuthenticatedUser | None:
-        """Whom it comes from, by a token or a cookie good for the endpoint. None: nobody known."""
+        """The user, by a token or cookie valid for the endpoint. None: unknown."""
         ...
 
     async def by_bearer_token(
         self, request: RequestHead, endpoint: SessionEndpoint
     ) -> AuthenticatedUser | None:
-        """Whom it comes from by the token that a program sends; cookies do not count."""
+        """The user, by the token that a program sends; cookies are ignored."""
         ...
 
     async def by_session_cookie(
         self, request: RequestHead, endpoint: SessionEndpoint
     ) -> AuthenticatedUser | None:
-        """Whom it comes from by the cookie of the session's own origin; nothing else counts."""
+        """The user, by the cookie of the session's own origin only."""
         ...
 
     async def by_hub_cookie(self, request: RequestHead) -> AuthenticatedUser | None:
-        """Whom it comes from by the cookie of the hub's own origin; nothing else counts."""
+        """The user, by the cookie of the hub's own origin only."""
         ...
 
     async def by_token(self, token: str) -> Identity | None:
-        """Whose it is; None for a word that is no token of the hub's."""
+        """The owner of a token; None if it is not a token of this hub."""
         ...
 
     def sign_in(self, token: str) -> tuple[SignIn, str]:
-        """Begin one with a token that is known to be good; also its cookie's value."""
+        """Start a sign-in with a valid token; returns it with the value of its cookie."""
         ...
 
     def session_cookie_value(self, sign_in: SignIn, endpoint: SessionEndpoint) -> str:
-        """The value of the cookie that lets into one session."""
+        """The value of the cookie that gives access to one session."""
         ...
 
 
 class TokenAuthenticator:
-    """Knows people by the hub's tokens, and by cookies that were given for one."""
+    """Authenticates by the hub's tokens, and by cookies issued for them."""
 
     def __init__(
         self,
@@ -136,7 +141,7 @@ class TokenAuthenticator:
         return self.sign_in_by(hash_of(token))
 
     def sign_in_by(self, token_hash: str) -> tuple[SignIn, str]:
-        """The same, for a token that is known by no more than its hash."""
+        """Start a sign-in for a token of which only the hash is known."""
         made = SignIn(secrets.token_bytes(8), token_hash, int(self._clock()) + LIFETIME)
         return made, self._signed_cookies.sign(made, _HUB)
 
@@ -161,7 +166,7 @@ def _cookies(request: RequestHead) -> list[tuple[bytes, bytes]]:
 
 
 def _token_in(request: RequestHead, endpoint: SessionEndpoint) -> str:
-    """What a program brings; clients of an action server know its header and no other."""
+    """The token that a program sends. Clients of an action server use their own header."""
     kind, _, token = request.one(b"authorization").decode("latin-1").partition(" ")
     if kind.lower() == "bearer":
         return token.strip()

@@ -1,4 +1,4 @@
-"""What a proxy in front asks before it goes to a session's socket by itself.
+"""The subrequest with which nginx asks whether it may connect to a session's socket itself.
 
 nginx shows a request's head here (`auth_request`). 204 tells it to go on, and with which headers;
 403 tells it to hand the request to the hub, which then carries it, redirects it, starts what has
@@ -35,7 +35,7 @@ _PASSED: Final = frozenset(
 
 
 class Authorize:
-    """The ASGI app at `PATH`. It tells nobody more than their own request would."""
+    """The ASGI app at `PATH`. Its answer reveals no more than the original request's would."""
 
     def __init__(self, access_control: AccessControl, run_dir: Path | None) -> None:
         self._access_control = access_control
@@ -71,7 +71,8 @@ class Authorize:
         return [(name, value) for name, value in told if value]
 
     async def _is_plain(self, admitted: Admission) -> bool:
-        """Whether the socket lies where nginx looks, and needs nothing that nginx cannot do."""
+        """Whether the socket is where nginx looks, and the request needs nothing nginx
+        cannot do."""
         target, endpoint = admitted.target, admitted.requested.endpoint
         assert self._run_dir is not None
         if target.keeps_prefix or target.headers:
@@ -82,7 +83,7 @@ class Authorize:
 
 
 def _is_socket(target: UpstreamServer) -> bool:
-    """No link, and of the right owner, as far as can be seen from here."""
+    """Whether the path is a socket of the right owner, not a symlink."""
     try:
         found = os.lstat(str(target.socket))
     except OSError:

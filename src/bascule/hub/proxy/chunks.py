@@ -1,4 +1,4 @@
-"""The body of an answer in chunks, read strictly: whoever bends the form here is refused."""
+"""Strict parser of chunked response bodies; malformed chunks are refused."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _TRAILER: Final = 16 << 10
 
 
 class BadChunk(ValueError):
-    """The bytes are no chunked body."""
+    """The bytes are not a valid chunked body."""
 
 
 class Chunks:
-    """Takes bytes as they come and gives those of the body; what is around them is dropped."""
+    """Decodes a chunked body from bytes as they arrive."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -78,7 +78,7 @@ class Chunks:
 
 
 def framed(pieces: list[bytes]) -> list[bytes]:
-    """The same bytes as one chunk; empty for none, since an empty chunk would be the end."""
+    """The bytes as one chunk; empty for no bytes, as an empty chunk would end the body."""
     size = sum(map(len, pieces))
     return [b"%x\r\n" % size, *pieces, b"\r\n"] if size else []
 

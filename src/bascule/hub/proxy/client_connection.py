@@ -1,4 +1,5 @@
-"""The hub's side of a client's connection: each request goes to the ASGI app or to a target."""
+"""One client's connection to the hub: each request goes to the ASGI app or to a session's
+server."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _SILENT = 60
 
 
 class _NothingComes(asyncio.Event):
-    """For requests without a body, whose cycles nobody waits for."""
+    """A placeholder event for requests without a body."""
 
     def set(self) -> None:
         pass
@@ -31,7 +32,7 @@ _NOTHING_COMES = _NothingComes()
 
 
 class ClientConnection(Connection):
-    """One client. Requests for the app and for targets may follow each other in any order."""
+    """One client connection. Requests for the app and for sessions may follow in any order."""
 
     direct: asyncio.Transport
     """To the client, past what joins the heads of ASGI answers."""
@@ -64,12 +65,12 @@ class ClientConnection(Connection):
             super().data_received(data)
 
     def send(self, data: bytes) -> None:
-        """Write to the client, if it is still there; uvloop raises when it is not."""
+        """Write to the client if it is still connected; uvloop raises an error otherwise."""
         if not self.direct.is_closing():
             self.direct.write(data)
 
     def notice_silence(self) -> None:
-        """Have the system ask a client that says nothing for minutes whether it is there."""
+        """Enable TCP keep-alive, so that the kernel detects a vanished client within minutes."""
         sock = self.direct.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -138,7 +139,7 @@ class ClientConnection(Connection):
             self._last.from_client(rest)
 
     def send_400_response(self, msg: str) -> None:
-        """Also when a body turns out to be no HTTP while its exchange is under way."""
+        """Answer 400, also when a body turns out not to be HTTP during its exchange."""
         if self._exchange is None:
             super().send_400_response(msg)
         else:
@@ -146,7 +147,7 @@ class ClientConnection(Connection):
             self._exchange.client_erred(400, InvalidRequest(msg))
 
     def hang_up(self) -> None:
-        """Close behind the last answer, but let a client that still sends read it first."""
+        """Close after the last answer, but let a client that still sends read it first."""
         self.pipeline.clear()
         if self._in_request and not self.transport.is_closing():
             self._in_request = False
@@ -182,7 +183,7 @@ class ClientConnection(Connection):
         return not self._is_ours and super()._should_upgrade()
 
     def _expect_reading(self) -> None:
-        """Slow is fine; not reading at all is not."""
+        """Start a check that the client reads at all; reading slowly is allowed."""
         timeout, size = self._proxy.settings.stall_timeout, self.direct.get_write_buffer_size()
         self._stalled = self.loop.call_later(timeout, self._check_reading, size)
 

@@ -1,4 +1,5 @@
-"""Cookies on their way through: the hub's never reach a target, a target's never leave its path."""
+"""Rules for cookies in the proxy: targets never see the hub's cookies, and a target's own cookies
+stay below its path."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def values_of(header: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def without_ours(header: bytes) -> bytes:
-    """The header as a target may see it; empty when nothing is left."""
+    """The `Cookie` header without the hub's cookies; empty when none is left."""
     if b"bascule" not in header.lower() and b"bsc_" not in header:
         return header
     kept = [pair.strip() for pair in header.split(b";") if not _is_hidden(pair)]
@@ -73,7 +74,7 @@ def _name(pair: bytes) -> bytes:
 
 
 def _is_hidden(pair: bytes) -> bool:
-    """A cookie of the hub, or one with a token of the hub in it."""
+    """Whether this is a cookie of the hub, or one that contains a token of the hub."""
     return _is_ours(_name(pair)) or b"bsc_" in pair
 
 

@@ -1,4 +1,4 @@
-"""Credentials of the hub in a request, which a session must never see.
+"""Finds credentials of the hub in a request, which a session must never see.
 
 A program of a session can listen where the hub carries requests to. Whatever token a client sends
 by mistake or by habit (OpenHands sends `X-API-Key` with every request) is removed on the way.
@@ -76,7 +76,7 @@ async def _is_ours(key: bytes, requested: EndpointPath, is_token: IsToken) -> bo
 
 
 def _is_secret_address(referer: bytes, requested: EndpointPath) -> bool:
-    """An app knows its own key, which stands in its address; it must not learn another's."""
+    """Whether the `Referer` contains another app's key. An app may know only its own."""
     found = _SECRET_ADDRESS.search(referer)
     return found is not None and found[1] != requested.prefix.encode()
 

@@ -1,4 +1,9 @@
-"""Which target a request's path names. Plain rules on raw bytes; nothing is decoded to route by."""
+"""Parses which endpoint of a session a request's path names.
+
+Pure rules on raw bytes, without decoding.
+
+Pure rules on raw bytes, without decoding.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ _DOTS: Final = frozenset({b".", b".."})
 
 @dataclass(frozen=True, slots=True)
 class SessionEndpoint:
-    """What can be reached in a session: its editor, its action server, or one of its apps."""
+    """A server of a session that can be reached: VS Code, the action server, or an app."""
 
     kind: Kind
     session_id: str
@@ -35,14 +40,14 @@ class SessionEndpoint:
 
     @property
     def path(self) -> str:
-        """Where it is on the hub's origin, without a slash at the end."""
+        """Its path on the hub's origin, without a trailing slash."""
         app = f"-{self.n}" if self.kind == "apps" else ""
         return f"/{self.kind}/{self.session_id}{app}"
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointPath:
-    """An endpoint as a request names it."""
+    """A request's path, split into the endpoint and the path that the endpoint's server sees."""
 
     endpoint: SessionEndpoint
     prefix: str
@@ -59,12 +64,12 @@ browsers, to another path of the hub. None: the proxy does not handle the target
 
 
 def is_ours(target: bytes) -> bool:
-    """Whether the path is the proxy's to answer, be it well-formed or not."""
+    """Whether the proxy answers this path, valid or not."""
     return target.startswith(_BEGINNINGS)
 
 
 def read_target(target: bytes) -> EndpointPath | None:
-    """The endpoint and what is asked of it; None when there cannot be such an endpoint."""
+    """Split a request target; None if it names no possible endpoint."""
     if found := _ONE.match(target):
         kind: Kind = "vscode" if found[1] == b"vscode" else "sandbox"
         endpoint, key = SessionEndpoint(kind, found[2].decode()), ""

@@ -1,4 +1,4 @@
-"""One request for a target, from its head to the last byte of the answer, or of the tunnel."""
+"""One proxied request, from its head to the last byte of the response or of the tunnel."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _MAY_BE_REPEATED: Final = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 
 
 class _ClientLeft(Exception):
-    """Nobody is there to answer to."""
+    """The client has disconnected."""
 
 
 class _Stale(Exception):
-    """A kept connection had been closed by its target; nothing was answered."""
+    """The server had closed a kept connection before it answered."""
 
 
 class Exchange(RequestResponseCycle):
-    """Stands where uvicorn has the cycle of an ASGI request, so that both share a connection.
+    """Proxies one request. Takes the place of uvicorn's ASGI cycle, so both can share a connection.
 
     Its task waits; the bytes of an answer go from one transport to the other as they come. A
     reader that is slow pauses the writer at the other end, so little is ever held here.
@@ -77,7 +77,10 @@ class Exchange(RequestResponseCycle):
         self._patience: asyncio.TimerHandle | None = None
 
     async def run_asgi(self, app: object) -> None:  # noqa: ARG002 - uvicorn's name and form
-        """See it through. Whatever goes wrong before the answer began is answered with a page."""
+        """Run the exchange to its end. Errors before the response began are answered with a page.
+
+        Errors before the response began are answered with a page.
+        """
         self._proxy.live.add(self)
         try:
             reply = await self._attempt()
@@ -105,14 +108,14 @@ class Exchange(RequestResponseCycle):
         self._end(_ClientLeft())
 
     def client_erred(self, status: int, error: BasculeError) -> None:
-        """What came of the body so far must not look whole to the target."""
+        """The client's body is invalid; abort, so that the target does not take it for complete."""
         self.keep_alive = False
         if self.response_started:
             self._client.direct.abort()
         self._end(Refused(status, error))
 
     def from_client(self, data: bytes) -> None:
-        """Bytes of a tunnel, or of what will be one."""
+        """Bytes of a tunnel, or of a request that will become one."""
         if self._is_tunnel and self._upstream is not None:
             self._upstream.write(data)
         else:
@@ -128,7 +131,7 @@ class Exchange(RequestResponseCycle):
             self._upstream.transport.resume_reading()
 
     def end(self) -> None:
-        """Stop at once, since the session is over or its user has left the hub."""
+        """Stop at once, because the session ended or its user signed out."""
         self._client.direct.abort()
 
     # What the connection to the target tells ------------------------------------------------
@@ -243,7 +246,7 @@ class Exchange(RequestResponseCycle):
             upstream.leave(abruptly=False)
 
     async def _pump(self, upstream: UpstreamConnection) -> None:
-        """The request's body, as it comes and no faster than it is taken."""
+        """Send the request's body, no faster than the target reads it."""
         is_chunked = bool(self.request.one(b"transfer-encoding"))
         while True:
             message = await self.receive()

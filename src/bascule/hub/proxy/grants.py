@@ -1,4 +1,4 @@
-"""One-time codes that carry a sign-in from the hub's origin to the origin of a session."""
+"""One-time codes that carry a sign-in from the hub's origin to a session's origin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a code is good for."""
+    """What a code gives access to."""
 
     sign_in: SignIn
     session_id: str
@@ -26,7 +26,7 @@ class Grant:
 
 
 class Grants:
-    """Codes are kept in memory: a restart of the hub costs a browser one more redirect."""
+    """Codes in memory only: after a restart of the hub a browser needs one more redirect."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -44,8 +44,14 @@ class Grants:
         return code
 
     def redeem(self, code: str, session_id: str) -> Grant | None:
-        """What the code was for, once. None for a code that is used, too old, or for another
-        session than `session_id` (empty: for any)."""
+        """The grant of a code, once.
+
+        None for a code that is used, expired, or for a session other than `session_id` (empty: any
+        session).
+
+        None for a code that is used, expired, or for a session other than `session_id` (empty: any
+        session).
+        """
         grant, expires = self._given.pop(code, (None, 0.0))
         if grant is None or self._clock() >= expires:
             return None

@@ -1,4 +1,4 @@
-"""The one configuration nginx needs. It names no session, so a new session needs no reload.
+"""Generates the nginx configuration. It names no session, so a new session needs no reload.
 
 What a request is for is taken from its raw address (`$request_uri`): nginx matches locations by a
 cleaned one, and captures from those are decoded, so `/vscode/a/../b` would be asked about as one
@@ -53,7 +53,7 @@ _PASSED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What the configuration depends on; none of it changes while a hub runs."""
+    """The settings that the configuration depends on; none changes while a hub runs."""
 
     public_url: str
     hub: str
@@ -75,7 +75,7 @@ class Site:
 
 
 def render(site: Site) -> str:
-    """The file for nginx's `conf.d`. Raises `InvalidSetting` for what it cannot be made of."""
+    """The file for nginx's `conf.d`. Raises `InvalidSetting` for values it cannot contain."""
     public = urlsplit(site.public_url)
     if public.scheme != "https" or not public.hostname:
         raise InvalidSetting(
@@ -143,7 +143,7 @@ map $request_method $bascule_again {{
 
 
 def _in_place(name: str) -> str:
-    """A header twice would be none to a browser, or the wrong one."""
+    """Drop the target's header of this name: browsers ignore or misread duplicates."""
     return f"""\
 map $bascule_{name} $bascule_{name}_or_its_own {{
     default $bascule_{name};
@@ -173,7 +173,7 @@ server {{
 
 
 def _sessions_server(site: Site) -> str:
-    """The same paths under the names of sessions. The hub shows nothing of its own there."""
+    """The server block for the origins of sessions, where the hub's own pages are not served."""
     parts = urlsplit(site.sessions_origin.replace("*.", ""))
     if parts.scheme != "https" or not parts.hostname:
         raise InvalidSetting(
@@ -191,7 +191,7 @@ server {{
 
 
 def _certificates(site: Site) -> tuple[Path, Path]:
-    """Of the sessions' names."""
+    """TLS certificate lines for the origins of sessions."""
     return (
         site.sessions_certificate or site.certificate,
         site.sessions_certificate_key or site.certificate_key,
@@ -272,7 +272,12 @@ def _to_hub() -> str:
 
 
 def _to_session(site: Site) -> str:
-    """One `proxy_set_header` in a location ends those inherited, so all stand in each."""
+    """Proxy lines for a session's server.
+
+    A `proxy_set_header` in a location removes all inherited ones, so each location repeats them.
+
+    A `proxy_set_header` in a location removes all inherited ones, so each location repeats them.
+    """
     told = "\n".join(
         f"        auth_request_set $bascule_{name} $upstream_http_x_bascule_{name};"
         for name in ("cookie", "authorization", "origin", *(name for _, name, _ in _PASSED))

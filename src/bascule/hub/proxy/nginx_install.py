@@ -1,4 +1,4 @@
-"""Giving nginx a configuration: tested first, and taken back when it does not take it."""
+"""Installs the nginx configuration: tests it first and restores the old one if nginx refuses it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MARKED: Final = re.compile(rf"location = ({TAKEN}[0-9a-f]+) ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nginx:
-    """An nginx of this machine."""
+    """An nginx installation on this machine."""
 
     program: str
     flags: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Nginx:
         return cls(program=found, flags=flags)
 
     def install(self, text: str, file: Path, *, url: str = "", is_reloaded: bool = True) -> bool:
-        """Put `text` in place of `file`, and have a running nginx take it; whether one did.
+        """Replace `file` by `text` and reload a running nginx; returns whether one was reloaded.
 
         At `url`, where the configuration has it answer, nginx is then asked whether it took it.
         Raises `InvalidSetting`, with nginx's own words where it had any. `file` is then as it was.
@@ -77,7 +77,10 @@ class Nginx:
         return False
 
     def _reload(self, text: str, file: Path, *, before: bytes | None, url: str) -> None:
-        """A test binds no port that is taken, and the reload tells nobody how it ended."""
+        """Reload and check the result. A test binds no port in use, and a reload reports no errors.
+
+        A test binds no port in use, and a reload reports no errors.
+        """
         self._run("-s", "reload")
         mark = _MARKED.search(text)
         if not url or mark is None:
@@ -95,7 +98,7 @@ class Nginx:
             time.sleep(0.05)
 
     def _test_alone(self, text: str) -> None:
-        """By itself first: what is wrong with it is found before anything is touched."""
+        """Test the configuration by itself, before any file is changed."""
         with tempfile.TemporaryDirectory(prefix="bascule-nginx-") as directory:
             candidate = Path(directory, "bascule.conf")
             candidate.write_text(text)
@@ -107,7 +110,7 @@ class Nginx:
         _run([self.program, "-q", "-e", "stderr", *self.flags, *words])
 
     def _is_running(self) -> bool:
-        """Whether its master reads signals: an nginx that is not there refuses them."""
+        """Whether an nginx master process accepts signals."""
         told = subprocess.run(
             [self.program, "-T", *self.flags],
             capture_output=True,
@@ -127,7 +130,7 @@ class Nginx:
 
 
 def _answers(url: SplitResult, path: str, timeout: float) -> bool:
-    """Whether this machine's nginx has something at `path`, whatever its certificate says."""
+    """Whether the local nginx answers at `path`, whatever its certificate."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -168,7 +171,7 @@ def _contents(file: Path) -> bytes | None:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Whole or not at all: nginx may be reloaded by somebody else at any moment."""
+    """Write the file atomically: nginx may be reloaded at any moment."""
     fresh = file.with_name(f".{file.name}.new")  # not *.conf: nobody includes it
     try:
         with fresh.open("wb") as out:

@@ -1,4 +1,4 @@
-"""What the proxy itself answers: an error that says what is wrong, a redirect, nothing."""
+"""Responses that the proxy makes itself: errors and redirects."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _TITLES: Final[Mapping[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ProxyReply:
-    """A whole answer of the proxy's own."""
+    """A complete response made by the proxy."""
 
     status: int
     headers: tuple[Header, ...] = ()
@@ -70,7 +70,7 @@ def redirect(location: str, *headers: Header, status: int = 303) -> ProxyReply:
 
 
 def error_reply(status: int, error: BasculeError, *, is_page: bool) -> ProxyReply:
-    """A page for people, `{code, message, detail}` for programs."""
+    """An error as a page for people, or as `{code, message, detail}` for programs."""
     if is_page:
         retry = '<p><a href="">Try again</a></p>' if status >= 500 else ""
         content = f"<p>{escape(error.message)}.</p>{retry}<p><code>{error.code}</code></p>"

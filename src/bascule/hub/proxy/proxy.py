@@ -1,4 +1,4 @@
-"""The proxy as the hub has it: everything that its connections share."""
+"""The reverse proxy of a hub: everything that its connections share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUESTION: Final = authorize.PATH.encode()
 
 
 class Proxy:
-    """Carries requests for the places of sessions to their targets."""
+    """Proxies requests for endpoints of sessions to the servers of those sessions."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Proxy:
         self._addresses = addresses
 
     def claims(self, request: RequestHead) -> bool:
-        """Whether it is answered here; what is left is the ASGI app's.
+        """Whether the proxy handles the request; the ASGI app handles all others.
 
         Claimed too, to be refused: a target that is no path, a `Host` that two programs could read
         differently, and a change of protocols with a body, of which the ASGI side would take the
@@ -72,22 +72,22 @@ class Proxy:
         )
 
     def end_session(self, session_id: str) -> None:
-        """Cut every connection into a session, tunnels too."""
+        """Close every connection into a session, including tunnels."""
         for exchange in tuple(self.live):
             if exchange.session_id == session_id:
                 exchange.end()
 
     def end_sign_in(self, sign_in: bytes) -> None:
-        """Cut every connection that somebody has who signed out."""
+        """Close every connection of a user who signed out."""
         for exchange in tuple(self.live):
             if exchange.sign_in == sign_in:
                 exchange.end()
 
     def close(self) -> None:
-        """Let go of kept connections; those under way belong to the listener."""
+        """Close idle connections; the listener closes those in use."""
         self.pool.close()
 
 
 def _is_question(target: bytes) -> bool:
-    """Whether it is what nginx asks before it carries a request itself, under any of our names."""
+    """Whether this is nginx's authorization subrequest, under any of our names."""
     return target.partition(b"?")[0] == _QUESTION

@@ -1,4 +1,4 @@
-"""A request's head: what is refused in it, and what a target gets to see of it."""
+"""The head of a request: validation, and the head that the target receives."""
 
 from __future__ import annotations
 
@@ -41,7 +41,12 @@ _WEBSOCKET: Final = (b"connection: Upgrade\r\nupgrade: websocket\r\n",)
 
 @dataclass(slots=True)
 class RequestHead:
-    """A request's head as it came. Its framing was read by one parser, which refuses most lies."""
+    """The head of a request as received.
+
+    One parser reads its framing and refuses most malformed requests.
+
+    One parser reads its framing and refuses most malformed requests.
+    """
 
     method: bytes
     target: bytes
@@ -57,7 +62,7 @@ class RequestHead:
         self._fields = dict(self.headers)
 
     def one(self, name: bytes) -> bytes:
-        """The value of a header; empty when it is missing. The last, where there are several."""
+        """The value of a header; empty if missing, the last one if repeated."""
         return self._fields.get(name, b"")
 
     def all(self, name: bytes) -> list[bytes]:
@@ -71,7 +76,7 @@ class RequestHead:
 
     @property
     def has_plain_host(self) -> bool:
-        """Whether there is one `Host`, and it is a name or a number and maybe a port."""
+        """Whether there is exactly one `Host` header, with a valid host name and port."""
         host = self._fields.get(b"host")
         if host is None or _HOST.fullmatch(host) is None:
             return False
@@ -88,7 +93,7 @@ class RequestHead:
 
     @property
     def is_page(self) -> bool:
-        """Whether a person sees the answer as a page."""
+        """Whether the response is shown to a person as a page."""
         if self.method not in (b"GET", b"HEAD"):
             return False
         wanted = self.one(b"sec-fetch-dest")
@@ -98,14 +103,18 @@ class RequestHead:
 
     @property
     def is_navigation(self) -> bool:
-        """Whether a browser asks for a document that it shows, in a tab or a frame."""
+        """Whether a browser requests a document to show in a tab or frame."""
         return self.one(b"sec-fetch-mode") == b"navigate" or (
             self.is_page and self.one(b"sec-fetch-dest") != b""
         )
 
     def is_visit(self, requested: EndpointPath) -> bool:
-        """Whether somebody comes just now. A page that is open asks by itself, and a client that
-        makes sure whether a server is alive wants nothing of it."""
+        """Whether a person or program starts using the endpoint now.
+
+        Background requests of an open page and health checks do not count.
+
+        Background requests of an open page and health checks do not count.
+        """
         if requested.endpoint.kind == "sandbox":
             return (
                 self.method not in (b"GET", b"HEAD") or requested.rest.partition(b"?")[0] != _ALIVE
@@ -116,7 +125,11 @@ class RequestHead:
 
 
 def ensure_framed(request: RequestHead) -> None:
-    """Refuse what two servers could cut into requests differently. Raises `InvalidRequest`.
+    """Refuse requests whose end two servers could see in different places (request smuggling).
+
+    Raises `InvalidRequest`.
+
+    Raises `InvalidRequest`.
 
     The parser has refused already: Content-Length twice or beside Transfer-Encoding, line breaks
     without CR, folded headers, spaces before a colon, and chunks that lie.
@@ -144,7 +157,7 @@ def outgoing_head(
     authorization: bytes = b"",
     origin: bytes = b"",
 ) -> bytes:
-    """The head for the target, without the headers in `hidden`.
+    """The request head for the target, without the headers in `hidden`.
 
     Host goes through: VS Code compares it with Origin. An action server answers to no name but
     its own, so there it does not. `authorization` is what may pass of that header; `origin`

@@ -1,4 +1,4 @@
-"""A target's answer: its head read strictly, and what the client gets to see of it.
+"""The head of a response: strict parsing, and the head that the client receives.
 
 The target is the session's own program and may be hostile. What follows it on the same connection
 is the hub's answer to somebody's next request, so nothing here is guessed.
@@ -37,12 +37,12 @@ Framing = Literal["none", "length", "chunked", "close"]
 
 
 class InvalidResponse(ValueError):
-    """The answer is not HTTP as we take it; the message says why."""
+    """The response is not valid HTTP; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
-    """The head of an answer."""
+    """The head of a response."""
 
     status: int
     headers: list[Header]
@@ -57,7 +57,7 @@ class ResponseHead:
 
 @dataclass(frozen=True, slots=True)
 class ResponseRules:
-    """How answers for one request are changed on their way."""
+    """How the headers of responses to one request are changed."""
 
     prefix: str
     is_stripped: bool
@@ -71,7 +71,7 @@ class ResponseRules:
 
 
 def parse_response_head(head: bytes, *, method: bytes) -> ResponseHead:
-    """Read a head, given with its empty line. Raises `InvalidResponse`."""
+    """Parse a head that ends with its empty line. Raises `InvalidResponse`."""
     lines = head[:-4].split(b"\r\n")
     status = _STATUS.fullmatch(lines[0])
     if status is None:
@@ -113,7 +113,7 @@ def incoming_head(
     is_old: bool,
     keep_alive: bool,
 ) -> tuple[bytes, bool]:
-    """The head for the client, and whether the body goes to it in chunks.
+    """The head for the client, and whether the body is sent in chunks.
 
     `is_old`: the client speaks HTTP/1.0, which knows no chunks.
     """
@@ -144,7 +144,7 @@ def incoming_head(
 
 
 def _moved(location: bytes, response_rules: ResponseRules) -> bytes:
-    """Where the target sends the browser, below the prefix it does not know of."""
+    """A `Location` of the target, with the prefix that the target does not know."""
     prefix, host = response_rules.prefix.encode(), response_rules.host.encode("latin-1")
     for scheme in (b"http://", b"https://"):
         own = scheme + host

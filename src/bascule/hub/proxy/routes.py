@@ -1,4 +1,4 @@
-"""Where an endpoint is reached, and whose it is."""
+"""Where the server of an endpoint listens, and who owns the endpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .endpoints import SessionEndpoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamServer:
-    """A server of a session: on `socket`, or at `host` and `port`."""
+    """A server of a session: at the unix socket `socket`, or at `host` and `port`."""
 
     socket: Path | None = None
     host: str = "127.0.0.1"
@@ -29,26 +29,29 @@ class UpstreamServer:
 
     @property
     def label(self) -> str:
-        """For whoever looks at its page, whom the hub's own directories do not concern."""
+        """Its name in error pages, without the hub's own paths."""
         return self.socket.stem if self.socket is not None else f"{self.host}:{self.port}"
 
 
 def socket_path(run_dir: Path, endpoint: SessionEndpoint) -> Path:
-    """Where a session's server has to listen for nginx to find it without being told."""
+    """Where a session's server must listen for nginx to find it."""
     name = f"app{endpoint.n}" if endpoint.kind == "apps" else endpoint.kind
     return run_dir / endpoint.session_id / f"{name}.sock"
 
 
 class ProxyRoutes(Protocol):
-    """What the proxy asks about an endpoint. The sessions of a hub answer."""
+    """Finds owners and servers of endpoints for the proxy. The hub's sessions implement it."""
 
     async def owner(self, endpoint: SessionEndpoint) -> str | None:
-        """Whose it is; None when there is no such endpoint. Starts nothing."""
+        """The owner; None if there is no such endpoint. Starts nothing."""
         ...
 
     async def target(self, endpoint: SessionEndpoint, *, is_visit: bool) -> UpstreamServer:
-        """Where it is reached; asked only for its owner. For somebody who comes just now, and not
-        for a page that is open, it may start what is not running.
+        """The server; asked only for the owner.
+
+        With `is_visit` it may start a server that is not running.
+
+        With `is_visit` it may start a server that is not running.
 
         Raises a `BasculeError` that says what is wrong.
         """
@@ -56,7 +59,7 @@ class ProxyRoutes(Protocol):
 
 
 class MemoryRoutes:
-    """Routes held in memory, set by whoever has them."""
+    """Routes held in memory."""
 
     def __init__(self) -> None:
         self._routes: dict[SessionEndpoint, tuple[str, UpstreamServer]] = {}

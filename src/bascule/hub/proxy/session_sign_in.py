@@ -1,4 +1,4 @@
-"""How a browser that is signed in to the hub gets into a session, which has another origin.
+"""Signs a browser in to a session's origin, once it is signed in to the hub's origin.
 
 1. The browser asks the hub for `/vscode/{id}/…` or `/apps/{id}-{n}/…`, with the hub's cookie.
 2. The hub redirects it to `ENTER` on the session's origin, with a code that is good once.
@@ -40,13 +40,19 @@ _UNFRAMED: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'
 
 
 def onward_page(there: str, *headers: Header) -> ProxyReply:
-    """A page of ours that goes to `there` by itself, as a redirect cannot: a strict cookie stays
-    at home on a redirect that began on another site, and comes along from a page of its own."""
+    """A page that navigates to `there` by itself.
+
+    A redirect would not do: after a redirect from another site the browser withholds strict
+    cookies.
+
+    A redirect would not do: after a redirect from another site the browser withholds strict
+    cookies.
+    """
     return page(200, "One moment", _ONWARD.format(escape(there)), *headers)
 
 
 class SessionSignIn:
-    """Leads browsers from the hub's origin to those of sessions, and back to sign in."""
+    """Redirects browsers from the hub's origin to a session's, and back to the hub's sign-in."""
 
     def __init__(self, origins: Origins, authenticator: Authenticator) -> None:
         self._origins = origins
@@ -56,7 +62,7 @@ class SessionSignIn:
     # On the hub's origin ----------------------------------------------------------------------
 
     def cross_origin_navigation(self, request: RequestHead) -> ProxyReply | None:
-        """What a navigation gets that a page of another origin began; None for any other.
+        """The response to a navigation that a page of another origin started; None for any other.
 
         Nobody is known by such a request. An address that could have VS Code do more than show
         a folder is opened only by somebody who says so.
@@ -77,7 +83,7 @@ class SessionSignIn:
         return onward_page(there)
 
     def redirect_to_sign_in(self, request: RequestHead) -> ProxyReply:
-        """To the sign-in, which leads back whoever it knows.
+        """Redirect to the sign-in page, which returns signed-in users here.
 
         Firefox withholds a strict cookie after a redirect through another site, and says
         `Sec-Fetch-Site: none`. So only a request that our own page began is believed to be
@@ -90,7 +96,7 @@ class SessionSignIn:
     def redirect_to_session(
         self, request: RequestHead, sign_in: SignIn, endpoint: SessionEndpoint, onward: str
     ) -> ProxyReply:
-        """To the session's own origin. `onward` is a path there."""
+        """Redirect to the path `onward` on the session's own origin."""
         origin = self._origins.session(request.host, endpoint.session_id)
         if not origin:
             return _no_origin()
@@ -102,7 +108,7 @@ class SessionSignIn:
     async def answer(
         self, request: RequestHead, host: SessionHost, frames: str
     ) -> ProxyReply | None:
-        """The answer to `ENTER` and `ENTERED`; None for every other path."""
+        """The response at `ENTER` and `ENTERED`; None for other paths."""
         path, _, query = request.target.decode().partition("?")
         if path not in (ENTER, ENTERED):
             return None
@@ -115,7 +121,7 @@ class SessionSignIn:
         return await self._entered(request, host, given.get("next", ""), framing)
 
     def redirect_to_hub(self, request: RequestHead) -> ProxyReply:
-        """To the same path on the hub's origin, which knows the way in again."""
+        """Redirect to the same path on the hub's origin, which signs the user in again."""
         return redirect(self._origins.page(request.host) + request.target.decode())
 
     def _enter(
@@ -161,7 +167,7 @@ class SessionSignIn:
 
 
 def _endpoint_of(onward: str) -> SessionEndpoint | None:
-    """The endpoint a path leads to, if it is a path and leads to one."""
+    """The endpoint that a path leads to; None if it is not a path to an endpoint."""
     try:
         target = onward.encode("ascii")
         ensure_plain(target)

@@ -1,4 +1,5 @@
-"""Cookies that need no table: what they say, when they end, and a seal only this hub can make."""
+"""Signed cookies that need no table: content, expiry time and a signature only this hub
+can make."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ assert (_FORM.size + _MARK) % 3 == 0
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """Somebody signed in with a token, which has to be good still whenever this is shown."""
+    """A sign-in with a token. The token must still be valid whenever the sign-in is used."""
 
     id: bytes
     """Eight random bytes that everything made from one sign-in shares."""
@@ -30,12 +31,12 @@ class SignIn:
 
 
 def secret_of(admin_token: str, purpose: str) -> bytes:
-    """A key made from the hub's first token, so cookies outlive a restart and end with it."""
+    """A signing key derived from the hub's first token, so cookies survive restarts."""
     return hmac.digest(admin_token.encode(), f"bascule {purpose}".encode(), hashlib.sha256)
 
 
 class SignedCookies:
-    """Makes cookies and reads them again. A `purpose` keeps one from passing for another."""
+    """Signs and verifies cookies. `purpose` prevents using a cookie for something else."""
 
     def __init__(self, secret: bytes, *, clock: Callable[[], float] = time.time) -> None:
         self._secret = secret
@@ -46,7 +47,7 @@ class SignedCookies:
         return urlsafe_b64encode(body + self._mark(body, purpose)).decode()
 
     def verify(self, text: str, purpose: str) -> SignIn | None:
-        """What it says; None when it is not ours, for something else, or too old."""
+        """The content; None if the signature is wrong, for another purpose, or expired."""
         if len(text) != _LENGTH or not text.isascii():
             return None
         try:

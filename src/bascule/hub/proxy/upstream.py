@@ -1,4 +1,4 @@
-"""Connections to targets: made with care for who listens, and kept for the next plain request."""
+"""Connections to the servers of sessions, verified by user id and kept for later requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEPT_EACH: Final = 64
 
 
 class UpstreamReceiver(Protocol):
-    """Takes what a target sends."""
+    """Receives what a session's server sends."""
 
     def from_target(self, data: bytes) -> None: ...
     def target_lost(self) -> None: ...
@@ -27,7 +27,7 @@ class UpstreamReceiver(Protocol):
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """One connection to a target; `receiver` has it until it is given back or closed."""
+    """One connection to a session's server. `receiver` has it until it is returned or closed."""
 
     def __init__(self, target: UpstreamServer) -> None:
         self.target = target
@@ -49,7 +49,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.sink = receiver.from_target
 
     def write(self, data: bytes) -> None:
-        """Send; nothing when it is gone already, which `receiver` is about to be told."""
+        """Send bytes; no effect if the connection is lost, of which `receiver` is told."""
         if not self.transport.is_closing():
             self.transport.write(data)
 
@@ -77,18 +77,23 @@ class UpstreamConnection(asyncio.Protocol):
             self.receiver.target_is_ready()
 
     async def drain(self) -> None:
-        """Wait until the target takes more, or is gone."""
+        """Wait until the server accepts more, or is gone."""
         if self.is_full and not self.transport.is_closing():
             self._room = asyncio.get_running_loop().create_future()
             await self._room
 
     def release(self) -> None:
-        """Have no receiver any more."""
+        """Detach the receiver."""
         self.receiver = None
         self.sink = self._unasked
 
     def leave(self, *, abruptly: bool) -> None:
-        """Have done with it; abruptly, so that what was sent cannot pass for complete."""
+        """Close the connection.
+
+        `abruptly`: so that the server does not take the request for complete.
+
+        `abruptly`: so that the server does not take the request for complete.
+        """
         self.release()
         if abruptly:
             self.transport.abort()
@@ -100,7 +105,7 @@ class UpstreamConnection(asyncio.Protocol):
 
 
 class UpstreamPool:
-    """Makes connections, and keeps those that ended an answer in good order."""
+    """Opens connections and keeps those whose last response ended cleanly."""
 
     def __init__(self, *, connect_timeout: float, keep: float) -> None:
         self._connect_timeout = connect_timeout
@@ -110,7 +115,7 @@ class UpstreamPool:
         self._sweeping: asyncio.TimerHandle | None = None
 
     def take(self, target: UpstreamServer) -> UpstreamConnection | None:
-        """A kept connection, if there is one. It may turn out to be closed already."""
+        """An idle connection, if there is one. The server may have closed it already."""
         idle = self._idle.get(target)
         while idle:
             upstream = idle.pop()
@@ -153,7 +158,7 @@ class UpstreamPool:
             self._sweeping = None
 
     def _sweep(self) -> None:
-        """Close what has not been used for long; comes again while anything is left."""
+        """Close connections that are idle for long; runs again while any are left."""
         loop = asyncio.get_running_loop()
         oldest = loop.time() - self._keep
         for target, idle in tuple(self._idle.items()):

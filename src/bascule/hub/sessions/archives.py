@@ -1,4 +1,4 @@
-"""Archives that were uploaded to make a workspace from."""
+"""Uploaded archives, from which workspaces are made."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PIECE: Final = 1 << 20
 
 
 class UploadedArchives:
-    """Each is a file for the hub alone, until a session was made of it or nobody did in time.
+    """Files that only the hub can read, kept until a session uses them or their lifetime ends.
 
     It is its owner's, which its name tells: nobody else makes a session of it.
     """
@@ -32,7 +32,7 @@ class UploadedArchives:
         self._lifetime = lifetime
 
     async def keep(self, owner: str, body: AsyncIterable[bytes]) -> str:
-        """Its id. One that breaks off or is too large leaves nothing."""
+        """Store an upload and return its id. An interrupted or too large upload leaves no file."""
         name = _mark(owner) + secrets.token_hex(16)
         path = self._directory / name
         waiting = await asyncio.to_thread(lambda: len([*self._directory.glob(f"{_mark(owner)}*")]))
@@ -81,7 +81,7 @@ class UploadedArchives:
         await asyncio.to_thread(self._path(name).unlink, missing_ok=True)
 
     def sweep(self, in_use: set[str]) -> None:
-        """Blocks. Those that nobody came for."""
+        """Delete archives that no session used in time. Blocks."""
         oldest = time.time() - self._lifetime
         for each in self._directory.iterdir():
             if each.name not in in_use and each.stat().st_mtime < oldest:

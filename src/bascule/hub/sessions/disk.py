@@ -1,4 +1,4 @@
-"""Which sessions have more on the disk than they may, measured now and then."""
+"""Finds sessions that use more disk space than allowed, by measuring them regularly."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 class DiskLimit:
-    """Measures a session at every look, unless that takes more than a hundredth of the time: one
-    with millions of files costs others nothing they notice."""
+    """Measures a session at every check, unless measuring would take more than 1 % of the time; a
+    session with millions of files does not slow down the others."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class DiskLimit:
         every: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`every`: seconds between two looks. Without a limit nothing is measured."""
+        """`every`: seconds between two checks. Without a `limit` nothing is measured."""
         self._limit = limit
         self._measure = measure
         self._every = every
@@ -33,7 +33,7 @@ class DiskLimit:
         self._not_before: dict[SessionId, float] = {}
 
     async def excess(self, session_id: SessionId) -> str | None:
-        """Why it has to be ended; None: it takes no more than it may, for all that is known."""
+        """The reason to end the session; None if it is within its limit as far as known."""
         begun = self._clock()
         if self._limit is None or begun < self._not_before.get(session_id, begun):
             return None
@@ -49,7 +49,7 @@ class DiskLimit:
         )
 
     def keep(self, known: Set[SessionId]) -> None:
-        """Forget the others."""
+        """Forget all other sessions."""
         self._not_before = {key: at for key, at in self._not_before.items() if key in known}
 
 

@@ -1,4 +1,4 @@
-"""What happens in sessions, told to whoever listens at the time."""
+"""Publishes events of sessions to the subscribers in this process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MOST: Final = 1000
 
 
 class SessionEventSubscription:
-    """One listener. `None` in its queue is the end."""
+    """One subscriber's queue. `None` in the queue marks the end."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[EventRow | None] = asyncio.Queue(_MOST + 1)
 
     def put(self, row: EventRow) -> bool:
-        """False: it lags too far behind, and its end is next."""
+        """Add an event. False if the subscriber is too far behind; its subscription then ends."""
         if self._queue.qsize() < _MOST:
             self._queue.put_nowait(row)
             return True
@@ -34,7 +34,7 @@ class SessionEventSubscription:
             self._queue.put_nowait(None)
 
     async def events(self, *, heartbeat: float) -> AsyncIterator[EventRow | None]:
-        """Each event as it comes, and None whenever nothing came for `heartbeat` seconds."""
+        """Each event as it arrives, and None after every `heartbeat` seconds without one."""
         while True:
             try:
                 async with asyncio.timeout(heartbeat):
@@ -48,7 +48,7 @@ class SessionEventSubscription:
 
 
 class SessionEventBroadcaster:
-    """Hands events on to listeners; never waits for one."""
+    """Passes events to subscribers without waiting for any of them."""
 
     def __init__(self) -> None:
         self._subscriptions: defaultdict[SessionId, set[SessionEventSubscription]] = defaultdict(
@@ -75,7 +75,7 @@ class SessionEventBroadcaster:
                 self._subscriptions[row.session_id].discard(each)
 
     def close(self, session_id: SessionId | None = None) -> None:
-        """No more will come: of one session, or of any."""
+        """End the subscriptions of one session, or of all sessions."""
         chosen = list(self._subscriptions) if session_id is None else [session_id]
         self._is_closed = self._is_closed or session_id is None
         for each in chosen:

@@ -1,4 +1,4 @@
-"""The hub's socket in each session, through which the session's own window comes."""
+"""A unix socket of the hub in each session, over which the session's own window connects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MakeHubApp = Callable[[Identity], App]
 
 
 def hub_socket_app(app: App, settings: HubSettings, identity: Identity) -> App:
-    """`app` for whoever comes through a session's socket: as that session, whatever they bring.
+    """`app` for connections from inside a session: all requests count as that session's identity.
 
     Any process of the session can come, so nothing is let on but what its window needs.
     """
@@ -47,7 +47,7 @@ def hub_socket_app(app: App, settings: HubSettings, identity: Identity) -> App:
 
 
 class HubSockets:
-    """One socket for each session that runs."""
+    """One socket for each running session."""
 
     def __init__(self, make: MakeHubApp, settings: HubSettings) -> None:
         self._make = make
@@ -55,7 +55,7 @@ class HubSockets:
         self._listeners: dict[SessionId, Listener] = {}
 
     async def open(self, session_id: SessionId, owner: str, path: Path) -> None:
-        """In place of one that an earlier hub left."""
+        """Listen at `path`, in place of a socket that an earlier hub left."""
         await self.close(session_id)
         name = f"session {session_id}"
         identity = Identity(name=name, owner=owner, scope="session", session_id=session_id)
@@ -80,7 +80,7 @@ class HubSockets:
 
 
 async def _bound_for_us(path: Path) -> socket.socket:
-    """A thread cannot be cancelled: what it makes once nobody waits for it is closed."""
+    """Bind in a thread, and close the socket if the caller was cancelled: a thread cannot be."""
     binding = asyncio.ensure_future(asyncio.to_thread(_bound, path))
     try:
         return await asyncio.shield(binding)
@@ -95,7 +95,7 @@ def _close(binding: asyncio.Future[socket.socket]) -> None:
 
 
 def _bound(path: Path) -> socket.socket:
-    """The directory it is in says who may come."""
+    """Bind a socket that everyone may connect to; the permissions of its directory restrict it."""
     path.parent.mkdir(mode=0o711, exist_ok=True)
     path.unlink(missing_ok=True)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

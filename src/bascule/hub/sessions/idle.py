@@ -1,4 +1,4 @@
-"""When a session counts as idle: no keystroke, no action, no CPU use. A plain rule."""
+"""When a session counts as idle: no keystroke, no action, no CPU use. Pure rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .sandbox_messages import SandboxActivity
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a session had used at some time."""
+    """The CPU time a session had used at some moment."""
 
     time: float
     cpu_seconds: float
@@ -27,7 +27,7 @@ def last_active(
     *,
     busy_from: float,
 ) -> float:
-    """When something was last done. `busy_from`: the share of a core that is work.
+    """When the session was last active. `busy_from`: share of a core that counts as activity.
 
     An open tab, a keep-alive or a dev server that waits is none of it.
     """
@@ -40,7 +40,7 @@ def last_active(
 
 
 def due(row: SessionRow, now: float, settings: HubSettings) -> Literal["pause", "stop"] | None:
-    """What is to be done with a session that nobody has used for a while."""
+    """Whether a session that is idle for some time should be paused or stopped now."""
     if row.state == "ready" and settings.idle_pause is not None:
         return "pause" if now - row.last_active >= settings.idle_pause else None
     if row.state == "paused" and settings.idle_stop is not None:

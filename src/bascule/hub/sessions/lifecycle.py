@@ -1,4 +1,4 @@
-"""The sandboxes of sessions: starting them in stages, watching them, ending them."""
+"""Starts, watches and ends the sandboxes of sessions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _PER_SECOND: Final = 20.0
 
 
 class SandboxLifecycle:
-    """Brings sandboxes to where the table says they should be, one thing at a time for each.
+    """Brings each sandbox to the state that the session table asks for, one step at a time.
 
     A start holds no turn, so that it can be ended; everything else does.
     """
@@ -119,7 +119,12 @@ class SandboxLifecycle:
     # Asking ---------------------------------------------------------------------------------
 
     def spawner(self, kind: str) -> Spawner:
-        """Raises `NotSupported`, or what keeps it from being used on this machine."""
+        """The spawner of that kind.
+
+        Raises `NotSupported`, or the error that makes it unusable here.
+
+        Raises `NotSupported`, or the error that makes it unusable here.
+        """
         if kind in self.unusable:
             raise self.unusable[kind]
         found = self._spawners.get(kind)
@@ -141,7 +146,7 @@ class SandboxLifecycle:
         return session_id in self._starts or self.locks[session_id].locked()
 
     async def all_running(self) -> tuple[dict[SessionId, RunningSandbox], set[str]]:
-        """Every sandbox there is, and the kinds of spawner that cannot tell at present."""
+        """Every running sandbox, and the kinds of spawner that cannot answer now."""
         found: dict[SessionId, RunningSandbox] = {}
         silent = set(self.unusable)
         for kind, spawner in self._spawners.items():
@@ -178,11 +183,14 @@ class SandboxLifecycle:
     # Starting -------------------------------------------------------------------------------
 
     def start(self, row: SessionRow) -> None:
-        """Begin; the table says how it goes."""
+        """Start the sandbox in the background; the session table shows the progress."""
         self._starts.start(row.id, self._start(row))
 
     async def _start(self, row: SessionRow) -> None:
-        """Stage by stage; when one fails or takes too long the session has failed, and says so."""
+        """Run all stages. If one fails or times out, the session becomes `failed` with the cause.
+
+        If one fails or times out, the session becomes `failed` with the cause.
+        """
         async with Stages(row.id, self._table) as stages:
             try:
                 await self._start_in_stages(row, stages)
@@ -218,14 +226,14 @@ class SandboxLifecycle:
         await self.watch(row)
 
     def _base_paths(self, session_id: SessionId) -> Mapping[str, str]:
-        """For programs that have to know theirs before they start."""
+        """Environment variables for apps that must know their base path before they start."""
         return {
             f"APP_BASE_PATH_{place}": f"{self._base_path(session_id, n)}/"
             for place, n in enumerate(DECLARED, start=1)
         }
 
     async def _fill_workspace(self, row: SessionRow, own: Secrets, stages: Stages) -> None:
-        """Asked again after a hub was killed, the sandbox says that it has been done."""
+        """Clone or unpack the workspace, unless the sandbox says that an earlier hub did so."""
         source, client = row.spec.workspace, await self.client(row.id)
         if source.kind in ("git", "archive"):
             stages.say("filling the workspace")
@@ -258,7 +266,7 @@ class SandboxLifecycle:
             raise CloneFailed(f"{error.message}\n{hint}") from error
 
     async def adopt(self, row: SessionRow, running: RunningSandbox) -> None:
-        """Take up a sandbox that an earlier hub started, as it is."""
+        """Take over a sandbox that an earlier hub process started."""
         self.running[row.id] = running
         if running.is_paused != (row.state == "paused"):
             await self._table.change_state(row.id, "paused" if running.is_paused else "ready")
@@ -275,12 +283,12 @@ class SandboxLifecycle:
             self._watches.start(row.id, self._watch(row, client))
 
     async def record(self, session_id: SessionId) -> None:
-        """Have written down what is done in it, unless it is already."""
+        """Start recording what is done in the sandbox, unless it is recorded already."""
         key = (await self.secrets(session_id)).key
         self._recordings.start(session_id, partial(self._new_client, session_id, key))
 
     async def _watch(self, row: SessionRow, client: SandboxClient) -> None:
-        """Pass on what the sandbox tells, and notice its end."""
+        """Forward the sandbox's events, and fail the session when the sandbox ends."""
         telling = asyncio.create_task(self._forward_events(row.id, client))
         try:
             how = await self.spawner(row.spec.spawner).ended(row.id)
@@ -321,7 +329,10 @@ class SandboxLifecycle:
             return row
 
     async def resume(self, session_id: SessionId, who: Identity | None) -> SessionRow:
-        """A paused one goes on at once; one at rest starts again. What runs already is left."""
+        """Continue a paused session, or start a stopped or failed one. No effect on a running one.
+
+        No effect on a running one.
+        """
         async with self.locks[session_id]:
             row = self._table.get(session_id)
             match row.state:
@@ -342,7 +353,7 @@ class SandboxLifecycle:
     # Ending ---------------------------------------------------------------------------------
 
     async def fail(self, row: SessionRow, cause: str) -> None:
-        """It has no sandbox, and `cause` says why; nothing of it runs on."""
+        """End the sandbox and mark the session as failed, with `cause` as the reason."""
         await self._disconnect(row.id)
         if row.spec.spawner in self._spawners and row.spec.spawner not in self.unusable:
             await self.spawner(row.spec.spawner).stop(row.id, grace=0)
@@ -353,14 +364,14 @@ class SandboxLifecycle:
         logger.warning("session %s has failed: %s", row.id, failed.cause.partition("\n")[0])
 
     async def end(self, session_id: SessionId, cause: str) -> None:
-        """Have one that runs fail, for a reason that is not its sandbox's."""
+        """Fail a running session for a reason outside its sandbox, such as a full disk."""
         async with self.locks[session_id]:
             row = self._table.get(session_id)
             if row.state in RUNNING:
                 await self.fail(row, cause)
 
     async def disk(self, session_id: SessionId) -> int:
-        """Bytes that its own files take."""
+        """Bytes on disk that the session's own files take."""
         row = self._table.get(session_id)
         return await self.spawner(row.spec.spawner).disk(self.directories.sessions / session_id)
 
@@ -371,14 +382,19 @@ class SandboxLifecycle:
         return await self._finish_though_cancelled(self._remove(session_id))
 
     async def make_room(self, session_id: SessionId) -> bool:
-        """On a full disk, so that the session can be removed. It cannot fill that again."""
+        """On a full disk, free the reserve so that the session can be removed.
+
+        The session is paused first, so it cannot fill the disk again.
+
+        The session is paused first, so it cannot fill the disk again.
+        """
         row = self._table.get(session_id)
         with suppress(NoSuchSandbox):
             await self.spawner(row.spec.spawner).pause(session_id)
         return await asyncio.to_thread(self.reserve.give_up)
 
     async def end_orphan(self, session_id: SessionId) -> None:
-        """End a sandbox that no session has a use for."""
+        """End a sandbox that belongs to no session."""
         for kind, spawner in self._spawners.items():
             if kind not in self.unusable:
                 await spawner.stop(session_id)
@@ -386,7 +402,7 @@ class SandboxLifecycle:
             await asyncio.to_thread(self.directories.remove_run, session_id)
 
     async def _finish_though_cancelled(self, work: Awaitable[SessionRow]) -> SessionRow:
-        """Whoever asked may leave meanwhile."""
+        """Finish `work` even if the caller is cancelled."""
         task = asyncio.ensure_future(work)
         self._endings.add(task)
         task.add_done_callback(self._endings.discard)

@@ -1,4 +1,4 @@
-"""Keeping secrets out of what is recorded."""
+"""Masks secrets in everything that is recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHORTEST: Final = 4
 
 
 class Mask:
-    """Replaces secret values wherever they occur in text, also as they stand in addresses."""
+    """Replaces secret values in text, also in their URL-encoded form."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         words = {form for value in secrets for form in (value, quote(value, safe=""))}
@@ -35,11 +35,11 @@ class Mask:
         return text
 
     def is_needed(self, written: bytes) -> bool:
-        """Whether a value that our own `to_json` has written may hold a secret."""
+        """Whether JSON written by our own `to_json` may contain a secret."""
         return any(word in written for word in self._written)
 
     def value(self, value: Any) -> Any:
-        """The same for everything within a JSON value, names included."""
+        """Mask all strings inside a JSON value, including keys."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The bodies of the REST calls about sessions, checked here and nowhere else."""
+"""Request and response bodies of the REST calls about sessions; validated only here."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _DECEIVING: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", 
 
 
 def _whole(text: str) -> str:
-    """What a process can be given: no program sees what comes after a zero byte."""
+    """Text without NUL bytes: a process would see only the part before one."""
     if "\0" in text:
         raise ValueError("there is a zero byte in it")
     return text
 
 
 def _plain(text: str) -> str:
-    """What can be shown to somebody else, at a terminal too."""
+    """Text that is safe to show to others, also on a terminal."""
     for each in text:
         kind, way = unicodedata.category(each), unicodedata.bidirectional(each)
         if kind in ("Cc", "Zl", "Zp") or way in _DECEIVING:
@@ -48,7 +48,7 @@ def _plain(text: str) -> str:
 
 
 def _variable(text: str) -> str:
-    """What a process can be told apart from its value."""
+    """A valid name for an environment variable."""
     if not text or "=" in text:
         raise ValueError("a variable has a name, without '='")
     return _whole(text)
@@ -65,7 +65,7 @@ class _Body(BaseModel):
 
 
 class CredentialBody(_Body):
-    """For the clone: a name and password, or a key. Used once and kept nowhere."""
+    """Credentials for the clone: user name and password, or a key. Used once, then deleted."""
 
     username: Text | None = None
     password: Secret | None = None
@@ -86,12 +86,12 @@ class WorkspaceBody(_Body):
         return WorkspaceSource(**(given | {"url": self._repository().url}))
 
     def secret(self) -> dict[str, str] | None:
-        """What opens the repository, also when it stood in the address."""
+        """The credential for the repository, also if it was part of the URL."""
         found = asdict(self._repository().credential)
         return {name: value for name, value in found.items() if value} or None
 
     def egress(self) -> Egress:
-        """What it needs of the network to be filled, where no more than that can be given."""
+        """The smallest egress with which the repository can be cloned."""
         url = urlsplit(self._repository().url)
         if url.scheme == "https" and url.hostname and url.port in (None, 443):
             return Egress(mode="proxy", domains=(url.hostname,))
@@ -106,7 +106,7 @@ class WorkspaceBody(_Body):
 
 
 class LimitsBody(_Body):
-    """None: as much as there is."""
+    """Limits of a session. None: no limit."""
 
     memory: Annotated[int | None, Field(ge=64 << 20, lt=1 << 63)] = SessionLimits().memory
     cpus: Annotated[float | None, Field(ge=0.01, lt=1 << 16)] = SessionLimits().cpus
@@ -126,7 +126,7 @@ class AppBody(_Body):
 
 
 class SessionBody(_Body):
-    """What a session is asked for with."""
+    """The body of a request for a new session."""
 
     name: Name = ""
     spawner: Text = ""
@@ -162,19 +162,19 @@ class SessionBody(_Body):
 
 
 class ResumeBody(_Body):
-    """What a stopped or failed session is started again with; what is not named stays."""
+    """Changes with which a stopped or failed session starts again; omitted fields stay."""
 
     shells: Literal["pty", "tmux"] | None = None
     egress: EgressBody | None = None
 
     def changes(self) -> dict[str, Any]:
-        """Fields of its spec."""
+        """The fields of the spec to change."""
         shells = {} if self.shells is None else {"shells": self.shells}
         return shells | ({} if self.egress is None else {"egress": self.egress.value()})
 
 
 class SessionAnswer(BaseModel):
-    """A session with all that is known of it. Of secrets, the names."""
+    """A session with all its fields. Of secrets, only the names."""
 
     id: str
     name: str

@@ -1,4 +1,4 @@
-"""How much of the machine sessions may take, and what is said when it is not enough."""
+"""Limits on what sessions may use of the machine, and the errors when they are exceeded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUNNING: Final = ("running", "memory")
 
 
 def claims_of(spec: SessionSpec, settings: HubSettings) -> tuple[Claim, ...]:
-    """What a session takes to be there at all, and to run."""
+    """What a session claims for existing and for running."""
     return (_being_there(settings), *running_claims(spec, settings))
 
 
@@ -39,7 +39,7 @@ def running_claims(spec: SessionSpec, settings: HubSettings) -> tuple[Claim, ...
 
 
 def ensure_modest(spec: SessionSpec, settings: HubSettings) -> None:
-    """Raises `QuotaExceeded` for limits that would be none."""
+    """Raise `QuotaExceeded` for limits above the hub's maximum for one session."""
     limits = spec.limits
     for unit, wanted, most, setting in (
         ("bytes of memory", limits.memory, settings.max_session_memory, "max_session_memory"),
@@ -68,7 +68,7 @@ def exceeded(claim: Claim, quota: Quota, taken: int, owner: str) -> QuotaExceede
 
 
 def _memory(spec: SessionSpec, settings: HubSettings) -> int:
-    """A session without a limit may take all there is."""
+    """The memory that a session claims; without a limit of its own, all of the quota."""
     return (settings.max_memory or 0) if spec.limits.memory is None else spec.limits.memory
 
 

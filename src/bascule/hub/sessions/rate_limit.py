@@ -1,4 +1,4 @@
-"""How fast something that could be endless is taken."""
+"""Limits the rate at which items are processed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class RateLimit:
-    """Lets `burst` pass at once, and after that `per_second`; whoever comes sooner waits."""
+    """Allows `burst` items at once, then `per_second`; further callers wait."""
 
     def __init__(self, *, burst: int, per_second: float) -> None:
         self._burst = burst

@@ -1,4 +1,4 @@
-"""The look at all sessions when the hub starts and every minute."""
+"""Reconciles session rows with running sandboxes, at the start of the hub and every minute."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AT_ONCE: Final = 16
 
 
 class Reconciler:
-    """Has rows and sandboxes agree, sees to sessions that nobody uses, and forgets what is old."""
+    """Repairs differences between rows and sandboxes, pauses idle sessions, deletes old data."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Reconciler:
             await self._check_session(row)
 
     async def _check_session(self, row: SessionRow) -> None:
-        """End what takes too much; pause or stop what has been idle for long enough."""
+        """Fail a session over its disk limit; pause or stop one that is idle for long enough."""
         try:
             if row.state == "ready":
                 await self._lifecycle.record(row.id)
@@ -149,8 +149,14 @@ class Reconciler:
             logger.exception("session %s could not be looked at; the others are", row.id)
 
     async def _with_activity(self, row: SessionRow) -> SessionRow:
-        """One that does not tell has done nothing that we know of: a session cannot stay awake by
-        stopping its own server."""
+        """The row with its last activity updated.
+
+        A session whose server does not answer counts as inactive, so it cannot stay awake by
+        stopping that server.
+
+        A session whose server does not answer counts as inactive, so it cannot stay awake by
+        stopping that server.
+        """
         try:
             activity = await (await self._lifecycle.client(row.id)).activity()
         except BasculeError as error:

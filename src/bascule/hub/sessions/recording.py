@@ -1,4 +1,4 @@
-"""Writing down what is done in the sandboxes of sessions, as they tell it."""
+"""Records what is done in the sandboxes of sessions, from their timelines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MakeLine = Callable[[], SandboxClient]
 
 
 class Recordings:
-    """One for each sandbox that runs, from when it answers until it has said its last.
+    """One recording for each running sandbox, from its first answer to its last entry.
 
     A sandbox numbers what it tells and holds the newest. So whoever reads goes on behind what it
     has, after a hub was restarted or killed as well, and nothing is told twice.
@@ -37,12 +37,12 @@ class Recordings:
         self._tasks = Tasks()
 
     def start(self, session_id: SessionId, make_client: MakeLine) -> None:
-        """On a line of its own, which it closes: it outlives the one for actions."""
+        """Start recording over a client of its own, which outlives the client for actions."""
         if session_id not in self._tasks:
             self._tasks.start(session_id, self._record(session_id, make_client))
 
     async def finish(self, session_id: SessionId) -> None:
-        """The sandbox has ended: read what is left, and stop."""
+        """The sandbox has ended: read the remaining entries and stop."""
         try:
             async with asyncio.timeout(_LAST_WORDS):
                 await self._tasks.finished(session_id)
@@ -66,7 +66,7 @@ class Recordings:
 
 
 async def _is_to_go_on(record: Record, client: SandboxClient) -> bool:
-    """Once more, behind an entry that was too large to be told."""
+    """Whether to read on, after skipping an entry that was too large to transfer."""
     try:
         return await _taken(record, client)
     except MessageTooLarge as error:
@@ -75,8 +75,12 @@ async def _is_to_go_on(record: Record, client: SandboxClient) -> bool:
 
 
 async def _taken(record: Record, client: SandboxClient) -> bool:
-    """Note what is told until it ends, or until somebody comes to watch or the last one leaves:
-    then True, and it is to be asked again, with output or without."""
+    """Record entries until the stream ends.
+
+    True if the audience changed: the stream must be opened again, with or without output.
+
+    True if the audience changed: the stream must be opened again, with or without output.
+    """
     is_watched = record.is_watched
     taking = asyncio.create_task(_take(record, client, output=is_watched))
     changing = asyncio.create_task(record.audience_changes(is_watched))
@@ -109,7 +113,7 @@ async def _take(record: Record, client: SandboxClient, *, output: bool) -> None:
 
 
 def _note(record: Record, entry: SandboxEntry, begin: TimelineBegin, last: int) -> int:
-    """The number that the sandbox has got to."""
+    """Add an entry to the record, or show output to watchers. Returns the newest position."""
     contents = entry.contents()
     if entry.n == 0:
         record.show(entry.kind, contents)

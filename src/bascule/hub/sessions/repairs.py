@@ -1,4 +1,9 @@
-"""What has to be done so that rows and sandboxes agree. A plain rule; the service does it."""
+"""Which repairs make session rows and running sandboxes agree.
+
+Pure rules; `Reconciler` applies them.
+
+Pure rules; `Reconciler` applies them.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +22,8 @@ is gone. adopt: its sandbox runs; watch it. end: a sandbox that no session has a
 
 @dataclass(frozen=True, slots=True)
 class Repair:
+    """A repair that one session needs."""
+
     session_id: SessionId
     repair: RepairKind
 
@@ -26,7 +33,7 @@ def repairs(
     running: Mapping[SessionId, RunningSandbox],
     busy: Collection[SessionId],
 ) -> list[Repair]:
-    """`busy`: sessions something is being done with; they are left alone."""
+    """The repairs needed now. Sessions in `busy` are skipped: another operation is under way."""
     known = {row.id: row for row in rows}
     needed = [
         Repair(row.id, repair)

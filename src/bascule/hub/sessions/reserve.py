@@ -1,4 +1,4 @@
-"""Room on the disk that the hub keeps for itself, so that on a full one sessions can be removed."""
+"""Disk space that the hub reserves, so that sessions can be removed when the disk is full."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _BYTES: Final = 8 << 20
 
 
 class DiskReserve:
-    """A file of no use but its size. All methods block."""
+    """A file that only takes up space. All methods block."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def restore(self) -> None:
-        """Have it, where there is plenty of room for it."""
+        """Create the file again if the disk has plenty of space."""
         if self._path.exists() or shutil.disk_usage(self._path.parent).free < 4 * _BYTES:
             return
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -35,7 +35,7 @@ class DiskReserve:
             os.close(descriptor)
 
     def give_up(self) -> bool:
-        """Make room; whether there was any to make."""
+        """Delete the file; returns whether it existed."""
         try:
             self._path.unlink()
         except FileNotFoundError:

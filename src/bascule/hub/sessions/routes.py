@@ -1,4 +1,4 @@
-"""How the proxy finds its way into sessions."""
+"""Finds the servers of sessions for the proxy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from .service import Sessions
 
 
 class SessionRoutes(ProxyRoutes):
-    """A session's servers, at the sockets in its directory. Visitors resume a paused session."""
+    """Routes to a session's servers at the sockets in its directory.
+
+    A visit resumes a paused session.
+
+    A visit resumes a paused session.
+    """
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions

@@ -1,4 +1,4 @@
-"""What is kept of sessions: themselves, what happened in them, and who did what."""
+"""Rows that the hub stores about sessions: sessions, events and audit entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bascule.core.sessions import SessionId, SessionSpec, SessionState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRow:
-    """A session as it is kept. Its key and the values of its secrets are not in it."""
+    """A stored session. It holds neither the sandbox's key nor values of secrets."""
 
     id: SessionId
     owner: str
@@ -40,7 +40,7 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """Something that happened in a session; numbers grow."""
+    """An event of a session; ids increase."""
 
     id: int
     session_id: SessionId
@@ -51,7 +51,7 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
-    """Somebody did something."""
+    """An audit entry: who did what."""
 
     time: float
     who: str
@@ -73,7 +73,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a session takes of something there is a bounded amount of."""
+    """An amount of a limited resource that a session reserves."""
 
     kind: str
     amount: int

@@ -1,4 +1,4 @@
-"""The hub's client to a session's sandbox, over the socket it has on this machine."""
+"""The hub's client for a session's sandbox, over the sandbox's unix socket on this machine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BYTES: Final = {"Content-Type": "application/octet-stream"}
 
 @dataclass(frozen=True, slots=True)
 class SandboxDownload:
-    """What comes of a file of a session."""
+    """A file or directory being downloaded from a session."""
 
     size: int | None
     """None: it is not said."""
@@ -50,7 +50,7 @@ class SandboxDownload:
 
 
 class SandboxClient(Closable):
-    """What is asked of the sandbox at `socket`: actions by `runtime`, the rest by `/session/…`.
+    """Calls the sandbox at `socket`: actions through `runtime`, everything else at `/session/…`.
 
     Whoever answers there runs as `uid`, but may be another program of the session: an observation
     has at most `max_reply` bytes, and everything else the form it should have.
@@ -93,7 +93,7 @@ class SandboxClient(Closable):
         return parse_message(PortList, await self._ask("GET", "/session/ports")).ports
 
     async def declared_ports(self) -> Mapping[int, int]:
-        """Ports that have an address before anybody listens there, by the number in that."""
+        """Port numbers of apps whose addresses are fixed in advance, by app number."""
         answer = parse_message(PortList, await self._ask("GET", "/session/ports"))
         return {each.n: each.port for each in answer.declared}
 
@@ -101,16 +101,16 @@ class SandboxClient(Closable):
         return parse_message(SandboxActivity, await self._ask("GET", "/session/activity"))
 
     async def start_vscode(self, *, window: bool, timeout: float) -> None:
-        """`window`: with one that nobody has to look at."""
+        """Start VS Code. `window`: also open a headless window."""
         asked = to_json({"window": window})
         await self._ask("POST", "/session/vscode", asked, _JSON, timeout=timeout)
 
     async def stop_vscode(self) -> None:
-        """Text that was not saved is kept, and shown by the next one."""
+        """Stop VS Code. Unsaved text is kept and restored by the next start."""
         await self._ask("DELETE", "/session/vscode")
 
     async def events(self) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
-        """What the sandbox tells and we know, until it ends."""
+        """Events of the sandbox, of the kinds the hub knows, until the sandbox ends."""
         async with self._http.stream("GET", "/session/events") as reply:
             if reply.status != 200:
                 _value_of(reply.status, await reply.read())
@@ -124,9 +124,14 @@ class SandboxClient(Closable):
     async def timeline(
         self, *, after: int, epoch: str, output: bool
     ) -> AsyncGenerator[tuple[TimelineBegin, list[SandboxEntry]], None]:
-        """What is done in the sandbox, as much at a time as there is, with how that began; also
-        what is printed meanwhile, when `output` is wanted. Raises `MessageTooLarge` in the place of
-        an entry that is larger than an observation may be."""
+        """Entries of the sandbox's timeline in batches, each with the `TimelineBegin` of its epoch.
+
+        With `output`, also the output of running commands. Raises `MessageTooLarge` in place of an
+        entry larger than an observation may be.
+
+        With `output`, also the output of running commands. Raises `MessageTooLarge` in place of an
+        entry larger than an observation may be.
+        """
         where = target("/session/timeline", after=after, epoch=epoch, output=int(output))
         async with self._http.stream("GET", where) as reply:
             if reply.status != 200:
@@ -150,13 +155,16 @@ class SandboxClient(Closable):
                     raise too_large
 
     async def timeline_last(self) -> TimelinePosition:
-        """How far the timeline has got: everything that was answered is up to there."""
+        """The newest position of the timeline; every answered action is at or before it."""
         return parse_message(TimelinePosition, await self._ask("GET", "/session/timeline/last"))
 
     # Files ----------------------------------------------------------------------------------
 
     async def list_files(self, path: str) -> Sequence[str]:
-        """Names in a directory, those of directories with a slash; empty: the workspace."""
+        """Names in a directory, directories with a trailing slash. An empty path is the workspace.
+
+        An empty path is the workspace.
+        """
         found = await self._ask("POST", "/list_files", to_json({"path": path}), _JSON)
         return parse_message(FileNames, {"names": found}).names
 
@@ -165,7 +173,7 @@ class SandboxClient(Closable):
 
     @asynccontextmanager
     async def download(self, path: str) -> AsyncIterator[SandboxDownload]:
-        """A file as it is; a directory as a zip."""
+        """Download a file as it is, or a directory as a zip."""
         async with self._http.stream("GET", target("/download_files", path=path, raw=1)) as reply:
             if reply.status != 200:
                 _value_of(reply.status, await reply.read())
@@ -190,7 +198,7 @@ class SandboxClient(Closable):
     async def terminal_output(
         self, name: str, *, start: int
     ) -> AsyncGenerator[tuple[str, Mapping[str, Any]], None]:
-        """Frames of its output as they come."""
+        """Frames of a terminal's output as they arrive."""
         where = target(f"{_terminal(name)}/output", start=start)
         async with self._http.stream("GET", where) as reply:
             if reply.status != 200:

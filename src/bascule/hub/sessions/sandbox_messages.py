@@ -1,4 +1,4 @@
-"""What a sandbox tells of itself, checked here: programs of its session can answer in its place.
+"""Messages of a sandbox, validated: programs in the session could answer in its place.
 
 They run as the same user and can put a socket of theirs where the sandbox's own is. What they say
 is then kept, shown to people and reckoned with, so it has to have the right form and size.
@@ -30,13 +30,13 @@ def _base64(text: str) -> str:
 
 
 class _Message(BaseModel):
-    """Fields of a newer sandbox are left out."""
+    """Ignores fields that a newer sandbox adds."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class SandboxActivity(_Message):
-    """Signs of life, in Unix time, and what the session's processes have used."""
+    """Times of the last action and keystroke (Unix time), and the CPU time used so far."""
 
     last_action: Moment | None = None
     last_keystroke: Moment | None = None
@@ -44,13 +44,13 @@ class SandboxActivity(_Message):
 
 
 class WorkspaceState(_Message):
-    """How far the workspace is filled."""
+    """Whether the workspace is empty, being filled, ready or failed."""
 
     state: Literal["empty", "filling", "ready", "failed"]
 
 
 class Port(_Message):
-    """An app that listens."""
+    """An app that listens on a port."""
 
     n: Annotated[int, Field(ge=0, lt=100)]
     port: Annotated[int, Field(ge=1, lt=1 << 16)]
@@ -58,7 +58,7 @@ class Port(_Message):
 
 
 class DeclaredPort(_Message):
-    """One that has an address before anybody listens there."""
+    """A port that has an address before an app listens on it."""
 
     n: Annotated[int, Field(ge=0, lt=100)]
     port: Annotated[int, Field(ge=1, lt=1 << 16)]
@@ -96,39 +96,39 @@ class _VSCode(_Message):
 
 
 class _State(_Message):
-    """How things stand when one begins to listen; for the hub alone."""
+    """The first event of a stream: the current state, for the hub only."""
 
     vscode: _VSCode = _VSCode(running=False)
 
 
 class TimelineBegin(_Message):
-    """With what a sandbox's timeline begins."""
+    """The first message of a sandbox's timeline."""
 
     epoch: Short = ""
     working_dir: Short = ""
 
 
 class TimelinePosition(_Message):
-    """How far a sandbox's timeline has got."""
+    """The newest position in a sandbox's timeline."""
 
     epoch: Short
     n: Annotated[int, Field(ge=0, le=1 << 53)]
 
 
 class FileNames(_Message):
-    """The names in a directory."""
+    """Names in a directory."""
 
     names: Annotated[list[Short], Field(max_length=100_000)]
 
 
 class SandboxInfo(_Message):
-    """What a sandbox says of itself."""
+    """Properties that a sandbox reports about itself."""
 
     working_dir: Short
 
 
 class TerminalState(_Message):
-    """An open terminal: the bytes of its output that are held, from `start` to `end`."""
+    """An open terminal. The output from byte `start` to byte `end` is held."""
 
     name: Short = ""
     start: Annotated[int, Field(ge=0, le=1 << 53)]
@@ -136,7 +136,7 @@ class TerminalState(_Message):
 
 
 class TerminalOutput(_Message):
-    """A piece of a terminal's output."""
+    """A chunk of a terminal's output."""
 
     offset: Annotated[int, Field(ge=0, le=1 << 53)]
     data: Annotated[str, AfterValidator(_base64)]
@@ -155,7 +155,7 @@ class SandboxEntry(_Message):
     data: Annotated[str, AfterValidator(_base64)] = ""
 
     def contents(self) -> dict[str, Any]:
-        """What an entry of its kind has besides."""
+        """The fields that entries of this kind have besides number and time."""
         return {name: getattr(self, name) for name in _CONTENTS[self.kind]}
 
 
@@ -180,7 +180,7 @@ _EVENTS: Final[Mapping[str, type[_Message]]] = {
 
 
 def parse_message(kind: type[_Told], said: object) -> _Told:
-    """Raises `SandboxUnreachable`: whoever answers, it is not the sandbox."""
+    """Validate a message. Raises `SandboxUnreachable`: the sender is not a sandbox."""
     try:
         return kind.model_validate(said)
     except ValidationError as error:
@@ -192,6 +192,6 @@ def parse_message(kind: type[_Told], said: object) -> _Told:
 
 
 def parse_event(name: str, data: object) -> Mapping[str, Any] | None:
-    """What of an event is passed on; None: nothing, it is of no kind we know."""
+    """The validated fields of an event; None for an unknown kind."""
     kind = _EVENTS.get(name)
     return None if kind is None else parse_message(kind, data).model_dump()

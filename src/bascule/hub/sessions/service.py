@@ -1,4 +1,4 @@
-"""The sessions of a hub, as people ask for them."""
+"""The sessions of a hub: creating, using and removing them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _TEXT: Final = 500
 
 
 class Sessions(Closable):
-    """Every session of the hub: what is kept of it, and its sandbox.
+    """All sessions of the hub: their stored rows and their sandboxes.
 
     Closing ends none: sandboxes go on, and the next hub with the same state finds them. What was
     under way then (a start, a stop, a removal) is gone on with.
@@ -93,8 +93,12 @@ class Sessions(Closable):
         on_end: Callable[[SessionId], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`base_path`: below which path a session's app is; empty: it has an origin of its own.
-        `on_end` is told of a session when nothing of it is to be reached any more."""
+        """`base_path`: URL path of a session's app; empty if it has an origin of its own.
+
+        `on_end` is called for a session that can no longer be reached.
+
+        `on_end` is called for a session that can no longer be reached.
+        """
         self.windows = windows
         self._leases = leases or TokenLeases()
         self._settings = settings
@@ -141,11 +145,11 @@ class Sessions(Closable):
 
     @property
     def are_offered(self) -> bool:
-        """Whether this hub can have any."""
+        """Whether this hub can have sessions."""
         return self._optional_lifecycle is not None
 
     async def open(self) -> None:
-        """Find what runs, go on with what was under way, and look again every minute."""
+        """Adopt running sandboxes, continue interrupted operations, and reconcile every minute."""
         if self._optional_lifecycle is None or self._reconciler is None:
             await self._records.sweep(None, self.windows.connected())
             return
@@ -160,7 +164,7 @@ class Sessions(Closable):
         await self._reconciler.open()
 
     def finish_streams(self) -> None:
-        """End what listens, so that a server that stops need not wait for it."""
+        """End all event streams, so that a stopping server does not wait for them."""
         self._events.close()
 
     async def aclose(self) -> None:
@@ -171,15 +175,21 @@ class Sessions(Closable):
             await self._optional_lifecycle.aclose()
 
     async def reconcile(self) -> None:
-        """Have rows and sandboxes agree, and see to sessions that nobody uses."""
+        """Make rows and sandboxes agree, and pause or stop idle sessions."""
         if self._reconciler is not None:
             await self._reconciler.reconcile()
 
     # What people ask ------------------------------------------------------------------------
 
     async def create(self, who: Identity, request: SessionRequest) -> SessionRow:
-        """A new session, which starts from now on; the same one for the same `request_key`. One
-        that is being removed is waited for, and then is no longer that one."""
+        """Create a session and start it in the background.
+
+        The same `request_key` returns the same session. If that session is being removed, wait for
+        its removal and create a new one.
+
+        The same `request_key` returns the same session. If that session is being removed, wait for
+        its removal and create a new one.
+        """
         while (known := self._known(who, request)) is not None:
             if not known.is_doomed:
                 return _ensure_same(known, request)
@@ -224,7 +234,7 @@ class Sessions(Closable):
         return [row for row in self._table.all() if who.may_see(row.owner)]
 
     def get(self, who: Identity, session_id: SessionId) -> SessionRow:
-        """Raises `NoSuchSession`, also for somebody else's."""
+        """The session. Raises `NoSuchSession`, also for a session this identity may not see."""
         return self._table.get_visible(who, session_id)
 
     async def pause(self, who: Identity, session_id: SessionId) -> SessionRow:
@@ -234,7 +244,7 @@ class Sessions(Closable):
     async def resume(
         self, who: Identity, session_id: SessionId, changes: Mapping[str, Any] | None = None
     ) -> SessionRow:
-        """A paused one goes on at once; one at rest starts again. What runs already is left.
+        """Continue a paused session, or start a stopped or failed one. No effect on a running one.
 
         `changes`: fields of its spec to start it with, which only one at rest can have.
         """
@@ -246,7 +256,7 @@ class Sessions(Closable):
         return await self._resume(session_id, who)
 
     async def stop(self, who: Identity, session_id: SessionId) -> SessionRow:
-        """End its sandbox and keep its files."""
+        """End the sandbox and keep the files."""
         row = self._table.get_visible(who, session_id)
         if row.state in AT_REST:
             return row
@@ -254,7 +264,7 @@ class Sessions(Closable):
         return await self._lifecycle.stop(session_id)
 
     async def remove(self, who: Identity, session_id: SessionId) -> None:
-        """End it and remove all that is its own."""
+        """End the sandbox and remove all files of the session."""
         self._table.get_visible(who, session_id)
         try:
             await self._doom(who, session_id)
@@ -297,8 +307,12 @@ class Sessions(Closable):
         return observation
 
     async def window(self, who: Identity, session_id: SessionId) -> Window:
-        """The session's window, once it takes actions; from now on there always is one, whether
-        somebody looks or not."""
+        """The session's window, as soon as it takes actions.
+
+        From then on a headless window keeps it open.
+
+        From then on a headless window keeps it open.
+        """
         row = self._table.get_visible(who, session_id)
         await self._note_stranger(who, row, "window")
         client, _ = await self.enter(session_id)
@@ -306,7 +320,7 @@ class Sessions(Closable):
         return await self.windows.present(session_id, timeout=self._settings.start_timeout)
 
     async def wake(self, session_id: SessionId) -> None:
-        """Its window is about to get an action."""
+        """Resume the session, as its window is about to get an action."""
         if session_id in self._table:
             await self.enter(session_id)
 
@@ -317,13 +331,18 @@ class Sessions(Closable):
         return await (await self._lifecycle.client(session_id)).ports()
 
     async def declared_ports(self, who: Identity, session_id: SessionId) -> Mapping[int, int]:
-        """Ports whose addresses are known beforehand, by their number; the session has to run."""
+        """Port numbers of apps whose addresses are fixed in advance, by app number.
+
+        The session must run.
+
+        The session must run.
+        """
         self._table.get_visible(who, session_id)
         client, _ = await self.enter(session_id)
         return await client.declared_ports()
 
     async def last_words(self, who: Identity, session_id: SessionId, *, lines: int) -> str:
-        """What the session's action server said last, secrets masked."""
+        """The last lines of the action server's log, with secrets masked."""
         row = self._table.get_visible(who, session_id)
         await self._note_stranger(who, row, "logs")
         spawner = self._lifecycle.spawner(row.spec.spawner)
@@ -332,7 +351,7 @@ class Sessions(Closable):
     async def events(
         self, session_id: SessionId, *, after: int = 0
     ) -> AsyncGenerator[EventRow | None, None]:
-        """What happened after the event of that number, then what happens; None: nothing yet."""
+        """Stored events after number `after`, then new ones as they happen. None is a heartbeat."""
         subscription = self._events.subscribe(session_id)
         try:
             for row in await self._store.list_events(session_id, after=after):
@@ -345,7 +364,7 @@ class Sessions(Closable):
             self._events.unsubscribe(session_id, subscription)
 
     async def until_ready(self, session_id: SessionId) -> SessionRow:
-        """Wait for the end of a start. Raises `SandboxStartFailed` with what it failed of."""
+        """Wait until a start has ended. Raises `SandboxStartFailed` with the cause."""
         async with aclosing(self.events(session_id)) as events:
             async for _ in events:
                 row = self._table.get(session_id)
@@ -357,7 +376,7 @@ class Sessions(Closable):
         raise HubUnreachable("The hub stops, and the session was still starting")
 
     async def settled(self, session_id: SessionId) -> SessionRow | None:
-        """Wait for the end of a stop or removal that is under way. None: it is gone."""
+        """Wait until a stop or removal has ended. None: the session is removed."""
         async with aclosing(self.events(session_id)) as events:
             async for _ in events:
                 row = self._table.find(session_id)
@@ -374,7 +393,7 @@ class Sessions(Closable):
     # What people look at ----------------------------------------------------------------------
 
     async def usage(self, who: Identity, session_id: SessionId) -> Usage | None:
-        """None while it has no sandbox."""
+        """What the sandbox uses; None while there is no sandbox."""
         row = self._table.get_visible(who, session_id)
         if row.state not in RUNNING:
             return None
@@ -384,7 +403,7 @@ class Sessions(Closable):
             return None
 
     async def sandbox_client(self, who: Identity, session_id: SessionId) -> SandboxClient:
-        """The client to a session that somebody does something in; a paused one is resumed."""
+        """The client of a session's sandbox, for files and terminals. Resumes a paused session."""
         await self._note_stranger(
             who, self._table.get_visible(who, session_id), "files and terminals"
         )
@@ -393,20 +412,20 @@ class Sessions(Closable):
     async def timeline(
         self, who: Identity, session_id: SessionId, *, after: int, epoch: str
     ) -> AsyncGenerator[tuple[str, Sequence[Mapping[str, Any]]], None]:
-        """What was done in a session and is, with the epoch it is of, until it is removed; secrets
-        are masked. Looking is no use of it: a paused one stays so, and tells when it goes on."""
+        """Entries of the session's timeline with their epoch, until the session is removed; secrets
+        are masked. Watching is not activity and does not resume a paused session."""
         record = await self.record(who, session_id)
         async with aclosing(record.follow(after=after, epoch=epoch)) as told:
             async for each in told:
                 yield each
 
     async def record(self, who: Identity, session_id: SessionId) -> Record:
-        """What was done in a session, whether it runs or not."""
+        """The record of a session, whether it runs or not."""
         await self._note_stranger(who, self._table.get_visible(who, session_id), "record")
         return await self._records.of_session(session_id)
 
     async def settled_record(self, who: Identity, session_id: SessionId) -> Record:
-        """The same once everything is in it that was answered by now, if the sandbox can tell."""
+        """The record, once it holds every action answered so far, if the sandbox can say."""
         record = await self.record(who, session_id)
         if self._table.get(session_id).state == "ready":
             try:
@@ -419,14 +438,14 @@ class Sessions(Closable):
 
     @property
     def spawners(self) -> Sequence[str]:
-        """The kinds that can be used, the default first."""
+        """The usable kinds of spawner, the default first."""
         if self._optional_lifecycle is None:
             return []
         first = self._optional_lifecycle.default_spawner
         return [first, *(kind for kind in self._optional_lifecycle.usable if kind != first)]
 
     def allowed_egress(self, who: Identity) -> Sequence[EgressMode]:
-        """What of the network they may ask for with a session."""
+        """The egress modes this identity may request for a session."""
         return allowed_egress(who, self._settings)
 
     # For the proxy --------------------------------------------------------------------------
@@ -436,14 +455,19 @@ class Sessions(Closable):
         return None if row is None or row.is_doomed else row.owner
 
     def is_ready(self, session_id: SessionId) -> bool:
-        """Whether its sandbox answers, or will as soon as somebody comes."""
+        """Whether the sandbox answers, or will as soon as someone visits."""
         row = self._table.find(session_id)
         return row is not None and row.state in RUNNING and not row.is_doomed
 
     async def enter(
         self, session_id: SessionId, *, is_visit: bool = True
     ) -> tuple[SandboxClient, RunningSandbox]:
-        """The client into a session. A visit is a sign of life, and resumes one that is paused."""
+        """The client and the running sandbox of a session.
+
+        A visit counts as activity and resumes a paused session.
+
+        A visit counts as activity and resumes a paused session.
+        """
         row = self._table.get(session_id)
         if row.state == "paused" and is_visit:
             row = await self._resume(session_id, None)
@@ -457,7 +481,7 @@ class Sessions(Closable):
         )
 
     def keeps_prefix(self, session_id: SessionId, n: int) -> bool:
-        """Whether the n-th app is asked by its whole path."""
+        """Whether the n-th app gets requests with its full path."""
         apps = dict(zip(DECLARED, self._table.get(session_id).spec.apps, strict=False))
         return n in apps and apps[n].keeps_prefix
 
@@ -490,19 +514,26 @@ class Sessions(Closable):
         await self._note_stranger(who, self._table.get_visible(who, session_id), what)
 
     async def _note_stranger(self, who: Identity, row: SessionRow, what: str) -> None:
-        """Admins may look into a session of somebody else, and that is kept. Actions, starts and
-        ends are noted in any case, whosoever's they are."""
+        """Write an audit entry if an admin looks into another owner's session.
+
+        Actions, starts and stops are audited in any case.
+
+        Actions, starts and stops are audited in any case.
+        """
         if who.owner != row.owner:
             await self._table.audit(who, row, "enter", what=what)
 
     async def _doom(self, who: Identity, session_id: SessionId) -> None:
-        """From here on its removal is gone on with, whatever comes between."""
+        """Mark the session for removal, which then continues even after a restart of the hub."""
         await self._table.audit(who, self._table.get(session_id), "remove")
         await self._table.change(session_id, is_doomed=True)
 
     @contextmanager
     def _named(self, who: Identity, request: SessionRequest) -> Iterator[None]:
-        """Hold a name until its session is listed. Raises `InvalidRequest` if it is taken."""
+        """Hold a session name until the session is listed. Raises `InvalidRequest` if it is taken.
+
+        Raises `InvalidRequest` if it is taken.
+        """
         name, key = request.spec.name, request.request_key
         if not request.has_unique_name or not name:
             yield
@@ -537,7 +568,12 @@ class Sessions(Closable):
         return None
 
     def _described(self, session_id: SessionId, args: Mapping[str, Any]) -> dict[str, str]:
-        """What was asked, briefly; masked before it is cut, lest half a secret is left."""
+        """The arguments of an action, shortened.
+
+        Masked before cutting, so that no part of a secret remains.
+
+        Masked before cutting, so that no part of a secret remains.
+        """
         mask = self._table.mask(session_id)
         return {name: mask.text(str(value))[:_TEXT] for name, value in args.items() if value}
 

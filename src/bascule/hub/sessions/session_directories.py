@@ -1,4 +1,4 @@
-"""Where on this machine a session's files and sockets are. Everything here blocks."""
+"""Where a session's files and sockets are on this machine. All functions block."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTS: Final = ("workspace", "home", "state")
 
 @dataclass(frozen=True, slots=True)
 class SessionDirectories:
-    """Those of all sessions."""
+    """The directories of all sessions."""
 
     sessions: Path
     """`{id}/` with `workspace/`, `home/` and `state/` for each."""
@@ -35,7 +35,8 @@ class SessionDirectories:
 
     @classmethod
     def of(cls, settings: HubSettings) -> SessionDirectories | None:
-        """None for a hub that keeps nothing: it has no sessions either."""
+        """The directories for these settings; None without a `state_dir`, as such a hub has no
+        sessions."""
         state = settings.state_dir
         if state is None:
             return None
@@ -62,7 +63,7 @@ class SessionDirectories:
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def plan(self, row: SessionRow, secrets: Secrets) -> SandboxPlan:
-        """What the spawner is told; the directories are made."""
+        """Create the session's directories and return the plan for the spawner."""
         directory, run_dir = self.sessions / row.id, self.run / row.id
         for part in _PARTS:
             (directory / part).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -87,7 +88,7 @@ class SessionDirectories:
         )
 
     def hub_socket(self, session_id: SessionId) -> Path:
-        """The hub's own socket for the session, apart from those that are the sandbox's to make.
+        """Path of the hub's socket for this session, apart from sockets that the sandbox creates.
 
         In a directory of its own, which is what a sandbox is shown: the socket of the next hub
         appears in it, where one that is shown by itself would stay the old one for ever.
@@ -98,22 +99,22 @@ class SessionDirectories:
         return self.run / session_id / f"{name}.sock"
 
     def remove_hub_socket(self, session_id: SessionId) -> None:
-        """Leave no socket there, not of a hub that was killed either."""
+        """Remove the socket, also one that a killed hub left."""
         self.hub_socket(session_id).unlink(missing_ok=True)
 
     def remove(self, session_id: SessionId) -> None:
-        """All of a session's own; a folder of the host that was its workspace is not in there."""
+        """Remove all files of the session, except a host folder that was its workspace."""
         self.remove_run(session_id)
         trees.remove(self.sessions / session_id)
 
     def remove_run(self, session_id: SessionId) -> None:
-        """Its sockets and what lies beside them."""
+        """Remove the session's sockets and the files beside them."""
         trees.remove(self.hub_socket(session_id).parent)
         trees.remove(self.run / session_id)
 
 
 def ensure_folder(folder: str, roots: tuple[Path, ...]) -> str:
-    """The folder as it really is. Raises `PathOutsideRoots` for one that may not be used."""
+    """The resolved path of a host folder. Raises `PathOutsideRoots` if sessions may not use it."""
     real = Path(folder).expanduser().resolve()
     allowed = [root.expanduser().resolve() for root in roots]
     if not any(real.is_relative_to(root) for root in allowed):

@@ -1,4 +1,4 @@
-"""A session somebody asks for: whether they may have it, and whether it is asked again."""
+"""A request for a session: whether it is allowed, and whether it repeats an earlier one."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ _URL: Final = re.compile(r"(https|ssh)://[^-\s/][^\s/]*/\S+|\w[\w.-]*@\w[\w.-]*:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
+    """What a caller asks for when creating a session."""
+
     spec: SessionSpec
     credential: Mapping[str, str] | None = field(default=None, repr=False)
     """For the clone of its workspace."""
@@ -34,19 +36,19 @@ class SessionRequest:
 
     @property
     def hash(self) -> str:
-        """Of everything but the values of secrets."""
+        """Hash of the whole request except the values of secrets."""
         text = json.dumps([spec_to_json(self.spec), sorted(self.credential or {})], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def allowed_egress(who: Identity, settings: HubSettings) -> Sequence[EgressMode]:
-    """What of the network they may ask for, from none to all of it."""
+    """The egress modes this identity may request, from `off` to the most open."""
     modes: tuple[EgressMode, ...] = get_args(EgressMode)
     return modes if who.is_admin else modes[: modes.index(settings.max_egress) + 1]
 
 
 def ensure_allowed(who: Identity, spec: SessionSpec, settings: HubSettings) -> None:
-    """Raises what is wrong with asking for it, as far as that can be told without looking."""
+    """Raise an error if this identity may not have such a session. Looks at nothing on disk."""
     source = spec.workspace
     if (source.kind == "folder" or spec.image) and not who.is_admin:
         what = "a folder of the hub's machine" if source.kind == "folder" else "an image"

@@ -1,4 +1,4 @@
-"""A session as a runtime for whoever is in the hub's own process."""
+"""A session as a `Runtime`, for code in the hub's own process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .service import Sessions
 
 
 class SessionRuntime(Verbs):
-    """Acts in a session as `identity`, under whose name everything is recorded.
+    """Runs actions in a session as `identity`; the audit names that identity.
 
     Connecting starts one that is at rest, unless whoever asks is inside it, and waits until it is
     ready. Closing leaves it as it is.
@@ -59,7 +59,7 @@ class SessionRuntime(Verbs):
         return await (await self._runtime()).download(path, destination)
 
     async def beginning(self, path: str, *, limit: int) -> bytes:
-        """A file as it is, cut after `limit` bytes however large the session says it is."""
+        """The first `limit` bytes of a file, whatever size the session claims."""
         taken = bytearray()
         async with (await self.sandbox_client()).download(path) as found:
             async for chunk in found.chunks:
@@ -77,7 +77,7 @@ class SessionRuntime(Verbs):
         return await (await self._runtime()).search_log(pattern, shell, start=start, limit=limit)
 
     async def sandbox_client(self) -> SandboxClient:
-        """The client to its sandbox; a paused session is resumed."""
+        """The client of the session's sandbox. Resumes a paused session."""
         return await self._sessions.sandbox_client(self._identity, self._id)
 
     async def _runtime(self) -> RemoteRuntime:

@@ -1,4 +1,4 @@
-"""What is known of sessions now: the rows in memory, with every change kept and told.
+"""The session table: all session rows in memory, every change stored and published.
 
 One hub writes, so what it holds in memory is what the store has, and asking costs nothing.
 """
@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 
 class SessionTable:
+    """The rows of all sessions, and the only code that changes their state."""
+
     def __init__(
         self,
         store: Store,
@@ -33,7 +35,7 @@ class SessionTable:
         *,
         without_paths: Callable[[str], str] = str,
     ) -> None:
-        """`without_paths`: what owners are shown of the cause of a failure."""
+        """`without_paths` removes the hub's own paths from the failure cause that owners see."""
         self._without_paths = without_paths
         self._store = store
         self._changes = changes
@@ -61,7 +63,7 @@ class SessionTable:
         return row
 
     def get_visible(self, identity: Identity, session_id: SessionId) -> SessionRow:
-        """The session, unless it is somebody else's: then it is as if there were none."""
+        """The session, if `identity` may see it. Raises `NoSuchSession` otherwise."""
         row = self.get(session_id)
         if identity.scope == "session":
             is_seen = identity.session_id == session_id and identity.owner == row.owner
@@ -72,7 +74,14 @@ class SessionTable:
         return row
 
     async def add(self, row: SessionRow, claims: Sequence[Claim]) -> tuple[SessionRow, bool]:
-        """Keep it; also whether it is new, and not the one asked for before with the same key."""
+        """Store a row.
+
+        Returns the stored row and whether it is new: a repeated request key returns the earlier
+        session.
+
+        Returns the stored row and whether it is new: a repeated request key returns the earlier
+        session.
+        """
         kept = await self._store.add_session(row, claims)
         is_new = kept.id == row.id
         if is_new:
@@ -84,7 +93,12 @@ class SessionTable:
     async def change_state(
         self, session_id: SessionId, state: SessionState, *, verb: str = "", cause: str = ""
     ) -> SessionRow:
-        """The one way from state to state. Raises `InvalidState` where there is none."""
+        """The only way to change a session's state.
+
+        Raises `InvalidState` for a forbidden transition.
+
+        Raises `InvalidState` for a forbidden transition.
+        """
         if cause:
             logger.info(
                 "session %s is %s: %s", session_id, state, self.mask(session_id).text(cause)
@@ -110,7 +124,7 @@ class SessionTable:
             self._changes.tell("session", session_id)
 
     async def change_spec(self, session_id: SessionId, spec: SessionSpec) -> None:
-        """Of a session at rest alone: a sandbox that runs was started with the spec it had."""
+        """Change the spec of a stopped or failed session; a running sandbox keeps its spec."""
         row = await self._store.change_session(session_id, {"spec": spec}, states=AT_REST)
         if row is None:
             raise refused(self.get(session_id).state, "be changed")
@@ -142,7 +156,7 @@ class SessionTable:
     async def audit(
         self, who: Identity | None, row: SessionRow, verb: str, **detail: object
     ) -> None:
-        """Who did what. None: the hub by itself."""
+        """Write an audit entry. `who` is None for actions of the hub itself."""
         name = "hub" if who is None else who.name
         masked = self.mask(row.id).value(detail)
         await self._store.add_audit(
@@ -157,11 +171,11 @@ class SessionTable:
         )
 
     def set_mask(self, session_id: SessionId, mask: Mask) -> None:
-        """From now on nothing of this session is recorded without it."""
+        """Mask these secrets in everything recorded about the session from now on."""
         self._masks[session_id] = mask
 
     def drop_mask(self, session_id: SessionId) -> None:
-        """It did not come to be."""
+        """Forget the mask of a session that was not created after all."""
         self._masks.pop(session_id, None)
 
     def mask(self, session_id: SessionId) -> Mask:

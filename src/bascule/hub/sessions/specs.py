@@ -1,4 +1,4 @@
-"""A session's spec as JSON, for the store and for answers. Values of secrets stay out of it."""
+"""Session specs as JSON, for the store and for answers. Values of secrets are left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bascule.core.sessions import SessionSpec
 
 
 def spec_to_json(spec: SessionSpec) -> dict[str, Any]:
-    """Of secrets, the names."""
+    """The spec as JSON, with only the names of secrets."""
     value = asdict(spec)
     value["secrets"] = dict.fromkeys(spec.secrets, "")
     value["egress"]["domains"] = list(spec.egress.domains)

@@ -1,4 +1,4 @@
-"""How far a start has come, told while it goes on, and how long it may take."""
+"""Stages of a start: reports each one and limits the time of the start."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Stages:
-    """Takes stages from code that does not wait, and has them kept and told in their order."""
+    """Takes stages from synchronous code, then stores and publishes them in order."""
 
     def __init__(self, session_id: SessionId, table: SessionTable) -> None:
         self.stage = ""
@@ -32,7 +32,7 @@ class Stages:
         self._said.put_nowait(stage)
 
     async def told(self) -> None:
-        """Returns once all that was said is told."""
+        """Wait until all stages so far are published."""
         await self._said.join()
 
     async def __aenter__(self) -> Self:
@@ -62,7 +62,7 @@ class Stages:
 
 @asynccontextmanager
 async def within(seconds: float, setting: str) -> AsyncIterator[None]:
-    """A deadline that is told with the setting that has it."""
+    """A time limit whose error names the setting that raises it."""
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:

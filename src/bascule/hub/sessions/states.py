@@ -1,4 +1,4 @@
-"""The life of a session: which state may follow which. The one place that says so."""
+"""The states of a session and the allowed transitions between them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AT_REST: Final[frozenset[SessionState]] = frozenset({"stopped", "failed"})
 
 
 def refused(state: SessionState, verb: str) -> InvalidState:
-    """What is said to somebody who wants what cannot be done now."""
+    """The error for a request that the session's present state does not allow."""
     hint = {
         "starting": "wait until it is ready",
         "stopping": "wait until it has stopped",

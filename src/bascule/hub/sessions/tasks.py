@@ -1,4 +1,4 @@
-"""Work on sessions that goes on when whoever asked for it has left."""
+"""Background tasks on sessions, which continue when the caller leaves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class Tasks:
-    """Owns tasks by a key, at most one each; closing cancels them and waits for their ends."""
+    """Owns at most one task per key. Closing cancels all and waits for them."""
 
     def __init__(self) -> None:
         self._tasks: dict[Any, asyncio.Task[Any]] = {}
@@ -24,7 +24,7 @@ class Tasks:
         return task is not None and not task.done()
 
     def is_current(self, key: object) -> bool:
-        """Whether the code that asks is run by it."""
+        """Whether the calling code runs in this task."""
         return self._tasks.get(key) is asyncio.current_task()
 
     def start(self, key: object, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
@@ -38,14 +38,14 @@ class Tasks:
         return task
 
     async def cancel(self, key: object) -> None:
-        """Returns once it has ended."""
+        """Cancel the task and wait until it has ended."""
         task = self._tasks.get(key)
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
 
     async def finished(self, key: object) -> None:
-        """Wait for its end, as it comes."""
+        """Wait until the task has ended, without cancelling it."""
         task = self._tasks.get(key)
         if task is not None:
             await asyncio.wait({task})

@@ -1,4 +1,4 @@
-"""What only the hub and a session's sandbox may know, in files that only the hub can read."""
+"""Secrets of sessions, in files that only the hub can read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bascule.core.sessions import SessionId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secrets:
-    """A session's own."""
+    """The secrets of one session."""
 
     key: str = field(repr=False)
     """What its action server wants."""
@@ -33,7 +33,7 @@ class Vault:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def put(self, session_id: SessionId, secrets: Secrets) -> None:
-        """Whole or not at all, whenever the process ends."""
+        """Write the file atomically."""
         path, beside = self._path(session_id), self._directory / f".{session_id}"
         beside.unlink(missing_ok=True)
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -53,7 +53,7 @@ class Vault:
         self._path(session_id).unlink(missing_ok=True)
 
     def sweep(self, known: Collection[SessionId]) -> None:
-        """Remove what a hub left that was killed before it had kept the session itself."""
+        """Delete files of sessions that a killed hub never stored."""
         for each in self._directory.iterdir():
             if each.suffix != ".json" or each.stem not in known:
                 each.unlink()

@@ -1,4 +1,4 @@
-"""The windows of sessions: VS Code started when somebody wants it, and actions done in it."""
+"""VS Code windows of sessions: starts VS Code on demand and runs actions in its window."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _VSCODE: Final = 60.0
 
 
 class SessionWindows:
-    """One for each session, in however many browsers it is shown.
+    """One window for each session, in however many browsers it is shown.
 
     A sandbox tells when its VS Code ends, so it is asked for one only when there may be none.
     """
@@ -40,7 +40,7 @@ class SessionWindows:
     async def open(
         self, session_id: SessionId, client: SandboxClient, *, kept: bool = False
     ) -> None:
-        """Have VS Code run; `kept`: with a window, whether somebody looks or not."""
+        """Start VS Code. `kept`: also keep a window open when no browser shows it."""
         if session_id in (self._kept if kept else self._shown):
             return
         await client.start_vscode(window=kept, timeout=_VSCODE)
@@ -49,28 +49,28 @@ class SessionWindows:
             self._kept.add(session_id)
 
     def ended(self, session_id: SessionId) -> None:
-        """Its VS Code has ended, or we are not told any more."""
+        """VS Code of the session has ended, or the hub no longer hears from the session."""
         self._shown.discard(session_id)
         self._kept.discard(session_id)
 
     def find(self, session_id: SessionId) -> Window | None:
-        """The one that takes actions, if there is one."""
+        """The window that takes actions, if there is one."""
         for window in self._registry.windows():
             if window.session_id == session_id and window.status == "healthy":
                 return window
         return None
 
     def connected(self) -> set[WindowId]:
-        """Every window there is, whosoever's."""
+        """All connected windows, of every owner."""
         return {window.id for window in self._registry.windows()}
 
     async def present(self, session_id: SessionId, *, timeout: float) -> Window:
-        """Its window, once that takes actions."""
+        """The session's window, as soon as it takes actions. Raises an error after `timeout`."""
         async with within(timeout, "start_timeout"):
             return await self.appears(session_id)
 
     async def appears(self, session_id: SessionId) -> Window:
-        """The same, however long it takes until somebody opens it."""
+        """The session's window, however long it takes until someone opens it."""
         while True:
             news = self._sockets.next_news()
             if (window := self.find(session_id)) is not None:
