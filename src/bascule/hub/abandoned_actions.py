@@ -1,4 +1,4 @@
-"""Tells windows when nobody waits for an action any more, so that a question about it goes."""
+"""Tells windows when no caller waits for an action any more, so that they withdraw its question."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Tell = Callable[[Host, Sequence[EventId]], Awaitable[None]]
 
 
 class AbandonedActions(Closable):
-    """Watches what askers left behind. `tell` is awaited with what nobody asked for again."""
+    """Watches actions whose caller left. Awaits `tell` with those that no caller asks for again."""
 
     def __init__(self, switchboard: Switchboard, tell: Tell, *, grace: float = _GRACE) -> None:
         self._switchboard = switchboard
@@ -29,7 +29,7 @@ class AbandonedActions(Closable):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def left(self, asks: Sequence[Ask]) -> None:
-        """The asker of these is gone."""
+        """The caller of these actions has left."""
         if not asks:
             return
         task = asyncio.create_task(self._wait(asks))

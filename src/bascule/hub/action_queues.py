@@ -1,4 +1,4 @@
-"""The order of actions on their way to a window: they are sent in the order they came.
+"""Queues that keep the order in which actions are sent to a window.
 
 Before an action can be sent the hub may have to start a paused session or open a record, which
 takes longer for one action than for another. Those steps run side by side; the sending does not.
@@ -18,7 +18,7 @@ from .switchboard import Asker
 
 
 class QueuedAction:
-    """The place of one action in its window's queue."""
+    """The position of one action in its window's queue."""
 
     def __init__(self, action_id: EventId, asker: Asker) -> None:
         self.action_id = action_id
@@ -27,7 +27,7 @@ class QueuedAction:
         self.is_first = asyncio.Event()
 
     async def wait(self) -> None:
-        """Return when every action before this one was sent or failed.
+        """Wait until every earlier action was sent or failed.
 
         Raises `ActionCancelled` if nobody wants this one any more.
         """
@@ -47,7 +47,7 @@ class ActionQueues:
     async def turn(
         self, window_id: WindowId, action_id: EventId, asker: Asker
     ) -> AsyncIterator[QueuedAction]:
-        """Queue behind the actions that came before; leave the queue when the block ends."""
+        """Join the queue behind earlier actions; leave it when the block ends."""
         turn = self._waiting[action_id] = QueuedAction(action_id, asker)
         self._queues.setdefault(window_id, {})[turn] = None
         self._call_first(window_id)
@@ -60,7 +60,7 @@ class ActionQueues:
             self._call_first(window_id)
 
     def give_up(self, action_id: EventId, asker: Asker) -> bool:
-        """Do not send this asker's action when its turn comes. False: it is not waiting."""
+        """Do not send this caller's action when its turn comes. False if it is not waiting."""
         turn = self._waiting.get(action_id)
         if turn is None or turn.asker is not asker:
             return False

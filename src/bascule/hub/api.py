@@ -68,7 +68,7 @@ _DEFAULT_TIME: Final = 120.0
 
 
 class Api:
-    """Every REST call of the hub, on one FastAPI application."""
+    """All REST calls of the hub, on one FastAPI application."""
 
     def __init__(
         self,
@@ -299,7 +299,7 @@ class Api:
     # ----------------------------------------------------------------------------------------
 
     async def _note(self, who: Identity, verb: str, owner: str, name: str, scope: str = "") -> None:
-        """An admin can make a token for anybody, and act as they do: so it is kept who did."""
+        """Write an audit entry: an admin can create a token for anyone and act as that owner."""
         detail = {"name": name} | ({"scope": scope} if scope else {})
         await self._store.add_audit(
             AuditRow(
@@ -347,7 +347,7 @@ class Api:
 
 
 def may(*scopes: str) -> Any:
-    """A dependency that lets nobody else on."""
+    """A dependency that admits only tokens of these scopes."""
 
     async def ensure(request: Request) -> None:
         identity = identity_of(request)
@@ -361,13 +361,13 @@ def may(*scopes: str) -> Any:
 
 
 def identity_of(request: Request) -> Identity:
-    """Who asks, as the guard found out."""
+    """The identity behind a request, as the guard found it."""
     identity: Identity = request.scope[IDENTITY]
     return identity
 
 
 def _source(request: Request) -> str:
-    """The network that a request comes from. A proxy on this machine says it in `X-Real-IP`."""
+    """The client's address. A proxy on this machine gives it in `X-Real-IP`."""
     host = request.client.host if request.client is not None else ""
     try:
         address = ipaddress.ip_address(host)

@@ -1,4 +1,4 @@
-"""Questions that windows have put to people and nobody has answered yet. Plain data."""
+"""Questions of windows that nobody has answered yet. Plain data, no I/O."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Pending:
 
 
 class Approvals:
-    """The first answer takes a question off the list, wherever it comes from."""
+    """The open questions of all windows. The first answer removes a question."""
 
     def __init__(self, changes: HubChanges, *, clock: Callable[[], float] = time.time) -> None:
         self._changes = changes
@@ -46,7 +46,10 @@ class Approvals:
         self._answered: dict[_Key, str] = {}
 
     def ask(self, host: Host, question: Question) -> None:
-        """A host asks, or says again after a lost connection what it still asks.
+        """Add a question, or repeat it after a reconnect.
+
+        False if it is too large, or if this window or all windows together have too many open
+        questions.
 
         Raises `InvalidRequest` when the question is too large, `InvalidAction` when JSON cannot
         hold it, and `QuotaExceeded` when too many wait, of this window or of all. Nobody's question
@@ -75,12 +78,12 @@ class Approvals:
                 )
 
     def settle(self, window_id: WindowId, question_id: str, by: str) -> None:
-        """It was answered in its window."""
+        """The question was answered in its window."""
         if self._take(window_id, question_id, by) is not None:
             self._changes.tell("approvals")
 
     def answer(self, window_id: WindowId, question_id: str, answer: str, by: str) -> Host:
-        """Somebody answers here; returns the host that has to be told.
+        """Answer a question from the hub; returns the host that must be told.
 
         Raises `AlreadyAnswered` for whoever comes second.
         """
@@ -95,7 +98,7 @@ class Approvals:
         return pending.host
 
     def withdraw(self, host: Host) -> None:
-        """The host is gone, and its questions with it."""
+        """Remove all questions of a host that is gone."""
         gone = [key for key, each in self._pending.items() if each.host is host]
         for key in gone:
             del self._pending[key]
@@ -103,7 +106,7 @@ class Approvals:
             self._changes.tell("approvals")
 
     def pending(self) -> Sequence[Question]:
-        """Oldest first, without those whose time is up."""
+        """Open questions, oldest first, without expired ones."""
         now = self._clock()
         late = [key for key, each in self._pending.items() if _expires(each.question) <= now]
         for key in late:

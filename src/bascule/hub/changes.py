@@ -1,4 +1,4 @@
-"""What has changed at the hub, told within this process to whoever shows it."""
+"""Notifies listeners in this process when something in the hub changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OnChange = Callable[[Topic, str], None]
 
 
 class HubChanges:
-    """Tells at once and never waits; how things stand now is asked where they are kept."""
+    """Calls listeners at once, without waiting. Listeners read the new state themselves."""
 
     def __init__(self) -> None:
         self._listeners: list[OnChange] = []
@@ -21,6 +21,6 @@ class HubChanges:
             listener(topic, which)
 
     def subscribe(self, listener: OnChange) -> Callable[[], None]:
-        """Have it called from now on, until the returned function is."""
+        """Call `listener` on every change, until the returned function is called."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)

@@ -1,4 +1,4 @@
-"""Who may come in: stands before every call and every socket's handshake."""
+"""Authenticates every HTTP request and every socket handshake, and checks Host and Origin."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def by_token(tokens: Tokens) -> Identify:
 
 
 def _token_in(headers: dict[bytes, bytes]) -> str:
-    """A page of another origin can send none of these headers without our leave."""
+    """The token in the headers. A page of another origin cannot send these headers."""
     kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if kind.lower() == "bearer" and token:
         return token.strip()
@@ -67,7 +67,8 @@ def _token_in(headers: dict[bytes, bytes]) -> str:
 
 
 class HubGuard:
-    """Lets a request on only with a token, under a name of this hub, and not from a foreign page.
+    """Admits a request only with a valid token, under a name of this hub, and not from a foreign
+    page.
 
     A page that made its own name point at this machine sends that name in `Host`; any other
     foreign page sends its `Origin`. A body that is no JSON or too large ends here as well.
@@ -116,7 +117,7 @@ class HubGuard:
             await send_error(scope, send, refused.error, refused.status)
 
     async def _leased(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the app until the token ends. What has not begun to be answered is refused then."""
+        """Run the app until the token ends. A request not yet answered is then refused."""
         request = _Leased(receive, send)
         try:
             async with self._leases.scope(scope[IDENTITY], on_end=request.end):
@@ -148,7 +149,7 @@ class HubGuard:
 
 
 class _Leased:
-    """The two ends of a request or socket whose token may end."""
+    """`receive` and `send` of a request whose token may end."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
@@ -157,8 +158,10 @@ class _Leased:
         self._is_over = False
 
     async def receive(self) -> Message:
-        """Once the token has ended, the client counts as gone. The library that serves our sockets
-        catches a cancellation that comes while it handles a message, and asks for the next."""
+        """After the token has ended, report a disconnect.
+
+        Socket.IO swallows a cancellation while it handles a message, then asks for the next one.
+        """
         return _GONE if self._is_over else await self._receive()
 
     async def send(self, message: Message) -> None:
@@ -170,7 +173,7 @@ class _Leased:
 
 
 class Names:
-    """The names this hub goes by, and the pages that may call it."""
+    """The host names of this hub, and the origins that may call it."""
 
     def __init__(self, settings: HubSettings) -> None:
         public = urlsplit(settings.public_url)
@@ -210,7 +213,7 @@ class Names:
 
 
 def ensure_one_host(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Raises `Refused` for several `Host` headers, of which two programs may read two names."""
+    """Raise `Refused` for several `Host` headers: two servers may read different ones."""
     if sum(name == b"host" for name, _ in headers) > 1:
         raise Refused(400, InvalidRequest("A request has one Host header; this one has several"))
 

@@ -1,4 +1,4 @@
-"""Whether windows are alive: a question that only a living editor answers, asked in turn."""
+"""Health checks of windows: a probe that only a responsive editor answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OnHost = Callable[[Host], Awaitable[None]]
 
 
 class Health(Closable):
-    """Watches hosts from their registration until they are forgotten.
+    """Watches hosts from their registration until the hub forgets them.
 
     `probe` asks a host's editor; `on_change` is awaited when a host becomes unhealthy or healthy
     again, `on_forgotten` when it has been dead for too long, or is dead while another host of its
@@ -46,11 +46,11 @@ class Health(Closable):
         self._replace(host, self._watch)
 
     def lost(self, host: Host) -> None:
-        """The host's socket is gone; it may come back for a while."""
+        """The host's socket is gone; the hub waits some time for its return."""
         self._replace(host, self._wait_for_return)
 
     def leave(self, host: Host) -> None:
-        """The host is no longer of interest."""
+        """Stop watching the host."""
         task = self._tasks.pop(host, None)
         if task is not None:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Who somebody is to the hub: what a token stands for."""
+"""The identity that a token stands for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_OWNER = "admin"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRow:
-    """A token as it is kept. The token itself is not: whoever reads the store learns none."""
+    """A stored token. Only its hash is stored, so a reader of the store learns no token."""
 
     hash: str
     name: str
@@ -29,7 +29,7 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who asks."""
+    """The identity behind a request."""
 
     name: str
     owner: str
@@ -43,7 +43,10 @@ class Identity:
 
     @property
     def agent_id(self) -> str:
-        """By which a window tells agents apart. Those without a token are the hub's own."""
+        """The id by which a window distinguishes agents.
+
+        Callers without a token are the hub itself.
+        """
         return self.token_id or f"hub:{self.scope}:{self.owner}:{self.name}"
 
     @property

@@ -1,4 +1,4 @@
-"""The way to windows for whoever is in the hub's own process: no socket, no bytes."""
+"""Windows of the hub for code in the hub's own process, without a socket."""
 
 from __future__ import annotations
 

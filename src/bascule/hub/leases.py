@@ -1,4 +1,4 @@
-"""What each token has open: connections, and actions under way.
+"""Connections and running actions of each token, so that they end when the token does.
 
 A token that is revoked or expires ends all of it at once. `bascule token --revoke` writes to the
 database from another process and has no way to tell this one, so tokens in use are looked up again
@@ -28,7 +28,7 @@ OnEnd = Callable[[], None]
 
 
 class TokenLeases(Closable):
-    """Every connection and action that lasts, by the hash of the token it was admitted with.
+    """Every lasting connection and action, by the hash of the token that admitted it.
 
     `TokenLeases()` without tokens holds whatever it is given and ends nothing by itself.
     """
@@ -40,7 +40,7 @@ class TokenLeases(Closable):
         self._watching: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Look for revoked and expired tokens from now on."""
+        """Start looking for revoked and expired tokens."""
         self._watching = asyncio.create_task(self._watch())
 
     async def aclose(self) -> None:
@@ -50,7 +50,7 @@ class TokenLeases(Closable):
 
     @contextmanager
     def hold(self, token_hash: str, on_end: OnEnd) -> Iterator[None]:
-        """Have `on_end` called, at most once, if the token ends before this context does.
+        """Call `on_end`, at most once, if the token ends before this context does.
 
         An empty hash is no token's: nothing ends it.
         """
@@ -91,7 +91,7 @@ class TokenLeases(Closable):
             raise AccessDenied("The token was revoked or has expired") from None
 
     async def sweep(self) -> None:
-        """End what belongs to tokens that are no longer good."""
+        """End everything that belongs to revoked or expired tokens."""
         if self._tokens is None:
             return
         for token_hash in tuple(self._held):
@@ -109,7 +109,7 @@ class TokenLeases(Closable):
 
 
 class _Lease:
-    """One of them; compared by identity, since two may end in the same way."""
+    """One lease; compared by identity, as two may have the same `on_end`."""
 
     __slots__ = ("on_end",)
 

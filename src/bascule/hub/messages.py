@@ -1,4 +1,4 @@
-"""The bodies of the hub's REST calls, checked here and nowhere else."""
+"""Request and response bodies of the hub's REST calls; validated only here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FolderBody(BaseModel):
 
 
 class RegisterBody(BaseModel):
-    """A window introduces itself. Fields of a newer one that nobody here knows are passed over."""
+    """A window's registration. Unknown fields of a newer extension are ignored."""
 
     nonce: Text
     window_id: UUID

@@ -1,4 +1,4 @@
-"""What the hub counts, in Prometheus' text form."""
+"""Metrics of the hub, in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STATUSES: Final = ("healthy", "unhealthy", "gone")
 
 
 class HubMetrics:
-    """The counters of one hub, in a registry of their own.
+    """The metrics of one hub, in a registry of their own.
 
     Kinds and outcomes come from others; those nobody here knows are counted as `other`, so that
     nobody can make the hub remember ever more of them.

@@ -1,4 +1,4 @@
-"""What others serve at a hub's address, behind its guard."""
+"""Applications that others mount at the hub's address, behind its guard."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Mount(Closable):
         return None
 
     def is_open(self, path: str) -> bool:  # noqa: ARG002
-        """Whether a path is answered without a token; what is said there tells of nobody."""
+        """Whether a path needs no token; its answers must reveal nothing about anyone."""
         return False
 
     def takes_files(self, path: str) -> bool:  # noqa: ARG002
-        """Whether bodies there are forms with a file, which may be as large as `max_upload`."""
+        """Whether bodies at this path are file uploads, which may be as large as `max_upload`."""
         return False
 
 
@@ -50,13 +50,13 @@ MakeMount = Callable[["Hub"], Mount]
 
 
 def identity_of(scope: Scope) -> Identity:
-    """Who asks."""
+    """The identity behind the request."""
     identity: Identity = scope[IDENTITY]
     return identity
 
 
 def carried_by(mounts: tuple[Mount, ...]) -> ResolveCarried:
-    """What all of them say of a target."""
+    """The function that asks each mount for the endpoint of a request target."""
 
     def carried(target: bytes) -> EndpointPath | str | None:
         for mount in mounts:
@@ -70,7 +70,7 @@ def carried_by(mounts: tuple[Mount, ...]) -> ResolveCarried:
 def said_by(
     mounts: tuple[Mount, ...], asked: Callable[[Mount], Callable[[str], bool]]
 ) -> Callable[[str], bool]:
-    """What the mount at a path says of it; no where there is none."""
+    """The function that asks the mount at a path; False if there is none."""
 
     def said(path: str) -> bool:
         mount = _at(mounts, path)
@@ -80,7 +80,7 @@ def said_by(
 
 
 def mounted(app: App, mounts: tuple[Mount, ...]) -> App:
-    """`app`, and the mounts before it."""
+    """`app` with the mounts in front of it."""
 
     async def joined(scope: Scope, receive: Receive, send: Send) -> None:
         mount = _at(mounts, scope["path"]) if scope["type"] == "http" else None

@@ -1,4 +1,4 @@
-"""Secrets that are good once and for a while: nonces of sockets, codes to pair and sign in with."""
+"""Secrets that can be used once and expire: nonces of sockets, codes for pairing and sign-in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MINUTE: Final = 60.0
 
 
 class Nonces:
-    """Ties a registration over HTTP to the socket it is for."""
+    """Nonces that tie a registration over HTTP to its socket."""
 
     def __init__(self, lifetime: float, *, clock: Clock = time.monotonic) -> None:
         self._lifetime = lifetime
@@ -31,14 +31,14 @@ class Nonces:
         self._given: dict[str, tuple[str, float]] = {}
 
     def issue(self, sid: str) -> str:
-        """A nonce for the socket; one it had before is void."""
+        """A nonce for the socket. Its earlier nonce becomes invalid."""
         self.withdraw(sid)
         nonce = secrets.token_urlsafe(24)
         self._given[nonce] = sid, self._clock() + self._lifetime
         return nonce
 
     def redeem(self, nonce: str) -> str:
-        """The socket the nonce was for. Raises `InvalidNonce`."""
+        """The socket of the nonce. Raises `InvalidNonce`."""
         sid, expires = self._given.pop(nonce, ("", 0.0))
         if not sid or self._clock() > expires:
             raise InvalidNonce(
@@ -47,13 +47,13 @@ class Nonces:
         return sid
 
     def withdraw(self, sid: str) -> None:
-        """The socket is gone, and its nonce with it."""
+        """Invalidate the nonce of a socket that is gone."""
         for nonce in [each for each, (owner, _) in self._given.items() if owner == sid]:
             del self._given[nonce]
 
 
 class SignInCodes:
-    """What an address holds that signs a browser in, since no token is ever in one.
+    """Codes in URLs that sign a browser in; tokens are never put in URLs.
 
     A code stands for the token of whoever asked for it, once and for a few minutes, and leads to
     one page of the hub.
@@ -65,7 +65,7 @@ class SignInCodes:
         self._given: dict[str, tuple[str, str, float, int | None]] = {}
 
     def issue(self, token_hash: str, onward: str, *, uid: int | None = None) -> str:
-        """`uid`: the only user of this machine who may redeem it; None: anybody may."""
+        """A new code. `uid`: the only user of this machine who may redeem it; None: anyone."""
         now = self._clock()
         self._given = {code: kept for code, kept in self._given.items() if kept[2] > now}
         while len(self._given) >= _MOST_CODES:
@@ -75,18 +75,21 @@ class SignInCodes:
         return code
 
     def user_of(self, code: str) -> int | None:
-        """The only user who may redeem it; None when anybody may, or nobody."""
+        """The only user who may redeem the code; None for anyone, or for an invalid code."""
         return self._given[code][3] if code in self._given else None
 
     def peek(self, code: str, uid: int | None = None) -> tuple[str, str] | None:
-        """The same as `redeem` answers, and the code stays good."""
+        """The same result as `redeem`, but the code stays valid."""
         token_hash, onward, expires, only = self._given.get(code, ("", "", 0.0, None))
         is_good = token_hash and self._clock() < expires and only in (None, uid)
         return (token_hash, onward) if is_good else None
 
     def redeem(self, code: str, uid: int | None = None) -> tuple[str, str] | None:
-        """The token's hash and where it leads; None for a code that is wrong, used or too old, or
-        that another user than `uid` was given, who can still use it."""
+        """The token's hash and the path to go to.
+
+        None for a code that is wrong, used or expired, or reserved for a user other than `uid`;
+        that user can still use it.
+        """
         found = self.peek(code, uid)
         if found is not None:
             del self._given[code]
@@ -95,7 +98,7 @@ class SignInCodes:
 
 @dataclass(frozen=True, slots=True)
 class PairingCode:
-    """A pairing code that somebody was shown."""
+    """A pairing code shown to a person."""
 
     text: str
     owner: str
@@ -103,7 +106,7 @@ class PairingCode:
 
 
 class PairingCodes:
-    """Short codes that people carry from the hub to a window.
+    """Short codes that people type from the hub into a window.
 
     Wrong codes are counted for each address they come from: after ten within a minute it is refused
     for a minute, and nobody else is. A code is forty random bits and good for minutes, so guessing
@@ -127,8 +130,10 @@ class PairingCodes:
         return code
 
     def redeem(self, text: str, *, source: str) -> PairingCode:
-        """The code, which is void from now on. `source`: the address it comes from. Raises
-        `InvalidPairing`."""
+        """The code, which becomes invalid.
+
+        `source`: the client's address. Raises `InvalidPairing`.
+        """
         now = self._clock()
         wrong = self._wrong.get(source)
         if wrong is not None and len(wrong) == _MOST_WRONG and now - wrong[-1] < _MINUTE:
@@ -147,5 +152,5 @@ class PairingCodes:
 
 
 def _as_shown(text: str) -> str:
-    """Spaces, dashes and lower case are how people type; none of them is in a code."""
+    """The code without the spaces, dashes and lower case that people type."""
     return text.replace("-", "").replace(" ", "").upper()

@@ -1,4 +1,4 @@
-"""Which origin belongs to whom: the hub's page has one, and every session has another.
+"""Which origin belongs to the hub's page and which to each session.
 
 A browser keeps two pages apart when they have different origins (scheme, host and port), and only
 then. VS Code and apps of a session run the session's code, so they never share an origin with the
@@ -40,7 +40,7 @@ _FORM: Final = re.compile(r"https?://(\*\.)?[a-z0-9.-]+(:[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class SessionHost:
-    """A host that belongs to sessions."""
+    """A host name that belongs to sessions."""
 
     origin: str
     session_id: str
@@ -98,12 +98,12 @@ class Origins:
         return self._public or f"http://{host}"
 
     def is_page_host(self, host: str) -> bool:
-        """Whether the hub's page is shown, and its cookie set, at this host."""
+        """Whether the hub's page is served at this host."""
         return not self._is_local(host) or split_host(host)[0] == self.local_name
 
     def session(self, host: str, session_id: str) -> str:
-        """The origin of a session for a browser that reached the hub at `host`; empty when
-        sessions have none there."""
+        """The origin of a session for a browser that reached the hub at `host`; empty if sessions
+        have none there."""
         if self.is_shared_with_hub:
             return self.page(host)
         if self._is_local(host):
@@ -112,12 +112,12 @@ class Origins:
 
     @property
     def is_missing(self) -> bool:
-        """Whether people elsewhere reach the hub, and sessions have no origin for them."""
+        """Whether the hub is reachable from other machines but sessions have no origin for them."""
         return bool(self._public) and not self.sessions_origin and not self.is_shared_with_hub
 
     @property
     def remaining_risk(self) -> str:
-        """What stays open with the origins that are set, for people elsewhere; empty: nothing."""
+        """The risk that remains with the configured origins for remote users; empty if none."""
         if not self._public:
             return ""
         if self.is_shared_with_hub:
@@ -176,6 +176,6 @@ def _ensure_usable(origin: str, public: str) -> None:
 
 
 def _site(origin: str) -> str:
-    """Nearly the registrable domain: which it is, only the Public Suffix List knows."""
+    """An approximation of the registrable domain; only the Public Suffix List knows it exactly."""
     name = (urlsplit(origin.replace("*.", "")).hostname or "").split(".")
     return ".".join(name[-2:])

@@ -1,4 +1,4 @@
-"""Which user of this machine a connection over loopback comes from."""
+"""Finds the user behind a loopback connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOCAL, _REMOTE, _UID = 1, 2, 7
 
 
 def peer_uid(client: tuple[str, int] | None, server: tuple[str, int | None] | None) -> int | None:
-    """The user id of the process at the other end; None when it is not on this machine.
+    """The user id of the process at the other end; None if it is not on this machine.
 
     The kernel lists both ends of a loopback connection, so the client's own socket is looked up.
     Blocks.
@@ -39,7 +39,7 @@ def peer_uid(client: tuple[str, int] | None, server: tuple[str, int | None] | No
 
 
 def _shown(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> str:
-    """As the kernel writes it: words of four bytes, each in the machine's own order."""
+    """The address as the kernel prints it in `/proc/net/tcp`."""
     words = struct.iter_unpack("!I", address.packed)
     text = "".join(f"{socket.htonl(word):08X}" for (word,) in words)
     return f"{text}:{port:04X}"

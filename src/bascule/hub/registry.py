@@ -1,4 +1,4 @@
-"""Which windows there are, and which of its hosts speaks for each. Plain data; never awaits."""
+"""The registry of windows and their extension hosts. Plain data; never awaits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MISSES: Final = 2
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """One extension host of a window: a reload or a second tab makes another."""
+    """One extension host of a window. A reload or a second tab creates another."""
 
     id: str
     sid: str
@@ -52,8 +52,10 @@ class Registry:
         self._numbers = itertools.count()
 
     def register(self, window: Window, host_id: str, sid: str) -> tuple[Host, Sequence[Host]]:
-        """Take in a window's host. Also returns the hosts it replaces: itself on an earlier
-        socket that nobody has seen break yet, or what the same socket was before."""
+        """Register a window's host.
+
+        Also returns the hosts it replaces: its own earlier socket, or what this socket was before.
+        """
         entry = self._entries.setdefault(window.id, _Entry(window))
         replaced = [
             host for host in (entry.hosts.get(host_id), self._by_sid.get(sid)) if host is not None
@@ -69,7 +71,7 @@ class Registry:
         return host, replaced
 
     def change(self, host: Host, window: Window) -> None:
-        """What a window says of itself has changed."""
+        """Update what a window says about itself."""
         if (entry := self._entries.get(host.window_id)) is not None:
             entry.window = window
 
@@ -108,28 +110,28 @@ class Registry:
         return entry is not None and _status(entry) == "healthy"
 
     def answered(self, host: Host) -> None:
-        """The host's editor answered: it is healthy."""
+        """The host's editor answered a health check."""
         host.misses = 0
         self.touch(host.window_id)
 
     def missed(self, host: Host) -> None:
-        """The host's editor did not answer in time."""
+        """The host's editor did not answer a health check in time."""
         host.misses += 1
 
     def is_superseded(self, host: Host) -> bool:
-        """The host's editor does not answer, and that of another host of its window does.
+        """Whether the host's editor does not answer while another host of its window does.
 
         A reload whose good-bye was lost leaves such a host behind, with what it was running.
         """
         return not host.is_healthy and self.has_speaker(host.window_id)
 
     def touch(self, window_id: WindowId) -> None:
-        """The window showed a sign of life."""
+        """Note activity of the window."""
         entry = self._entry(window_id)
         entry.window = replace(entry.window, last_heartbeat=now())
 
     def lost(self, sid: str, *, was_cut_off: bool = False) -> Host | None:
-        """A socket is gone; the host it was for, if any, is kept for its return."""
+        """A socket is gone. Its host is kept for a return; returns it, if any."""
         host = self._by_sid.pop(sid, None)
         if host is not None:
             host.is_connected = False
@@ -137,7 +139,7 @@ class Registry:
         return host
 
     def forget(self, host: Host) -> None:
-        """Drop a host, and its window with the last one."""
+        """Remove a host, and its window with the last one."""
         self._forget_socket(host)
         entry = self._entries.get(host.window_id)
         if entry is None or entry.hosts.get(host.id) is not host:
@@ -147,7 +149,7 @@ class Registry:
             del self._entries[host.window_id]
 
     def unregister(self, window_id: WindowId) -> Sequence[Host]:
-        """Drop a window; its hosts, so that their sockets can be closed."""
+        """Remove a window; returns its hosts, whose sockets must be closed."""
         hosts = list(self._entry(window_id).hosts.values())
         for host in hosts:
             self.forget(host)
@@ -164,15 +166,15 @@ class Registry:
         return self._entry(window_id).window.owner
 
     def session_of(self, window_id: WindowId) -> str:
-        """Empty: it is no session's own. Raises `NoSuchWindow`."""
+        """The session of the window; empty if it belongs to none. Raises `NoSuchWindow`."""
         return self._entry(window_id).window.session_id
 
     def has_several(self, window_id: WindowId) -> bool:
-        """Whether more than one host may be at work for the window."""
+        """Whether more than one host may be running actions for the window."""
         return len(self._entry(window_id).hosts) > 1
 
     def windows(self) -> Sequence[Window]:
-        """All of them, the one registered first at the head."""
+        """All windows, in order of registration."""
         return [self.window(window_id) for window_id in self._entries]
 
     def status_counts(self) -> Counter[WindowStatus]:
@@ -193,7 +195,7 @@ class Registry:
 
 
 def advice(hosts: Iterable[Host]) -> str:
-    """What a person can do, where none of these hosts is connected.
+    """What a person can do if none of these hosts is connected.
 
     VS Code starts an extension host that died again, but not for ever; then it stays open and does
     nothing until it is reloaded.

@@ -1,4 +1,4 @@
-"""Answers of the hub that are errors: their status, and `{code, message, detail}` as the body."""
+"""Error responses of the hub: their status, and `{code, message, detail}` as the body."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _STATUS: Final[Mapping[type[BasculeError], int]] = {
 
 
 class Refused(Exception):
-    """Ends a request with an error and a status of its own."""
+    """Ends a request with this error and status."""
 
     def __init__(self, status: int, error: BasculeError) -> None:
         super().__init__(error.message)
@@ -65,14 +65,14 @@ class Refused(Exception):
 
 
 def status_of(error: BasculeError) -> int:
-    """400 for what was asked wrongly, 500 for what could not be finished, some more exactly."""
+    """The HTTP status of an error: 400 for usage errors, 500 for failures, some more exact."""
     return _STATUS.get(type(error)) or (400 if isinstance(error, UsageError) else 500)
 
 
 async def send_error(
     scope: Scope, send: Send, error: BasculeError, status: int | None = None
 ) -> None:
-    """Answer with an error; a WebSocket's handshake is refused with the same answer."""
+    """Answer with an error; a WebSocket handshake is refused with the same answer."""
     status = status or status_of(error)
     body = to_json(error_to_wire(error))
     headers = [(b"content-type", b"application/json")]

@@ -61,7 +61,7 @@ _OVERHEAD = 1 << 16
 
 
 class Hub(Closable):
-    """Where windows and runtimes meet, from `start` until `aclose`.
+    """Connects windows and runtimes, from `start` until `aclose`.
 
     Stopping answers everybody who waits with `hub.unreachable`; their windows finish what they
     do, and keep what they saw for whoever asks again.
@@ -77,7 +77,7 @@ class Hub(Closable):
         mounts: Sequence[MakeMount] = (),
         checks: MakeChecks = tuple,
     ) -> None:
-        """`checks` looks at this machine for the page's sake, as `bascule doctor` does."""
+        """`checks` examines this machine for the page, as `bascule doctor` does."""
         _ensure_token(settings.admin_token)
         self._settings = settings
         self._given_socket = sock
@@ -206,27 +206,27 @@ class Hub(Closable):
 
     @property
     def url(self) -> str:
-        """The address the hub goes by; known once started."""
+        """The public URL of the hub; known once started."""
         return self._settings.public_url.rstrip("/") or self.local_url
 
     @property
     def local_url(self) -> str:
-        """Where programs on this machine reach it; known once started."""
+        """The URL for programs on this machine; known once started."""
         host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(  # noqa: S104
             self._settings.host, self._settings.host
         )
         return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
 
     def windows(self, identity: Identity) -> WindowLink:
-        """The hub's windows for whoever is in this process and acts as `identity`."""
+        """The hub's windows for code in this process that acts as `identity`."""
         return InProcessWindows(self._sockets, self._registry, identity)
 
     def session(self, identity: Identity, session_id: str) -> SessionRuntime:
-        """One of the hub's sessions, in the same way."""
+        """A session as a runtime, for code in this process that acts as `identity`."""
         return SessionRuntime(self.sessions, identity, SessionId(session_id))
 
     async def start(self) -> None:
-        """Listen. Raises `InvalidSetting` when the port or the directory cannot be had."""
+        """Start to listen. Raises `InvalidSetting` if the port or the directory is not usable."""
         self._open_sockets = await asyncio.to_thread(self._prepare)
         self._port = self._open_sockets[0].getsockname()[1]
         await self._store.open()
@@ -277,7 +277,7 @@ class Hub(Closable):
             logger.warning("%s; see docs/security.md", risk)
 
     def _prepare(self) -> list[socket.socket]:
-        """In a thread: names are looked up, a directory is made."""
+        """Blocking preparation: looks up names and creates the directory. Runs in a thread."""
         if self._settings.state_dir is not None:
             _ensure_directory(self._settings.state_dir)
         if self._given_socket is None:
@@ -306,7 +306,7 @@ async def serve(
     mounts: Sequence[MakeMount] = (),
     checks: MakeChecks = tuple,
 ) -> None:
-    """Run a hub until SIGTERM or SIGINT; then stop in good order."""
+    """Run a hub until SIGTERM or SIGINT, then stop it cleanly."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT)

@@ -1,4 +1,4 @@
-"""What a hub is told when it is made."""
+"""The settings of a hub."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bascule.core.sessions import EgressMode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubSettings:
-    """Where the hub listens, whom it answers, and how patient it is. Times are in seconds."""
+    """Where the hub listens, who may use it, and its limits. Times are in seconds."""
 
     admin_token: str = field(repr=False)
     """The first token, of scope admin. There is no start without."""
@@ -118,7 +118,7 @@ class HubSettings:
     """Bytes of that for each session and window; the oldest go first."""
 
     def without_paths(self, text: str) -> str:
-        """`text` without the hub's own directories: where they are is for those who run it."""
+        """`text` without the hub's own directories, which only operators should see."""
         for directory in filter(None, (self.run_dir, self.state_dir)):
             text = text.replace(str(directory), "…")
         return text

@@ -1,4 +1,4 @@
-"""Signing in with a token, for browsers: a page, a cookie, and the way out again."""
+"""Signs browsers in with a token: the sign-in page, its cookie, and signing out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ required size="48"></label> <button>Sign in</button></p>
 
 
 class SignInPages:
-    """The ASGI app for `PATHS`. No guard stands before it: it looks at names and origins."""
+    """The ASGI app for `PATHS`.
+
+    It is not behind the guard, so it checks hosts and origins itself.
+    """
 
     def __init__(
         self,
@@ -104,7 +107,8 @@ class SignInPages:
         return _sign_in_page(200, onward, _USED if code else "")
 
     def _not_here(self, request: RequestHead, elsewhere: ProxyReply) -> ProxyReply:
-        """A cookie of this host would be sent to every server on every port of the machine."""
+        """Refuse: a cookie of this host would be sent to every server on every port of
+        the machine."""
         there = next(value for name, value in elsewhere.headers if name == b"location").decode()
         if request.method not in (b"GET", b"HEAD"):
             raise Refused(403, AccessDenied(f"Sign in at {there}; at {request.host} nobody can"))
@@ -112,7 +116,7 @@ class SignInPages:
         return onward_page(there) if "code=" in there else elsewhere
 
     async def _uid(self, code: str, scope: Scope) -> int | None:
-        """The user whose browser it is, looked up for codes that are good for one alone."""
+        """The user whose browser it is; looked up only for codes reserved for one user."""
         if self._codes.user_of(code) is None:
             return None
         return await asyncio.to_thread(peer_uid, scope.get("client"), scope.get("server"))
@@ -120,7 +124,7 @@ class SignInPages:
     async def _with_code(
         self, request: RequestHead, code: str, uid: int | None, *, is_typed: bool
     ) -> ProxyReply | None:
-        """Sign in with a one-time code; None for one that is not good.
+        """Sign in with a one-time code; None if it is not valid.
 
         Whoever follows a link of somebody else's does not notice that it signs in, so a person has
         to agree before a browser changes from one account to another.
@@ -218,7 +222,7 @@ def _signed_in(cookie: str, onward: str) -> ProxyReply:
 
 
 def _is_early(request: RequestHead) -> bool:
-    """Fetched before anybody asked to see it, which must not use up a code."""
+    """Whether the browser prefetches the page, which must not use up a code."""
     return b"prefetch" in request.one(b"sec-purpose") + request.one(b"purpose")
 
 
@@ -228,7 +232,7 @@ def _cookie(value: bytes, lifetime: int) -> Header:
 
 
 def local_path(onward: str) -> str:
-    """Where to go next, on this hub and nowhere else."""
+    """The path to go to next, always on this hub."""
     try:
         ensure_plain(onward.encode("ascii"))
     except (UnicodeEncodeError, InvalidRequest):

@@ -79,7 +79,7 @@ _MOST_IDS: Final = 1000
 
 
 class _Manager(socketio.AsyncManager):  # type: ignore[misc]  # the library has no types
-    """Sends to one client as it is, where the library makes a task for it: we have no rooms."""
+    """Sends to one client directly, where the library would create a task: there are no rooms."""
 
     async def emit(
         self,
@@ -100,7 +100,7 @@ class _Manager(socketio.AsyncManager):  # type: ignore[misc]  # the library has 
 
 
 class RuntimeSocket(Asker):
-    """A runtime on the other end of a socket."""
+    """A runtime at the other end of a socket."""
 
     def __init__(self, server: socketio.AsyncServer, sid: str, identity: Identity) -> None:
         self.agent = identity.name
@@ -130,7 +130,7 @@ class RuntimeSocket(Asker):
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a window says when it registers, checked."""
+    """A validated registration of a window."""
 
     nonce: str
     window: Window
@@ -139,7 +139,8 @@ class Registration:
 
 
 class Sockets(Closable):
-    """Carries actions to windows and observations back; keeps the registry true to the sockets."""
+    """Sends actions to windows and observations back; keeps the registry in step with the
+    sockets."""
 
     def __init__(
         self,
@@ -200,7 +201,7 @@ class Sockets(Closable):
 
     @property
     def server(self) -> socketio.AsyncServer:
-        """For what else speaks over it, on namespaces of its own."""
+        """The Socket.IO server, for other namespaces."""
         return self._server
 
     @property
@@ -208,7 +209,7 @@ class Sockets(Closable):
         return len(self._runtimes)
 
     async def aclose(self) -> None:
-        """Answer everybody who waits. The sockets themselves end with the listener."""
+        """Fail everyone who waits. The listener closes the sockets themselves."""
         await self._switchboard.fail_all(HubUnreachable("The hub is stopping", sent=True))
         queues = [socket.queue.join() for socket in self._server.eio.sockets.values()]
         if queues:
@@ -222,7 +223,7 @@ class Sockets(Closable):
     async def hand_over(
         self, asker: Asker, identity: Identity, window_id: WindowId, event: Mapping[str, Any]
     ) -> None:
-        """Send an action to the one host that speaks for the window, for `asker` to be answered.
+        """Send an action to the host that speaks for the window; `asker` gets the answer.
 
         Actions for a window are sent in the order of these calls. Raises what is in the way;
         then nothing was sent.
@@ -253,15 +254,18 @@ class Sockets(Closable):
         await self._server.emit("oh_event", stamped, to=host.sid, namespace=WINDOW)
 
     def _speaker(self, window_id: WindowId, asker: Asker) -> Host:
-        """The newest host, but while another one is at work for this agent, that one: a program
-        is typed into, or interrupted, where it runs."""
+        """The newest host; but while another host runs an action of this agent, that host, so that
+        input and interrupts reach the running program."""
         newest = self._registry.speaker(window_id)
         if self._registry.has_several(window_id):
             return self._switchboard.host_of(window_id, asker) or newest
         return newest
 
     async def cancel(self, asker: Asker, action_id: EventId) -> bool:
-        """Have the window end an action of this asker; returns once it has. False: no such."""
+        """Make the window end an action of this caller, and wait for that.
+
+        False: no such action.
+        """
         if self._turns.give_up(action_id, asker):
             return True  # it waited for its turn and is not sent any more
         ask = self._switchboard.drop(action_id, asker)
@@ -290,7 +294,7 @@ class Sockets(Closable):
     async def received(
         self, identity: Identity, window_id: WindowId, ids: Sequence[EventId]
     ) -> None:
-        """Tell the hosts of a window that these actions' observations reached their asker."""
+        """Tell the window's hosts that the observations of these actions arrived."""
         try:
             self._ensure_visible(identity, window_id)
         except NoSuchWindow:
@@ -301,7 +305,7 @@ class Sockets(Closable):
             )
 
     def ensure_visible(self, identity: Identity, window_id: WindowId) -> Window:
-        """The window, if this identity may know of it. Raises `NoSuchWindow`."""
+        """The window, if this identity may see it. Raises `NoSuchWindow`."""
         self._ensure_visible(identity, window_id)
         return self._registry.window(window_id)
 
@@ -315,7 +319,7 @@ class Sockets(Closable):
             )
 
     def next_news(self) -> asyncio.Future[None]:
-        """Done at the next change of any window's status."""
+        """A future that is done at the next change of any window's status."""
         if self._news is None:
             self._news = asyncio.get_running_loop().create_future()
         return asyncio.shield(self._news)
@@ -323,7 +327,7 @@ class Sockets(Closable):
     # Coming and going ---------------------------------------------------------------------
 
     async def register(self, identity: Identity, asked: Registration) -> bool:
-        """Take in the window behind the nonce's socket. True: its host was here before.
+        """Register the window behind the nonce's socket. True if its host was registered before.
 
         Raises `InvalidNonce` and `WindowTaken`.
         """
@@ -350,7 +354,7 @@ class Sockets(Closable):
         return bool(replaced)
 
     def _ensure_few(self, window: Window) -> None:
-        """Raises `QuotaExceeded` when its session has too many."""
+        """Raise `QuotaExceeded` if the session has too many windows."""
         if not window.session_id:
             return
         known = {
@@ -367,7 +371,7 @@ class Sockets(Closable):
         ever.add(window.id)
 
     def forget_session(self, session_id: SessionId) -> None:
-        """It is gone, or starts anew."""
+        """Forget the windows of a session that was removed or restarted."""
         self._ids.pop(session_id, None)
 
     async def unregister(self, window_id: WindowId) -> None:
@@ -383,7 +387,7 @@ class Sockets(Closable):
         await self._switchboard.fail_host(host, _gone(host))
 
     async def _announce(self, host: Host) -> None:
-        """Tell runtimes how the host's window is; those that wait for it send again."""
+        """Tell runtimes the window's status; those that wait for it send again."""
         try:
             status = self._registry.window(host.window_id).status
         except NoSuchWindow:
@@ -398,7 +402,7 @@ class Sockets(Closable):
                 await runtime.tell("window.status", news)
 
     def _left(self, host: Host) -> None:
-        """Its questions went with it, and what it did is told when it comes back, if ever."""
+        """The host is gone, and its questions with it. Results may arrive if it returns."""
         self.approvals.withdraw(host)
         self.timelines.lost(host.window_id, "The window lost its connection")
 
@@ -414,7 +418,7 @@ class Sockets(Closable):
         self._close_transport(host.sid)
 
     def _close_transport(self, sid: str) -> None:
-        """End the connection without a word: one that lives comes back by itself."""
+        """Close the connection without a message; a live client reconnects by itself."""
         eio_sid = self._server.manager.eio_sid_from_sid(sid, WINDOW)
         transport = self._server.eio.sockets.get(eio_sid)
         if transport is not None:
@@ -560,8 +564,7 @@ class Sockets(Closable):
             self.leave(runtime)
 
     def _revoked(self, runtime: RuntimeSocket) -> None:
-        """Have windows end what it asked for; nobody waits for that. Its socket is closed by
-        whoever admitted it."""
+        """End the actions of a runtime whose token ended. The guard closes its socket."""
         for action_id in self._switchboard.asked_by(runtime):
             if (ask := self._switchboard.drop(action_id, runtime)) is not None:
                 self._server.start_background_task(self._end_action, ask)
@@ -608,7 +611,10 @@ class Sockets(Closable):
             return  # it was answered, or its window is gone and the question with it
 
     async def answer(self, window_id: WindowId, question: str, answer: str, *, by: str) -> None:
-        """Answer what a window asks. Raises `AlreadyAnswered`; a question goes with its window."""
+        """Answer a question of a window.
+
+        Raises `AlreadyAnswered`; questions end with their window.
+        """
         host = self.approvals.answer(window_id, question, answer, by)
         told = {"id": question, "answer": answer, "by": by}
         await self._server.emit("approval.answered", told, to=host.sid, namespace=WINDOW)
@@ -640,7 +646,7 @@ class Sockets(Closable):
 
 
 def ensure_action(event: Mapping[str, Any]) -> EventId:
-    """The id of an action in the shape that travels. Raises `InvalidAction`.
+    """The id of an encoded action. Raises `InvalidAction`.
 
     A kind that only a newer window knows is let through; the window judges it.
     """

@@ -1,4 +1,4 @@
-"""What a hub must remember across restarts, behind a contract so that it may be kept anywhere."""
+"""The contract for what a hub stores across restarts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .sessions.rows import AuditRow, Claim, EventRow, SessionRow
 
 
 class Store(Closable):
-    """Tokens, window keys, sessions with their reservations and events, and who did what.
+    """Tokens, window keys, sessions with reservations and events, and the audit log.
 
     Every method is one transaction: done as a whole or not at all, also when it is cancelled or
     the process is killed.
@@ -23,7 +23,7 @@ class Store(Closable):
 
     @abstractmethod
     async def open(self) -> None:
-        """Make ready, and bring what an earlier version kept to the present form.
+        """Open the store and migrate data of earlier versions.
 
         Raises `StorageFailed`, for instance when a newer version has been here.
         """
@@ -32,28 +32,29 @@ class Store(Closable):
 
     @abstractmethod
     async def add_token(self, row: TokenRow) -> None:
-        """Keep `row`. Raises `InvalidRequest` when a token has its name already."""
+        """Store a token. Raises `InvalidRequest` if its name is taken."""
 
     @abstractmethod
     async def find_token(self, token_hash: str) -> TokenRow | None:
-        """The row, expired or not."""
+        """The row, even if expired."""
 
     @abstractmethod
     async def list_tokens(self) -> Sequence[TokenRow]: ...
 
     @abstractmethod
     async def remove_token(self, name: str) -> bool:
-        """Whether there was one."""
+        """Remove a token; returns whether it existed."""
 
     @abstractmethod
     async def bind_window(self, window_id: WindowId, key_hash: str, owner: str) -> bool:
-        """Bind the id to a key and an owner, once and for good. False: it is bound to others."""
+        """Bind the window id to a key and an owner permanently. False if others have it."""
 
     # Sessions -----------------------------------------------------------------------------
 
     @abstractmethod
     async def add_session(self, row: SessionRow, claims: Sequence[Claim]) -> SessionRow:
-        """Keep `row` with its reservations, or return the one with its owner and `request_key`.
+        """Store a session with its reservations, or return the earlier one of the same owner and
+        `request_key`.
 
         Raises `QuotaExceeded`; of many at once no more get in than there is room for.
         """
@@ -73,15 +74,15 @@ class Store(Closable):
         *,
         states: Collection[SessionState] | None = None,
     ) -> SessionRow | None:
-        """Set fields of the row; None when it is gone or in none of `states`."""
+        """Change fields of a row; None if it is gone or in none of `states`."""
 
     @abstractmethod
     async def remove_session(self, session_id: SessionId) -> bool:
-        """With its reservations, its events and its tokens. What was done to it stays known."""
+        """Remove a session with its reservations, events and tokens. Audit entries stay."""
 
     @abstractmethod
     async def reserve(self, session_id: SessionId, owner: str, claims: Sequence[Claim]) -> None:
-        """Hold what is claimed, all or nothing; what is held already counts once."""
+        """Reserve all claims or none; claims already held count once."""
 
     @abstractmethod
     async def release(self, session_id: SessionId, kinds: Collection[str]) -> None: ...
@@ -110,4 +111,4 @@ class Store(Closable):
 
     @abstractmethod
     async def forget(self, *, audit_before: float, events_kept: int) -> None:
-        """Drop what is older, and of each session's events all but the newest."""
+        """Delete old audit entries, and all but the newest events of each session."""

@@ -1,4 +1,4 @@
-"""Who waits for which action: the answer goes to exactly the one who asked last.
+"""Which caller waits for which action: the answer goes to the caller that asked last.
 
 The hub queues nothing. What cannot be handed over fails at once, and whoever asked sends it again
 under the same id; the window does an id once.
@@ -24,7 +24,7 @@ OnEnd = Callable[[str, str, float], None]
 
 
 class Asker(ABC):
-    """Whoever waits for an answer: a runtime's socket, or a caller in this process."""
+    """A caller that waits for an answer: a runtime's socket, or code in this process."""
 
     agent: str
     """The name of its token."""
@@ -43,7 +43,7 @@ class Asker(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ask:
-    """An action under way."""
+    """A running action and its caller."""
 
     id: EventId
     kind: str
@@ -55,7 +55,7 @@ class Ask:
 
 
 class Switchboard:
-    """Actions under way, by id."""
+    """Running actions by id."""
 
     def __init__(self, *, limit: int, on_end: OnEnd) -> None:
         self._asks: dict[EventId, Ask] = {}
@@ -66,7 +66,7 @@ class Switchboard:
         return len(self._asks)
 
     def host_of(self, window_id: WindowId, asker: Asker) -> Host | None:
-        """The healthy host of the window that is at work for this agent, the latest of them."""
+        """The healthy host that runs the latest action of this agent in the window."""
         found = [
             ask.host
             for ask in self._asks.values()
@@ -77,7 +77,7 @@ class Switchboard:
         return found[-1] if found else None
 
     def begin(self, ask: Ask) -> None:
-        """Wait for the answer to `ask`, from now on in place of whoever asked before.
+        """Wait for the answer to `ask`, in place of an earlier caller of the same action.
 
         Raises `InvalidAction` when the id is under way for somebody else, or in another window:
         an id is no way to another's answer.
@@ -90,7 +90,7 @@ class Switchboard:
         self._asks[ask.id] = ask
 
     async def answer(self, window_id: WindowId, observation: Event) -> bool:
-        """Hand an observation to whoever waits for it; False if nobody does."""
+        """Pass an observation to its caller; False if nobody waits."""
         ask = self._find(window_id, observation.get("cause"))
         if ask is None:
             return False
@@ -104,29 +104,29 @@ class Switchboard:
             await ask.asker.progress(frame)
 
     async def fail_host(self, host: Host, error: BasculeError) -> None:
-        """What was handed to the host will not be answered by it."""
+        """Fail all actions that were sent to this host."""
         await self._fail([ask for ask in self._asks.values() if ask.host is host], error)
 
     async def fail_all(self, error: BasculeError) -> None:
         await self._fail(list(self._asks.values()), error)
 
     def leave(self, asker: Asker) -> Sequence[Ask]:
-        """The asker is gone. What it asked for goes on; asking again finds the answer."""
+        """The caller is gone. Its actions continue; asking again finds the answer."""
         left = [each for each in self._asks.values() if each.asker is asker]
         for ask in left:
             self._end(ask, "left")
         return left
 
     def is_awaited(self, action_id: EventId) -> bool:
-        """Whether somebody waits for the answer to this action."""
+        """Whether a caller waits for this action."""
         return action_id in self._asks
 
     def asked_by(self, asker: Asker) -> list[EventId]:
-        """The actions under way for this asker."""
+        """The running actions of this caller."""
         return [ask.id for ask in self._asks.values() if ask.asker is asker]
 
     def drop(self, action_id: EventId, asker: Asker) -> Ask | None:
-        """Nobody wants this answer any more; the ask, if it was this asker's."""
+        """Stop waiting for an action; returns it if it was this caller's."""
         ask = self._asks.get(action_id)
         if ask is None or ask.asker is not asker:
             return None
@@ -155,7 +155,7 @@ def _is_same(before: Ask, ask: Ask) -> bool:
 
 
 def _outcome(observation: Event) -> str:
-    """The kind of the observation, or the code of the error it tells; only words we may count."""
+    """A metric label: the kind of the observation, or the error's code if it is known."""
     kind = observation.get("observation")
     if kind == "error":
         extras = observation.get("extras")

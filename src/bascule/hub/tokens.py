@@ -1,4 +1,4 @@
-"""Tokens: making them, keeping their hashes, and telling who a bearer is."""
+"""Creates tokens, stores their hashes and identifies their bearers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ADMIN_FILE: Final = "admin-token"
 
 
 def new_token() -> str:
-    """256 random bits, with a beginning by which scanners for leaked secrets know ours."""
+    """256 random bits with a prefix that secret scanners recognise."""
     return f"bsc_{secrets.token_urlsafe(32)}"
 
 
@@ -30,17 +30,17 @@ def session_token_name(session_id: str) -> str:
 
 
 def hash_of(secret: str) -> str:
-    """What is kept of a secret. It is random and long, so a plain hash tells nothing."""
+    """The stored hash of a secret. Secrets are long and random, so a plain hash is enough."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _token_id(hashed: str) -> str:
-    """What windows know a token by. Not the hash itself, which is how the store finds a token."""
+    """The id by which windows know a token. It is not the hash, by which the store finds tokens."""
     return hash_of(f"token id {hashed}")[:32]
 
 
 def admin_token(state_dir: Path) -> str:
-    """The hub's first token, from a file of mode 600; made when it is not there."""
+    """The hub's first token, from a file of mode 600 that is created if missing."""
     path = state_dir / _ADMIN_FILE
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def admin_token(state_dir: Path) -> str:
 
 
 class Tokens:
-    """Who may come in."""
+    """Identifies the bearers of tokens."""
 
     def __init__(self, store: Store, admin: str, *, clock: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -69,11 +69,11 @@ class Tokens:
         self._clock = clock
 
     async def identify(self, token: str) -> Identity | None:
-        """Whose token it is; None for one that is unknown or has expired."""
+        """The identity behind a token; None if it is unknown or expired."""
         return await self.identify_hash(hash_of(token))
 
     async def identify_hash(self, hashed: str) -> Identity | None:
-        """The same, for those who kept no more than the hash."""
+        """The identity behind the hash of a token."""
         if hmac.compare_digest(hashed, self._admin):
             return Identity(
                 name="admin",
@@ -103,7 +103,7 @@ class Tokens:
         session_id: str | None = None,
         lifetime: float | None = None,
     ) -> str:
-        """A new token; this is the only time it is seen."""
+        """Create a token. It is returned only this once."""
         token = new_token()
         expires = None if lifetime is None else self._clock() + lifetime
         row = TokenRow(
@@ -118,8 +118,8 @@ class Tokens:
         return token
 
     async def for_session(self, session_id: str, *, owner: str) -> str:
-        """A token of scope session that is the same whenever it is asked for, until it is revoked
-        by its name, `session SESSION_ID`; made from the hub's first token, so nothing is kept."""
+        """A token of scope `session`, derived from the hub's first token: the same on every call
+        until it is revoked under the name `session SESSION_ID`."""
         made = hmac.digest(self._secret, session_id.encode(), hashlib.sha256)
         token = f"bsc_{urlsafe_b64encode(made).decode().rstrip('=')}"
         if await self._store.find_token(hash_of(token)) is None:
@@ -139,6 +139,8 @@ class Tokens:
         return token
 
     async def revoke(self, name: str) -> bool:
-        """Remove the token of that name: its next call is refused. `TokenLeases.sweep` ends what it
-        has open, and is called within a second in any case."""
+        """Remove the token: its next call is refused.
+
+        `TokenLeases.sweep` ends its open connections, within a second at the latest.
+        """
         return await self._store.remove_token(name)

@@ -1,4 +1,4 @@
-"""What agents did in windows, as it passed through the hub."""
+"""Timelines of windows: what agents did, as it passed through the hub."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WindowTimelines:
         self._begun: dict[str, tuple[WindowId, Record, float]] = {}
 
     async def of(self, window_id: WindowId) -> Record:
-        """Raises `NoSuchWindow` for one that is not registered."""
+        """The record of a window. Raises `NoSuchWindow` if it is not registered."""
         session_id = self._registry.session_of(window_id)
         if session_id:
             return await self._records.of_session(SessionId(session_id))
@@ -39,7 +39,7 @@ class WindowTimelines:
     async def follow(
         self, window_id: WindowId, *, after: int, epoch: str
     ) -> AsyncGenerator[tuple[str, list[dict[str, Any]]], None]:
-        """What was done in it and is, as `Record.follow` tells it."""
+        """Entries of the window's timeline, as `Record.follow` returns them."""
         record = await self.of(window_id)
         async with aclosing(record.follow(after=after, epoch=epoch)) as told:
             async for each in told:
@@ -48,7 +48,10 @@ class WindowTimelines:
     def began(
         self, record: Record, window_id: WindowId, event: Mapping[str, Any], who: str
     ) -> None:
-        """An action is handed over. Sent again under the same id it is the same one."""
+        """Note an action that is sent to a window.
+
+        Sent again under the same id it is the same action.
+        """
         action_id = str(event["id"])
         if action_id in self._begun:
             return
@@ -70,7 +73,7 @@ class WindowTimelines:
         begun[1].show("output", {"cause": cause, "data": data})
 
     def ended(self, window_id: WindowId, observation: Mapping[str, Any]) -> None:
-        """An observation came; one that was noted before, or of nothing we know, is passed over."""
+        """Note an observation. Repeated ones and those of unknown actions are ignored."""
         cause = observation.get("cause")
         begun = self._begun.get(cause) if isinstance(cause, str) else None
         if begun is None or begun[0] != window_id:
@@ -80,7 +83,7 @@ class WindowTimelines:
         begun[1].note("observation", {"event": whole(observation), "seconds": seconds})
 
     def lost(self, window_id: WindowId, why: str) -> None:
-        """Nobody knows how those under way end, unless the window comes back to tell."""
+        """Mark running actions as lost; the window may still return and report them."""
         for cause, (where, record, since) in self._begun.items():
             if where == window_id:
                 seconds = time.monotonic() - since

@@ -1,4 +1,4 @@
-"""Where a hub's database is."""
+"""The address of a hub's database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DRIVERS: Final = {
 
 
 def database_address(url: str, state_dir: Path | None) -> str:
-    """The database of a hub with these settings; without either, one that ends with it."""
+    """The database for these settings; without `url` and `state_dir`, a temporary one."""
     if url:
         return with_driver(url)
     return "sqlite+aiosqlite://" if state_dir is None else sqlite_address(state_dir / DATABASE)
@@ -30,7 +30,7 @@ def sqlite_address(path: Path) -> str:
 
 
 def with_driver(url: str) -> str:
-    """An address as people write it, with the driver that we use."""
+    """The address as people write it, with the database driver added."""
     scheme, separator, rest = url.partition("://")
     driver = _DRIVERS.get(scheme.partition("+")[0])
     if not separator or driver is None:

@@ -1,4 +1,4 @@
-"""Work that is finished before a cancellation goes on."""
+"""Finishes database work before a cancellation takes effect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _T = TypeVar("_T")
 
 
 async def finish_before_cancel(work: Coroutine[Any, Any, _T]) -> _T:
-    """Wait for `work`, also when cancelled meanwhile; that is raised once the work has ended.
+    """Wait for `work`. If cancelled meanwhile, finish it first, then raise `CancelledError`.
 
     An error of the work is then its cause: nobody is left whom it could be told otherwise.
     """

@@ -1,4 +1,4 @@
-"""SQLAlchemy's engine, with what SQLite needs to be as strict as PostgreSQL is."""
+"""The SQLAlchemy engine, set up so that SQLite is as strict as PostgreSQL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def make_engine(address: str | URL) -> AsyncEngine:
 
 
 def reading(engine: AsyncEngine) -> AsyncEngine:
-    """The same engine for a single query, which needs no transaction on SQLite."""
+    """The engine for a single query, which needs no transaction on SQLite."""
     return engine.execution_options(is_reading=True)
 
 
@@ -35,6 +35,7 @@ def _prepare(connection: Any, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    """A writer takes its turn at the beginning: one that read first could no longer write."""
+    """Take SQLite's write lock at the start: a transaction that reads first could fail to
+    get it."""
     if not connection.get_execution_options().get("is_reading", False):
         connection.exec_driver_sql("BEGIN IMMEDIATE")

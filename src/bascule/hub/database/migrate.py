@@ -1,4 +1,4 @@
-"""Bringing a database to the present form, whatever an earlier version left."""
+"""Migrates a database of any earlier version to the present schema."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOCK: Final = 7_263_170
 
 
 async def migrate(engine: AsyncEngine) -> None:
-    """An empty database gets the tables as they are; an older one is moved on step by step.
+    """Create the tables in an empty database, or run the missing migrations.
 
     Two who begin at the same time do it one after the other.
     """
@@ -47,7 +47,7 @@ async def migrate(engine: AsyncEngine) -> None:
 
 
 def _version_of(connection: Connection) -> str | None:
-    """What the database says; None when it is empty."""
+    """The schema version stored in the database; None if it is empty."""
     there = set(inspect(connection).get_table_names())
     if _version.name in there:
         return connection.execute(select(_version.c.version_num)).scalar() or ""
@@ -94,6 +94,6 @@ def alembic_config() -> Any:
 
 
 def _take_turn(connection: Connection) -> None:
-    """Until the transaction ends nobody else migrates; SQLite has it so from its beginning."""
+    """Lock out other migrations until the transaction ends. SQLite does so by itself."""
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))

@@ -1,4 +1,4 @@
-"""The store in a database."""
+"""The hub's store in a SQL database."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _T = TypeVar("_T")
 def _finished(
     method: Callable[Concatenate[SqlStore, _P], Coroutine[Any, Any, _T]],
 ) -> Callable[Concatenate[SqlStore, _P], Coroutine[Any, Any, _T]]:
-    """What is begun on SQLite ends before whoever cancels it goes on.
+    """Decorator: on SQLite, finish the work before a cancellation takes effect.
 
     Its driver works in a thread, which no cancellation reaches. A connection that is closed while
     rows wait to be fetched lives on, with its transaction, until somebody collects the cursor;
@@ -72,7 +72,7 @@ def _finished(
 
 
 class SqlStore(Store):
-    """Keeps all in the database at `address`; `sqlite://` alone is a file that ends with it.
+    """Stores everything in the database at `address`; `sqlite://` is a temporary file.
 
     Several processes may have it open: a command adds a token while the hub runs.
     """
@@ -111,7 +111,7 @@ class SqlStore(Store):
             self._passing = None
 
     def _file(self, database: str | None) -> str:
-        """Made with mode 600, which SQLite gives its side files too.
+        """The SQLite file, created with mode 600; SQLite gives its side files the same mode.
 
         Not in memory when none is named: a connection that breaks would take everything along.
         """
@@ -363,7 +363,7 @@ class SqlStore(Store):
 
     @asynccontextmanager
     async def _forgetting(self) -> AsyncIterator[None]:
-        """Around what ends tokens; also when nobody knows whether it was done."""
+        """Clear the token cache around changes of tokens, even if their result is unknown."""
         try:
             yield
         finally:
@@ -383,14 +383,15 @@ class SqlStore(Store):
 
     @asynccontextmanager
     async def _reserving(self) -> AsyncIterator[AsyncConnection]:
-        """One at a time over all processes, so that two who look cannot both find room."""
+        """Serialise reservations over all processes, so that two cannot take the same
+        free amount."""
         async with self._writing() as connection:
             if connection.dialect.name == "postgresql":
                 await connection.execute(text(f"SELECT pg_advisory_xact_lock({_QUOTAS})"))
             yield connection
 
     def _insert(self, table: Table, values: Mapping[str, Any]) -> postgresql.Insert | sqlite.Insert:
-        """With what both databases add to the standard, and spell alike."""
+        """An INSERT with the upsert clause that both databases spell alike."""
         if self._open.dialect.name == "postgresql":
             return postgresql.insert(table).values(**values)
         return sqlite.insert(table).values(**values)

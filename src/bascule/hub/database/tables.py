@@ -1,4 +1,4 @@
-"""The tables, as they are now. `migrations/` has how they came to be; a test keeps both alike."""
+"""The tables of the present schema. `migrations/` has the steps to it; a test compares both."""
 
 from __future__ import annotations
 

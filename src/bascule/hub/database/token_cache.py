@@ -1,4 +1,4 @@
-"""Token rows that need not be asked for again, for as long as the database is as it was."""
+"""A cache of token rows, valid as long as the database has not changed."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _LATEST: Final = 1.0
 
 
 class ChangeDetector(Protocol):
-    """Whether a database is as it was: its state is the same as before, or another."""
+    """Detects whether a database has changed: its `state` is then a different value."""
 
     def state(self) -> object: ...
 
     def wrote(self) -> None:
-        """We have written ourselves."""
+        """This process has written to the database."""
         ...
 
     def close(self) -> None:
-        """Blocks. After every connection of ours to the database."""
+        """Close it, after all our connections to the database. Blocks."""
         ...
 
 
 def change_detector(file: str | None) -> ChangeDetector:
-    """Those of a SQLite file, or of a database elsewhere. Blocks."""
+    """The detector for a SQLite file, or for a database server if `file` is None. Blocks."""
     if file is not None:
         with contextlib.suppress(FileNotFoundError):  # it has no write-ahead log
             return SqliteChangeDetector(file)
@@ -42,8 +42,8 @@ def change_detector(file: str | None) -> ChangeDetector:
 
 
 class SqliteChangeDetector:
-    """Exact, and asks nobody: the head of the write-ahead log's index is another after every
-    commit, whatever process it is made in, and can be looked at in memory.
+    """Exact and without queries: reads the header of the write-ahead log's index in memory, which
+    every commit of any process changes.
 
     SQLite's connections share that index as a file; ours is only held open, so that it stays.
     Its locks are the process's: to close any descriptor of the file ends those of all connections,
@@ -65,7 +65,7 @@ class SqliteChangeDetector:
         return self._index[:_HEAD]
 
     def wrote(self) -> None:
-        """That is seen by itself."""
+        """No effect: the commit itself changes the state."""
 
     def close(self) -> None:
         self._connection.close()
@@ -74,7 +74,7 @@ class SqliteChangeDetector:
 
 
 class TimedChangeDetector:
-    """For a database on a server: what this process writes counts at once, the rest in time."""
+    """For a database server: own writes count at once, writes of others after some time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -91,11 +91,11 @@ class TimedChangeDetector:
         self._number += 1
 
     def close(self) -> None:
-        """There is nothing to."""
+        """No effect."""
 
 
 class TokenCache:
-    """The rows that were found since the database last changed."""
+    """Token rows found since the database last changed."""
 
     def __init__(self, changes: ChangeDetector) -> None:
         self._changes = changes
@@ -103,7 +103,7 @@ class TokenCache:
         self._rows: dict[str, TokenRow] = {}
 
     def recall(self, token_hash: str) -> tuple[TokenRow | None, object]:
-        """The row, if it is known; and the state of the database, for `keep`."""
+        """The cached row, if any, and the state of the database, to pass to `keep`."""
         state = self._changes.state()
         if state != self._state:
             self._rows.clear()
@@ -111,7 +111,7 @@ class TokenCache:
         return self._rows.get(token_hash), state
 
     def keep(self, row: TokenRow, state: object) -> None:
-        """Not when the database has changed since `recall`: the row may be from before that."""
+        """Cache a row, unless the database has changed since `recall`."""
         if state != self._state:
             return
         if len(self._rows) >= _MOST:

@@ -1,4 +1,4 @@
-"""A demo for whoever asks: its session, and how far its agent has come."""
+"""The demo of each owner: its session and the progress of its scripted agent."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Demo:
 
 
 class Demos(Closable):
-    """One for each owner, in a session of its own, which stays until somebody removes it.
+    """One demo for each owner, in a session of its own that stays until it is removed.
 
     The agent's run is the hub's: it goes on whether or not the page that asked for it is still
     there, and ends when its session is removed or the hub stops.
@@ -72,7 +72,7 @@ class Demos(Closable):
         await asyncio.gather(*runs, return_exceptions=True)
 
     def of(self, who: Identity) -> Demo | None:
-        """The owner's demo, if there is a session for it and whoever asks may see that."""
+        """The owner's demo, if its session exists and this identity may see it."""
         row = self._row(who)
         if row is None:
             return None
@@ -80,7 +80,7 @@ class Demos(Closable):
         return known if known and known.session_id == row.id else Demo(session_id=row.id)
 
     async def play(self, who: Identity) -> Demo:
-        """Play it, from the beginning; one that is being played goes on.
+        """Play the demo from the beginning; no effect while it is playing.
 
         Raises what keeps the hub from having a session for it.
         """
@@ -93,11 +93,11 @@ class Demos(Closable):
         return self._known[row.owner]
 
     def skip(self, who: Identity) -> None:
-        """Go on at once where the agent waits for people to look."""
+        """Skip the pause in which the agent waits for people to look."""
         self._skip_of(self._must(who).owner).set()
 
     async def remove(self, who: Identity) -> None:
-        """End it, and remove its session with all its files."""
+        """End the demo and remove its session with all files."""
         row = self._must(who)
         await self._sessions.remove(_agent(row.owner), row.id)
 
@@ -156,7 +156,7 @@ class Demos(Closable):
             self._changes.tell("demo", row.owner)
 
     def _changed(self, topic: Topic, which: str) -> None:
-        """A demo whose session is gone is none any more."""
+        """Forget a demo whose session is gone."""
         if topic != "session" or self._sessions.owner_of(SessionId(which)) is not None:
             return
         for owner, demo in tuple(self._known.items()):

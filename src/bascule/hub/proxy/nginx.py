@@ -143,7 +143,7 @@ map $request_method $bascule_again {{
 
 
 def _in_place(name: str) -> str:
-    """Drop the target's header of this name: browsers ignore or misread duplicates."""
+    """A map that prefers the hub's value of a header to the target's, so that it is sent once."""
     return f"""\
 map $bascule_{name} $bascule_{name}_or_its_own {{
     default $bascule_{name};

@@ -1,1 +1,1 @@
-"""What was done in sessions and windows, written down so that it lasts."""
+"""Records on disk of what was done in sessions and windows."""

@@ -1,4 +1,4 @@
-"""The REST calls that hand out what was done."""
+"""The REST calls that export records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _AS_BYTES: Final = {
 
 
 class TimelinesApi:
-    """Whoever may see a session or window may have its timeline, also when it is at rest."""
+    """Exports the timeline of a session or window to anyone who may see it, also when it is
+    stopped."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A record as a file to take away: an OpenHands trajectory, made while it is sent."""
+"""Exports a record as an OpenHands trajectory, streamed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Form = Literal["jsonl", "json"]
 
 
 async def exported(record: Record, form: Form) -> AsyncGenerator[bytes, None]:
-    """What there is now, oldest first. However much that is, little of it is held at a time."""
+    """The present entries, oldest first, streamed with little memory."""
     trajectory, is_first = Trajectory(), True
     if form == "json":
         yield b"["

@@ -1,4 +1,4 @@
-"""What was done in one place: written down, and told to whoever looks while it happens."""
+"""The record of one session or window: written to disk and streamed to watchers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Position = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """An entry to be written."""
+    """An entry that is not written yet."""
 
     entry: TimelineEntry
     body: bytes
@@ -50,7 +50,7 @@ class _Waiting:
 
 
 class Record:
-    """One place's. `open` it before use.
+    """The record of one session or window. Call `open` before use.
 
     `note` never waits: a thread writes what waits, and `flush` returns once it has. What cannot be
     written is left out; the next line says how much is missing.
@@ -78,7 +78,7 @@ class Record:
         """The same, as of the newest line on disk."""
 
     async def open(self) -> None:
-        """Find what was written before. Raises `StorageFailed`."""
+        """Find the entries written before. Raises `StorageFailed`."""
         if self._segments is None:
             return
         try:
@@ -93,7 +93,7 @@ class Record:
             self.position = self.written = (str(where), int(number))
 
     async def aclose(self) -> None:
-        """Write what waits, and let everybody go who follows."""
+        """Write pending entries and end all followers."""
         self.finish()
         try:
             await self.flush()
@@ -101,7 +101,7 @@ class Record:
             logger.warning("%s", error.message)
 
     def finish(self) -> None:
-        """End what follows it."""
+        """End all followers."""
         self._is_closed = True
         for following in tuple(self._followings):
             following.finish()
@@ -111,13 +111,13 @@ class Record:
         return self._timeline.is_watched
 
     async def audience_changes(self, is_watched: bool) -> None:
-        """Return once somebody watches, or nobody, other than `is_watched` says."""
+        """Wait until the record is watched or no longer watched, unlike `is_watched` says."""
         while self.is_watched == is_watched:
             self._audience.clear()
             await self._audience.wait()
 
     async def reaches(self, epoch: str, number: int) -> None:
-        """Return once a sandbox's telling has got there."""
+        """Wait until the record has the sandbox's entry of that epoch and number."""
         while self.position[0] != epoch or self.position[1] < number:
             self._advanced.clear()
             await self._advanced.wait()
@@ -132,8 +132,10 @@ class Record:
         position: Position | None = None,
         time: float | None = None,
     ) -> None:
-        """Secrets are masked, and what was masked is marked so. What JSON has no words for is left
-        out."""
+        """Add an entry.
+
+        Secrets are masked and the entry is marked so; values that JSON cannot express are left out.
+        """
         mask = self._mask()
         try:
             body = to_json(data)
@@ -162,7 +164,7 @@ class Record:
             self._writing = asyncio.create_task(self._write())
 
     def show(self, kind: str, data: Mapping[str, Any]) -> None:
-        """A piece of output to those who watch, masked by itself: it is shown as it comes."""
+        """Send a chunk of output to watchers, masked by itself; it is not stored."""
         if not self.is_watched:
             return
         raw = b64decode(data["data"])
@@ -171,7 +173,7 @@ class Record:
         self._timeline.show(kind, {**data, "data": shown}, size=len(raw))
 
     async def flush(self) -> None:
-        """Raises `StorageFailed` when what waited could not be written."""
+        """Write pending entries. Raises `StorageFailed` if they could not be written."""
         self._hurry.set()
         while self._writing is not None:
             await asyncio.shield(self._writing)
@@ -181,27 +183,27 @@ class Record:
 
     @property
     def has_failed(self) -> bool:
-        """Whether something could not be written since `flush` last said so."""
+        """Whether a write has failed since the last `flush`."""
         return self._failure is not None
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much waits that more had better not come."""
+        """Whether so many entries are pending that the sender should wait."""
         return self._waiting_bytes > _WAITING // 8
 
     def skip(self, position: Position) -> None:
-        """What a sandbox told up to there cannot be recorded."""
+        """Skip the sandbox's entries up to this position, as they cannot be recorded."""
         self.position = position
         self._missed += 1
         self._advanced.set()
 
     def rewind(self) -> None:
-        """What could not be written will be told again, from `written` on."""
+        """Continue from `written`: the sandbox sends entries again that could not be written."""
         self.position = self.written
         self._missed = 0
 
     async def _write(self) -> None:
-        """A little later, so that what comes at once is written at once."""
+        """Write after a short delay, so that entries that arrive together are written together."""
         assert self._segments is not None
         try:
             with suppress(TimeoutError):
@@ -226,8 +228,8 @@ class Record:
     async def follow(
         self, *, after: int = 0, epoch: str = ""
     ) -> AsyncGenerator[tuple[str, list[dict[str, Any]]], None]:
-        """What was behind that entry, then what is, as much at a time as there is, with the epoch
-        it is of. Long texts are cut to what a person looks at. Ends with the record."""
+        """Entries after number `after`, then new ones in batches, each with its epoch, until the
+        record ends. Long texts are shortened."""
         known = self._timeline.epoch
         after = after if epoch == known else 0
         yield known, []
@@ -248,7 +250,7 @@ class Record:
                     self._audience.set()
 
     async def _before(self, after: int, last: int) -> AsyncGenerator[list[dict[str, Any]], None]:
-        """What is on disk up to the entry `last`; of much, the newest."""
+        """Entries on disk up to `last`; of a long record only the newest."""
         if self._segments is None or last <= after:
             return
         await self._settle()
@@ -258,7 +260,7 @@ class Record:
             yield values
 
     async def entries(self) -> AsyncGenerator[list[dict[str, Any]], None]:
-        """All there is, oldest first and whole, as much at a time as is at hand."""
+        """All entries in full, oldest first, in batches."""
         last = self._timeline.last
         if self._segments is None:
             held = self._timeline.after(0)
@@ -271,7 +273,7 @@ class Record:
             yield values
 
     async def _settle(self) -> None:
-        """Have on disk what can be had there."""
+        """Write what can be written."""
         try:
             await self.flush()
         except StorageFailed as error:
@@ -280,7 +282,8 @@ class Record:
     # Keeping --------------------------------------------------------------------------------
 
     async def sweep(self, *, before: float) -> bool:
-        """Drop what is too old or too much; whether nothing is left."""
+        """Delete entries that are too old or exceed the size limit; returns whether none
+        is left."""
         if self._segments is None:
             return False
         await self._settle()
@@ -296,7 +299,7 @@ class Record:
 
 
 def _append(segments: Segments, batch: Sequence[_Waiting], missed: int) -> None:
-    """In a thread. A line says where the sandbox's telling stood, to go on from there."""
+    """Write lines to disk, each with the sandbox's position to continue from. Runs in a thread."""
     lines = []
     for each in batch:
         entry = each.entry
@@ -312,7 +315,7 @@ def _append(segments: Segments, batch: Sequence[_Waiting], missed: int) -> None:
 def _values(
     lines: Iterator[tuple[int, bytes]], last: int, form: Callable[[Any], Any]
 ) -> list[dict[str, Any]]:
-    """In a thread: the next few entries, in that form. A broken line is passed over."""
+    """The next few entries in that form. Skips broken lines. Runs in a thread."""
     values: list[dict[str, Any]] = []
     size = 0
     for number, line in lines:

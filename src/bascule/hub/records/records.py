@@ -1,4 +1,4 @@
-"""The records of a hub: one for each session, and for each window that is no session's."""
+"""The records of a hub: one for each session, and one for each window outside sessions."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class Records(Closable):
         return await self._get(self._place("sessions", session_id), session_id=session_id)
 
     async def of_window(self, window_id: WindowId, owner: str) -> Record:
-        """Whose it is is kept with it, for when the window is gone."""
+        """The record of a window. Its owner is stored with it, for when the window is gone."""
         return await self._get(self._place("windows", window_id), owner=owner)
 
     async def window_owner(self, window_id: WindowId) -> str:
-        """Whose a window was that something was recorded of. Raises `NoSuchWindow`."""
+        """The owner of a recorded window. Raises `NoSuchWindow`."""
         place = self._place("windows", window_id) if _is_uuid(window_id) else ""
         owner = await asyncio.to_thread(_owner, place) if isinstance(place, Path) else None
         if owner is None:
@@ -71,9 +71,8 @@ class Records(Closable):
     async def sweep(
         self, sessions: Collection[SessionId] | None, windows: Collection[WindowId]
     ) -> None:
-        """Drop what is too old or too much, and all of sessions that are no more; None: which
-        there are is not known. `windows` are those that are connected: their numbers are gone on
-        with."""
+        """Delete old and oversized records, and all of removed sessions; None: the sessions are
+        unknown. `windows` are connected, so their numbering continues."""
         if self._directory is None:
             return
         before = self._clock() - self._settings.timeline_days * _DAY
@@ -103,13 +102,13 @@ class Records(Closable):
     async def _get(
         self, place: Path | str, *, session_id: SessionId | None = None, owner: str = ""
     ) -> Record:
-        """Opened once, whoever comes meanwhile."""
+        """The record, opened once even if several callers ask at the same time."""
         if place not in self._open:
             self._open[place] = asyncio.create_task(self._opened(place, session_id, owner))
         return await asyncio.shield(self._open[place])
 
     async def _opened(self, place: Path | str, session_id: SessionId | None, owner: str) -> Record:
-        """One that cannot be written down is held in memory: what is done goes on all the same."""
+        """A record that cannot be stored is held in memory, so that actions continue to work."""
         nothing = Mask(())
         mask = partial(self._mask, session_id) if session_id else lambda: nothing
         if not isinstance(place, Path):
@@ -144,7 +143,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def _keep_owner(directory: Path, owner: str) -> None:
-    """Once: the first line of a record finds it there."""
+    """Store the owner once, before the first line of the record."""
     file = directory / _OWNER
     try:
         if not file.exists():

@@ -1,4 +1,5 @@
-"""A record's lines on disk: appended to, read from any number on, dropped from the front.
+"""The lines of a record in files: appended at the end, read from any number, deleted from the
+front.
 
 A record is a directory of files, each named by the record's epoch and the number of its first
 line. What is dropped goes a file at a time, so a record is at most one file longer than it may
@@ -48,7 +49,7 @@ class _Segment:
 
 
 class Segments:
-    """The files of one record. One thread at a time; reading is free to go on meanwhile."""
+    """The files of one record. One thread may write at a time; reads may run meanwhile."""
 
     def __init__(self, directory: Path, *, most_bytes: int) -> None:
         self._directory = directory
@@ -62,7 +63,7 @@ class Segments:
         """The number of the newest line."""
 
     def open(self) -> dict[str, Any] | None:
-        """Find where an earlier process stopped; the newest line it wrote, if there is any.
+        """Find where an earlier process stopped; returns the last line, if any.
 
         Half a line that it left is ended, so that what follows it can be told from it.
         """
@@ -84,7 +85,7 @@ class Segments:
         return newest
 
     def append(self, lines: Sequence[RecordLine]) -> None:
-        """Write them behind what there is. Raises `StorageFailed`; then none of a file's is."""
+        """Append lines. Raises `StorageFailed`; then none of a file's lines is written."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             waiting: list[RecordLine] = []
@@ -104,7 +105,7 @@ class Segments:
             raise StorageFailed(what) from error
 
     def read(self, *, after: int = 0, most_bytes: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Whole lines behind that number, oldest first; of the newest `most_bytes` at most.
+        """Complete lines after that number, oldest first, at most the newest `most_bytes`.
 
         Half a line, which a killed process left, is passed over.
         """
@@ -119,7 +120,7 @@ class Segments:
                     yield int(match[1]), line
 
     def sweep(self, *, before: float) -> None:
-        """Drop files whose newest line is older, and the oldest while there are too many bytes.
+        """Delete files whose newest line is too old, and the oldest files above the size limit.
 
         The number of the next line is kept in the name of an empty file.
         """
@@ -169,7 +170,7 @@ class Segments:
         self._drop_excess()
 
     def _drop_excess(self) -> None:
-        """Of a full record the oldest goes before it grows on."""
+        """Delete the oldest files before a full record grows."""
         stats = [(each.path, _stat(each.path)) for each in self._all()[:-1]]
         total = sum(0 if stat is None else stat.st_size for _, stat in stats)
         for path, stat in stats:
@@ -198,7 +199,7 @@ class Segments:
 
 
 def _stat(path: Path) -> os.stat_result | None:
-    """None for what a sweep has just removed."""
+    """The file's status; None if a sweep has just deleted it."""
     try:
         return path.stat()
     except FileNotFoundError:
@@ -206,7 +207,7 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def _mend(path: Path) -> int:
-    """End a half line; the size of the file then."""
+    """Terminate a half-written line; returns the size of the file."""
     with path.open("rb+") as file:
         size = file.seek(0, os.SEEK_END)
         if size == 0:
@@ -218,7 +219,7 @@ def _mend(path: Path) -> int:
 
 
 def _newest(path: Path) -> dict[str, Any] | None:
-    """The last line of a file that is whole."""
+    """The last complete line of a file."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         rest, block = b"", _BLOCK
@@ -253,7 +254,7 @@ def _value(line: bytes) -> dict[str, Any] | None:
 
 
 def _lines(path: Path, start: int) -> Iterator[bytes]:
-    """Lines of a file; those of one that is gone by now are none."""
+    """The lines of a file; none if the file was deleted meanwhile."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -266,7 +267,7 @@ def _lines(path: Path, start: int) -> Iterator[bytes]:
 
 
 def _newest_part(paths: Sequence[Path], most: int | None) -> list[tuple[Path, int]]:
-    """Which files to read, and where to begin in each, for no more than `most` bytes."""
+    """The files to read, and where to start in each, for at most `most` bytes."""
     if most is None:
         return [(path, 0) for path in paths]
     chosen: list[tuple[Path, int]] = []

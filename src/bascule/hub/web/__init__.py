@@ -1,1 +1,1 @@
-"""The hub's own page: its files, who may use it, and what it is told while it is open."""
+"""The hub's own page: its files, who may use it, and the events it receives."""

@@ -1,4 +1,4 @@
-"""By what the hub's own page is let in: the cookie of the sign-in, and a key in the page itself.
+"""Authenticates the hub's own page: by the sign-in cookie and a key in the page itself.
 
 A cookie comes along with whatever a browser sends, also when another page has it sent, and VS Code
 and some apps of sessions are pages of this very origin. So the cookie alone is good for nothing
@@ -38,13 +38,16 @@ _SOCKETS: Final = "/socket.io"
 
 
 class PageKeys:
-    """One for each sign-in, known to no table: only this hub can make it."""
+    """Keys of pages, one for each sign-in. Computed, never stored."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
     def of(self, sign_in: SignIn, session_id: str = "") -> str:
-        """With a session: the key of a page that shows this one's VS Code."""
+        """The key of a page.
+
+        With `session_id`: of a page that shows only this session's VS Code.
+        """
         signed = sign_in.id + sign_in.token_hash.encode() + session_id.encode()
         mark = urlsafe_b64encode(hmac.digest(self._secret, signed, hashlib.sha256))
         text = mark.decode().rstrip("=")
@@ -59,11 +62,11 @@ class PageKeys:
 
     @staticmethod
     def is_of_one(key: object) -> bool:
-        """Whether it is good for one session alone, if it is good at all."""
+        """Whether the key, if valid, is valid for one session only."""
         return isinstance(key, str) and _OF in key
 
     def holder(self, key: object, user: AuthenticatedUser) -> Identity | None:
-        """As whom a page with this key speaks on its socket; None: the key is not good."""
+        """The identity of a page with this key on its socket; None if the key is not valid."""
         if user.sign_in is None or not isinstance(key, str) or not key.isascii():
             return None
         session_id = key.rpartition(_OF)[0]
@@ -75,7 +78,7 @@ class PageKeys:
 
 
 def by_token_or_page(tokens: Tokens, authenticator: TokenAuthenticator, keys: PageKeys) -> Identify:
-    """Programs are known by their token, the page by its cookie and its key.
+    """Authenticates programs by token, and the page by cookie and key.
 
     A socket's handshake can bring no key: there the page's origin is asked for, and the key when
     it connects to its namespace (`Feed`).
@@ -102,7 +105,7 @@ def by_token_or_page(tokens: Tokens, authenticator: TokenAuthenticator, keys: Pa
 async def signed_in(
     authenticator: TokenAuthenticator, headers: Mapping[bytes, bytes]
 ) -> AuthenticatedUser | None:
-    """Whoever signed in to the hub with the browser that sends these headers."""
+    """The user who signed in to the hub with this browser."""
     request = RequestHead(
         method=b"GET", target=b"/", version="1.1", headers=list(headers.items()), peer=""
     )

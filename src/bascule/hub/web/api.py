@@ -1,4 +1,4 @@
-"""REST calls that the page needs besides those of programs."""
+"""REST calls that only the page needs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class WebApi:
 
 
 async def to_the_end(chunks: AsyncIterator[bytes], held: AsyncExitStack) -> AsyncIterator[bytes]:
-    """The chunks; then `held` is closed."""
+    """The chunks; afterwards `held` is closed."""
     async with held:
         async for chunk in chunks:
             yield chunk

@@ -1,4 +1,4 @@
-"""What the page is told while it is open, and what it asks: Socket.IO on `/page`."""
+"""The Socket.IO namespace `/page`: events for open pages, and their requests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Ask = Callable[[Viewer, Mapping[str, Any]], Awaitable[object]]
 
 
 class Feed(Closable):
-    """Every open page. Each is told what whoever signed in may see, and nothing else."""
+    """All open pages. Each receives only what its user may see."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Feed(Closable):
         self._viewers.clear()
 
     async def end_sign_in(self, sign_in: bytes) -> None:
-        """Whoever signed out is told nothing more."""
+        """Disconnect the pages of a user who signed out."""
         for sid, viewer in tuple(self._viewers.items()):
             if viewer.sign_in == sign_in:
                 await self._server.disconnect(sid, namespace=PAGE)
@@ -179,7 +179,7 @@ class Feed(Closable):
         return None if demo is None else self._describe_demo(demo)
 
     def _approvals(self, who: Identity) -> list[Mapping[str, Any]]:
-        """For admins alone: no agent answers its own question."""
+        """Open questions, for admins only: no agent may answer its own question."""
         return list(self._sockets.approvals.pending()) if who.is_admin else []
 
     # What the page asks ---------------------------------------------------------------------
@@ -218,7 +218,7 @@ class Feed(Closable):
         await viewer.unwatch(*_place(asked))
 
     async def _usage(self, viewer: Viewer, _asked: Mapping[str, Any]) -> object:
-        """Of every session that runs: what it uses, and its apps."""
+        """Resource usage and apps of every running session."""
         rows = [row for row in self._sessions.list(viewer.identity) if row.state == "ready"]
         used = await asyncio.gather(*(self._used(viewer.identity, row.id) for row in rows))
         return {row.id: each for row, each in zip(rows, used, strict=True) if each is not None}
@@ -265,7 +265,7 @@ class Feed(Closable):
         await client.close_terminal(name)
 
     async def _keys_came(self, sid: str, data: object) -> None:
-        """Nothing is awaited before it is queued: keys stay in the order they came."""
+        """Queue keystrokes. Awaits nothing first, so that they stay in order."""
         viewer = self._viewers.get(sid)
         if viewer is None or not isinstance(data, Mapping):
             return

@@ -1,4 +1,4 @@
-"""The files of the page, and the document that has its key."""
+"""Serves the files of the page, and the document with its key."""
 
 from __future__ import annotations
 
@@ -69,17 +69,17 @@ _NOT_BUILT: Final = (
 
 
 def is_built() -> bool:
-    """Whether there is a page to show. Blocks."""
+    """Whether the page was built. Blocks."""
     return (FILES / _INDEX).is_file()
 
 
 def is_place(path: str) -> bool:
-    """Whether a path is one of the page's own: the page itself sees to what it shows there."""
+    """Whether the page's own router handles this path."""
     return path == "/" or path.startswith(ASSETS) or _is_below(path, _PLACES)
 
 
 def beside(app: App, own: App) -> App:
-    """`own` for what is the page's, `app` for the rest."""
+    """An app that serves the page's paths with `own` and all others with `app`."""
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         is_own = scope["type"] == "http" and is_place(scope["path"])
@@ -89,7 +89,7 @@ def beside(app: App, own: App) -> App:
 
 
 class WebPage:
-    """The ASGI app for the page's paths. No guard stands before it: it looks at names itself."""
+    """The ASGI app for the page's paths. It is not behind the guard, so it checks hosts itself."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class WebPage:
         owner_of: Callable[[SessionId], str | None] = lambda _: None,
         files: Path = FILES,
     ) -> None:
-        """`owner_of`: whose a session is; None: there is none."""
+        """`owner_of` returns the owner of a session; None if there is no such session."""
         self._names = Names(settings)
         self._proxy = proxy
         self._authenticator = authenticator
@@ -143,7 +143,7 @@ class WebPage:
         return ProxyReply(200, headers, document.replace(_KEY, key.encode()))
 
     def _watched(self, path: str, user: AuthenticatedUser) -> str:
-        """The session whose VS Code is to be shown, which is for its owner alone; empty: none."""
+        """The session whose VS Code the page shows, for its owner only; empty for none."""
         if not path.startswith(WATCH):
             return ""
         session_id = path.removeprefix(WATCH)
@@ -154,7 +154,7 @@ class WebPage:
 
 
 class _Files:
-    """Read once: they come with the program and do not change under it."""
+    """The page's files, read once: they do not change while the hub runs."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -194,7 +194,7 @@ def _read(root: Path) -> dict[str, bytes]:
 
 
 def _is_visit(request: RequestHead) -> bool:
-    """Whether a person goes there. A script that fetches the document says so, and gets no key."""
+    """Whether a person navigates to the page. A script that fetches it gets no key."""
     return (
         request.one(b"sec-fetch-mode") == b"navigate"
         and request.one(b"sec-fetch-dest") == b"document"
@@ -202,7 +202,7 @@ def _is_visit(request: RequestHead) -> bool:
 
 
 def _watching(session_origin: str) -> tuple[Header, ...]:
-    """What is framed there may open windows, and none of them can look into the page itself."""
+    """Headers for a page that frames a session: windows opened there cannot access the page."""
     policy = _POLICY % (_FRAMES % session_origin.encode())
     return _document_headers(policy, b"same-origin-allow-popups")
 

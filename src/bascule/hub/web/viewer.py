@@ -1,4 +1,4 @@
-"""One open page: what it has been told, and what it follows."""
+"""One open page: the events sent to it, and the timelines and terminals it follows."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ Describe = Callable[[Topic, str], tuple[str, object]]
 
 
 class Viewer(Closable):
-    """Says one thing after another, and the next only when the last has left: what happens
-    meanwhile is told together. So a slow page lags, and nothing piles up for it here."""
+    """Sends one message at a time and waits until it has left.
+
+    Changes meanwhile are combined, so a slow page lags but queues nothing in the hub.
+    """
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class Viewer(Closable):
         self._wake.set()
 
     def keep_told(self, hello: Callable[[], object], describe: Describe) -> None:
-        """Say hello, then tell the page of each change by how things are when its turn comes."""
+        """Say hello, then send each change with the state at the time of sending."""
         self._tasks.start("changes", self._tell_changes(hello, describe))
 
     async def _tell_changes(self, hello: Callable[[], object], describe: Describe) -> None:
@@ -95,7 +97,7 @@ class Viewer(Closable):
     # Timelines ------------------------------------------------------------------------------
 
     async def watch(self, kind: str, where: str, *, after: int, epoch: str) -> None:
-        """Follow a place in place of what was followed of it before."""
+        """Follow a timeline, in place of an earlier subscription to it."""
         follow = self._follow_session if kind == "session" else self._follow_window
         async with self._turn:
             await self._tasks.cancel(("watch", kind, where))
@@ -139,7 +141,7 @@ class Viewer(Closable):
     async def open_terminal(
         self, where: str, name: str, *, columns: int, rows: int, start: int | None
     ) -> Mapping[str, Any]:
-        """Have it open, and its output told from byte `start` on; None: all that is held."""
+        """Open the terminal and send its output from byte `start`; None: everything held."""
         client = await self._sessions.sandbox_client(self.identity, SessionId(where))
         opened = await client.open_terminal(name, columns=columns, rows=rows)
         begin = opened["start"] if start is None or start > opened["end"] else start
@@ -152,13 +154,13 @@ class Viewer(Closable):
         return opened
 
     def type(self, where: str, name: str, keys: Mapping[str, Any]) -> None:
-        """In the order it is called. What a terminal that takes none has no room for is lost."""
+        """Queue keystrokes, in the order of the calls. Drops those for which there is no room."""
         waiting = self._keys.get((where, name))
         if waiting is not None:
             waiting.put(keys)
 
     async def leave_terminal(self, where: str, name: str) -> None:
-        """It goes on, unseen."""
+        """Stop following a terminal; it keeps running."""
         async with self._turn:
             await self._leave((where, name))
 
@@ -192,7 +194,7 @@ class Viewer(Closable):
 
 
 class UntypedKeys:
-    """What was typed and not yet taken, in order: so much, and then no more."""
+    """A bounded queue of keystrokes not yet taken; further ones are dropped."""
 
     def __init__(self, room: int = _UNTYPED) -> None:
         self._room = room
