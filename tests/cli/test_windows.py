@@ -82,7 +82,7 @@ async def test_a_demo_in_a_window_that_is_not_there_names_those_that_are(
         status, _, complaint = await output("demo", "--window", "nosuch", env=env)
 
     assert status == 2
-    assert "No window answers to 'nosuch'; there are: mine (" in complaint
+    assert "No window matches 'nosuch'; connected windows: mine (" in complaint
 
 
 async def test_a_demo_without_a_window_gives_an_address_and_does_not_wait_for_ever(

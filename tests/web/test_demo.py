@@ -57,13 +57,13 @@ async def test_an_agent_works_in_vs_code_as_somebody_watches(
     await goes_on(page, "JSONDecodeError")
     await expect(editor(page).locator('[id="status.problems"]')).to_contain_text("1")
     await goes_on(page, "Expected comma")
-    await goes_on(page, "mends it")
+    await goes_on(page, "fixes it")
     await ensure_usable_by_all(screen, besides="iframe")
 
     # The agent's run is not the page's: loaded again, the page finds it.
     await expect(page.locator('.row:not([data-state="running"])')).to_have_count(5)
     await page.reload()
-    await expect(steps.filter(has_text="mends it")).to_have_attribute("aria-current", "step")
+    await expect(steps.filter(has_text="fixes it")).to_have_attribute("aria-current", "step")
     await expect(editor(page).get_by_role("treeitem", name="bascule-demo")).to_be_visible()
     hub.hub.demos.pause = 0.0
     await goes_on(page, "saw it work")

@@ -26,8 +26,8 @@ def choose(windows: Sequence[Window], selector: str = "") -> Window:
         return fitting[0]
     if fitting:
         raise AmbiguousWindow(
-            f"{repr(selector) if selector else 'No selector'} fits {len(fitting)} windows: "
-            f"{_names(fitting)}. Name one by its id or folder",
+            f"{(repr(selector) if selector else 'No selector')} matches {len(fitting)} "
+            f"windows: {_names(fitting)}. Name one by its id or folder",
             windows=[{"id": each.id, "name": each.name} for each in fitting],
         )
     raise NoWindow(_nothing(windows, here, selector), selector=selector)
@@ -81,12 +81,12 @@ def _nothing(windows: Sequence[Window], here: Sequence[Window], selector: str) -
     if meant := _fitting(gone, selector) if selector else gone if not here else ():
         # VS Code starts an extension host that died again, but not for ever: the window stays open.
         return (
-            f"Not connected any more: {_names(meant)}. If the window is still open, reload the "
-            "window; if not, open it again"
+            f"No longer connected: {_names(meant)}. If the window is still open, reload "
+            "the window; otherwise open it again"
         )
     if not here:
         return (
             "No VS Code window is connected to the hub; in VS Code run the command "
             "'Bascule: Connect to a Hub'"
         )
-    return f"No window answers to {selector!r}; there are: {_names(here)}"
+    return f"No window matches {selector!r}; connected windows: {_names(here)}"

@@ -72,14 +72,14 @@ async def play(agent: VSCodeRuntime, *, say: Say, pause: Pause) -> None:
     step(f"runs it in a terminal: {run}")
     seen((await agent.run(run)).content.strip().rpartition("\n")[2])
     await pause()
-    step("asks VS Code what is wrong with prices.json")
+    step("reads the errors that VS Code reports in prices.json")
     seen((await agent.diagnostics(prices)).content.replace(f"{root}/", ""))
     await pause()
-    step("mends it: Ctrl-Z in the editor would take that back")
+    step("fixes it (Ctrl-Z in the editor would undo the edit)")
     await agent.edit(prices, "str_replace", old_str="7.5\n", new_str="7.5,\n")
     await pause()
-    step("shows what it would change to print a proper bill")
-    await agent.show_diff(bill, _HEAD + _PRETTY, title="bill.py: a proper bill?")
+    step("shows a diff of its next change: print a formatted bill")
+    await agent.show_diff(bill, _HEAD + _PRETTY, title="bill.py: print a formatted bill?")
     await pause()
     step("makes the change")
     await agent.edit(bill, "str_replace", old_str=_PLAIN, new_str=_PRETTY)
@@ -89,7 +89,7 @@ async def play(agent: VSCodeRuntime, *, say: Say, pause: Pause) -> None:
     say(
         DemoMessage(
             "done",
-            f"wrote a program in {FOLDER}/, saw it fail, asked VS Code why, mended it, showed a "
-            "change before making it, and saw it work",
+            f"wrote a program in {FOLDER}/, saw it fail, read the error in VS Code, fixed "
+            "it, showed a diff before the next change, and saw it work",
         )
     )

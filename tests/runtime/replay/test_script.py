@@ -112,8 +112,8 @@ def test_what_openhands_hid_counts_as_masked(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ('{"id": 3, "action": "ru', "line 2: This is not JSON we accept"),
-        ("17", "line 2: this is no event"),
-        ('{"id": 3}', "line 2: this is no event"),
+        ("17", "line 2: this is not an event"),
+        ('{"id": 3}', "line 2: this is not an event"),
         ('{"id": 3, "action": "run", "args": {}}', "line 2: run action: "),
         ('{"id": 3, "action": "run", "args": {"command": 7}}', "line 2: run action: "),
     ],
@@ -126,5 +126,5 @@ def test_a_broken_line_is_named(tmp_path: Path, line: str, said: str) -> None:
 
 
 def test_a_file_that_is_not_there_is_said_to_be(tmp_path: Path) -> None:
-    with pytest.raises(InvalidTrajectory, match="cannot be read: No such file"):
+    with pytest.raises(InvalidTrajectory, match=r"cannot read .*: No such file"):
         read_script(tmp_path / "none")

@@ -52,8 +52,9 @@ class Nginx:
         found = shutil.which(program or "nginx", path=path)
         if found is None:
             raise MissingTool(
-                f"There is no {program or 'nginx'} here (Debian or Ubuntu, as root: apt-get "
-                "install nginx-light); --print shows the configuration for another machine"
+                f"{program or 'nginx'} is not installed (Debian or Ubuntu, as root: "
+                "apt-get install nginx-light); --print prints the configuration for another "
+                "machine"
             )
         return cls(program=found, flags=flags)
 
@@ -91,9 +92,9 @@ class Nginx:
                 _restore(file, before)
                 self._run("-s", "reload")
                 raise InvalidSetting(
-                    f"nginx did not take this configuration within {self.patience:g} seconds, and "
-                    f"what was there is back: at {url} it does not answer with it. Does another "
-                    "program have the port? nginx's error log says why"
+                    f"nginx did not load this configuration within {self.patience:g} "
+                    f"seconds, and the previous file is restored: {url} does not answer with it. "
+                    "Check whether another program uses the port; nginx's error log says why"
                 )
             time.sleep(0.05)
 
@@ -152,12 +153,12 @@ def _run(command: list[str]) -> None:
             command, capture_output=True, text=True, timeout=_TIMEOUT, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise MissingTool(f"{command[0]} cannot be run: {error}") from error
+        raise MissingTool(f"cannot run {command[0]}: {error}") from error
     if told.returncode:
         lines = [line for line in told.stderr.splitlines() if "emerg" in line or "error" in line]
         said = (lines or told.stderr.splitlines() or ["nothing"])[0]
         raise InvalidSetting(
-            f"nginx does not take this configuration, and nothing was changed: {said.strip()}"
+            f"nginx rejects this configuration, and nothing was changed: {said.strip()}"
         )
 
 
@@ -167,7 +168,7 @@ def _contents(file: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StorageFailed(f"{file} cannot be read: {error}") from error
+        raise StorageFailed(f"cannot read {file}: {error}") from error
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -180,7 +181,7 @@ def _write(file: Path, content: bytes) -> None:
             os.fsync(out.fileno())
         fresh.replace(file)
     except OSError as error:
-        raise StorageFailed(f"{file} cannot be written: {error}") from error
+        raise StorageFailed(f"cannot write {file}: {error}") from error
 
 
 def _restore(file: Path, before: bytes | None) -> None:

@@ -69,7 +69,7 @@ def read_script(path: Path) -> Script:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InvalidTrajectory(f"{path} cannot be read: {error.strerror or error}") from error
+        raise InvalidTrajectory(f"cannot read {path}: {error.strerror or error}") from error
     reading = _Reading(str(path))
     for line, event in _events(str(path), data):
         reading.take(line, event)
@@ -93,8 +93,8 @@ class _Reading:
     def take(self, line: int, event: object) -> None:
         if not isinstance(event, Mapping) or not {"action", "observation"} & event.keys():
             raise InvalidTrajectory(
-                f"{self._name}, line {line}: this is no event: it has neither `action` nor "
-                "`observation`",
+                f"{self._name}, line {line}: this is not an event: it has neither "
+                "`action` nor `observation`",
                 line=line,
             )
         overlay, whole = overlay_of(event), ours(event)

@@ -66,7 +66,7 @@ class Installation:
     def ensure_complete(self) -> None:
         if not self.is_complete:
             raise MissingTool(
-                f"VS Code for the browser is not installed; `bascule install vscode` does it "
+                "VS Code for the browser is not installed; run `bascule install vscode` "
                 f"(about {SIZE}, once)"
             )
 

@@ -60,30 +60,30 @@ def look(settings: LocalSettings) -> Machine:
     if lack := _lack(bubblewrap, is_root):
         if not settings.allow_unisolated:
             raise CannotIsolate(
-                f"Sessions cannot be kept apart on this machine: {lack}. To run them all the same, "
-                "where any session can read and end what this account can, set allow_unisolated "
-                "(--allow-unisolated)"
+                f"Sessions cannot be isolated on this machine: {lack}. To run them "
+                "without isolation, so that any session can do whatever this account can, set "
+                "allow_unisolated (--allow-unisolated)"
             )
         bubblewrap = ""
         notices.append(
-            f"SESSIONS ARE NOT ISOLATED: {lack}. Each can read, change and end whatever this "
-            "account can, other sessions and the hub included"
+            f"SESSIONS ARE NOT ISOLATED: {lack}. Each session can do whatever this "
+            "account can, also to other sessions and to the hub"
         )
     elif not is_root:
         notices.append(
-            "Sessions are kept apart by namespaces alone: all of them, and the hub, are one user "
-            "of this machine, because the warden does not run as root"
+            "Sessions are isolated by namespaces only: all sessions and the hub run as "
+            "the same user, because the warden does not run as root"
         )
     if bubblewrap and seccomp.architecture() is None:
         notices.append(
-            f"Sessions can make every system call, because there is no filter for this kind of "
-            f"processor ({platform.machine()})"
+            "Sessions can make every system call, because there is no seccomp filter for "
+            f"this processor ({platform.machine()})"
         )
     cgroups, why = find_cgroups(_group_name(settings))
     if cgroups is None:
         notices.append(
-            f"The limits of sessions are weak: {why}. Memory is limited for each process alone, "
-            "the number of processes for the session, CPU time not at all"
+            f"Limits of sessions are weak: {why}. Memory is limited per process, the "
+            "number of processes per session, CPU time not at all"
         )
     for notice in notices:
         logger.warning("%s", notice)
@@ -106,7 +106,7 @@ def network_lack() -> str:
     try:
         os.close(os.open(TUN, os.O_RDWR | os.O_CLOEXEC))
     except FileNotFoundError:
-        return f"{TUN} is not there (as root: modprobe tun; in a container: --device {TUN})"
+        return f"{TUN} does not exist (as root: modprobe tun; in a container: --device {TUN})"
     except PermissionError:
         return f"this user may not open {TUN} (as root: chmod 0666 {TUN})"
     except OSError as error:
@@ -130,8 +130,8 @@ def _lack(bubblewrap: str, is_root: bool) -> str:
     if tried.returncode == 0:
         return ""
     cures = [cure for path, bad, cure in _SWITCHES if not is_root and _switch(path) == bad]
-    cures += ["in a container: run it with the right to make namespaces"] if not cures else []
-    return f"bubblewrap cannot make namespaces here: {tried.stderr.strip()} ({'; '.join(cures)})"
+    cures += ["in a container: run it with the right to create namespaces"] if not cures else []
+    return f"bubblewrap cannot create namespaces here: {tried.stderr.strip()} ({'; '.join(cures)})"
 
 
 def _switch(path: str) -> str:
