@@ -31,7 +31,7 @@ def window(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edito
     rig.wait(window.page.context.close())
 
 
-@pytest.mark.parametrize("example", ["openhands_v1", "mend_test"])
+@pytest.mark.parametrize("example", ["openhands_v1", "fix_failing_test"])
 async def test_an_example_mends_a_failing_test_in_the_window(
     rig: Rig, window: EditorWindow, project: Path, tmp_path: Path, example: str
 ) -> None:
