@@ -90,11 +90,11 @@ async def test_a_session_from_the_form_to_its_end(screen: Screen, admin: Asker) 
     page.on("request", lambda request: asked.append(request.url))
     await screen.tab("Files")
     await page.get_by_role("button", name=re.compile("onerror")).click()
-    await expect(page.get_by_label("Text of the file")).to_have_text(hostile)
+    await expect(page.get_by_label("File content")).to_have_text(hostile)
     await page.get_by_role("button", name="picture.svg").click()
     await expect(page.locator("img.picture")).to_be_visible()
     await page.get_by_role("button", name="folder").click()
-    await expect(page.get_by_text("Nothing is in this folder")).to_be_visible()
+    await expect(page.get_by_text("This folder is empty")).to_be_visible()
     await ensure_usable_by_all(screen)
     assert not [url for url in asked if url.endswith("/ran")]
 
@@ -123,7 +123,7 @@ async def test_a_session_from_the_form_to_its_end(screen: Screen, admin: Asker) 
     await page.get_by_role("button", name="Delete").click()
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text("cannot be undone")
-    await dialog.get_by_role("button", name="Keep it").click()
+    await dialog.get_by_role("button", name="Cancel").click()
     await expect(page.get_by_role("link", name="first")).to_be_visible()
     await page.get_by_role("button", name="Delete").click()
     await dialog.get_by_role("button", name="Delete").click()
@@ -164,7 +164,7 @@ async def test_windows_what_they_do_and_what_they_ask(
         await ensure_usable_by_all(screen)
 
         await page.get_by_role("link", name="my project").click()
-        await expect(page.get_by_text("Nothing has happened yet")).to_be_visible()
+        await expect(page.get_by_text("No actions yet")).to_be_visible()
         event = {"id": str(uuid4()), "action": "run", "args": {"command": "echo in the window"}}
         await agent.ask("POST", f"/api/vscode/instance/{window.id}/actions", event)
         await expect(page.locator(".row-head")).to_contain_text("echo in the window")
@@ -177,12 +177,12 @@ async def test_windows_what_they_do_and_what_they_ask(
         await expect(page.locator(".row-head").last).to_contain_text("ms")
         await screen.tab("Files")
         await page.get_by_role("button", name="note.txt").click()
-        await expect(page.get_by_label("Text of the file")).to_contain_text("made by hand")
+        await expect(page.get_by_label("File content")).to_contain_text("made by hand")
         await screen.tab("Timeline")
         assert (await downloaded(page))[0]["args"]["command"] == "echo in the window"
 
         question = {"cause": "a", "agent": "helper", "kind": "run", "summary": "run make"}
-        for name, word in (("Allow once", "once"), ("Deny", "deny"), ("Allow always", "workspace")):
+        for name, word in (("Allow once", "once"), ("Deny", "deny"), ("Always allow", "workspace")):
             await window._socket.emit("approval.requested", {"id": word, **question})
             await expect(page.locator(".side .count")).to_have_text("1")
             await page.get_by_role("button", name=name).click()
@@ -205,7 +205,7 @@ async def test_windows_what_they_do_and_what_they_ask(
         await expect(page.get_by_text("run make")).to_be_visible()
         await ensure_usable_by_all(screen)
         await window._socket.emit("approval.answered", {"id": "w", "answer": "once", "by": "ann"})
-        await expect(page.get_by_text("Nobody asks for anything")).to_be_visible()
+        await expect(page.get_by_text("No pending approvals")).to_be_visible()
     await screen.go("Health")
     await expect(page.get_by_text("apt-get install tmux")).to_be_visible()
     await ensure_usable_by_all(screen)
@@ -247,7 +247,7 @@ async def test_twenty_thousand_actions_are_few_rows_and_easily_found(
     page = screen.page
     async with hub.fake_window(tmp_path) as window:
         await screen.sign_in(f"/windows/{window.id}")
-        await expect(page.get_by_text("Nothing has happened yet")).to_be_visible()
+        await expect(page.get_by_text("No actions yet")).to_be_visible()
         timelines = hub.hub._sockets.timelines
         record = await timelines.of(WindowId(window.id))
         for start in range(0, 20_000, 1000):

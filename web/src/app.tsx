@@ -19,7 +19,7 @@ const NAVIGATION: { path: string; label: string; icon: IconName }[] = [
   { path: "/status", label: "Health", icon: "status" },
 ];
 
-/** Have ages go on while somebody looks. */
+/** Updates the clock for displayed ages while the page is visible. */
 function useClock(): void {
   useEffect(() => {
     const clock = setInterval(() => {
@@ -84,8 +84,8 @@ function Side() {
           type="button"
           class="quiet"
           onClick={nextTheme}
-          aria-label={`Colours: ${theme.value}. Change`}
-          title={`Colours: ${theme.value}`}
+          aria-label={`Colour theme: ${theme.value}. Change`}
+          title={`Colour theme: ${theme.value}`}
         >
           <Icon name={theme.value === "dark" ? "moon" : theme.value === "light" ? "sun" : "auto"} />
         </button>
@@ -103,8 +103,7 @@ export function Banner() {
   if (connectionState.value !== "lost") return null;
   return (
     <p class="banner" role="status">
-      The hub does not answer. What you see is how things were; this goes on by itself once it is
-      back.
+      The hub does not answer. This page shows the last known state and reconnects automatically.
     </p>
   );
 }
@@ -140,6 +139,6 @@ function CurrentView() {
     case "status":
       return <HealthView />;
     default:
-      return <EmptyState icon="search" title="Nothing is here" />;
+      return <EmptyState icon="search" title="Page not found" />;
   }
 }

@@ -14,5 +14,5 @@ document.addEventListener("click", onLink);
 if (key) connection.open();
 else {
   connectionState.value = "refused";
-  refusedReason.value = "This copy of the page has no key.";
+  refusedReason.value = "This page was loaded without its access key. Sign in again.";
 }

@@ -1,4 +1,4 @@
-// Where in the page one is: the path of its address.
+// The page's router: the current URL path as a signal.
 import { signal } from "@preact/signals";
 
 export const path = signal(location.pathname);
@@ -12,7 +12,7 @@ export function go(where: string): void {
   scrollTo(0, 0);
 }
 
-/** Links within the page change its path; with a modifier they are the browser's own. */
+/** Handles clicks on `data-inside` links. Clicks with a modifier key are left to the browser. */
 export function onLink(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0) return;
   if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;

@@ -1,4 +1,4 @@
-// How things stand, as the hub told it last. Views read it; the connection writes it.
+// The page's state as last sent by the hub. The connection writes it; views read it.
 import { signal } from "@preact/signals";
 import { HubConnection, type ConnectionState } from "./hub/connection";
 import { HubApi } from "./hub/rest";
@@ -6,7 +6,7 @@ import type { SessionApp, Approval, Demo, Hello, Session, Usage, Window } from "
 
 export interface Load {
   memory: number;
-  /** Cores in use; null until it was measured twice. */
+  /** CPU cores in use; null until measured twice. */
   cores: number | null;
 }
 
@@ -21,14 +21,14 @@ export const approvals = signal<readonly Approval[]>([]);
 export const demo = signal<Demo | null>(null);
 export const apps = signal<ReadonlyMap<string, readonly SessionApp[]>>(new Map());
 export const loads = signal<ReadonlyMap<string, Load>>(new Map());
-/** Ticks while the page is in sight, for ages. */
+/** The current time; updated every second while the page is visible. */
 export const now = signal(Date.now());
 
 export const key = document
   .querySelector<HTMLMetaElement>('meta[name="bascule-key"]')
   ?.content.trim();
 
-/** The session whose VS Code this page shows; null where it shows everything else. */
+/** The session id of a `/watch/ID` page; null on all other pages. */
 export const watchedSessionId = /^\/watch\/([^/]+)$/.exec(location.pathname)?.[1] ?? null;
 
 export const rest = new HubApi(key ?? "");
@@ -66,7 +66,7 @@ export const connection = new HubConnection(key ?? "", {
   },
 });
 
-/** A socket that is refused says nothing of why; a call does. */
+/** A refused WebSocket gives no reason, so a REST call finds out whether the user is signed out. */
 async function seeWhetherSignedOut(): Promise<void> {
   try {
     await rest.sessions();
@@ -92,13 +92,13 @@ async function seeApps(session: Session): Promise<void> {
     const found = await rest.apps(session.id);
     apps.value = new Map(apps.value).set(session.id, found);
   } catch {
-    // It may be stopping just now: its state will say so.
+    // The session may be stopping; the next state update says so.
   }
 }
 
 let before = new Map<string, { usage: Usage; at: number }>();
 
-/** Measure what sessions use; cores are known from the second time on. */
+/** Measures CPU and memory of sessions. CPU needs two measurements. */
 export async function measure(): Promise<void> {
   const used = await connection.usage();
   const at = performance.now();

@@ -1,4 +1,4 @@
-// Dark or light: as the system has it, unless somebody chose.
+// The colour theme: the system's, unless the user chose one. Stored in this browser.
 import { effect, signal } from "@preact/signals";
 
 export type Theme = "system" | "light" | "dark";

@@ -13,9 +13,8 @@ const SANDBOX =
   "allow-modals allow-downloads";
 
 /**
- * A session's VS Code beside what is done in it. The frame has the session's own origin. This is
- * still a document of its own, with a key that is good for this session alone: all else is behind
- * links.
+ * A session's VS Code beside its timeline. The frame has the session's own origin. This page is a
+ * separate document whose key gives access to this session only, so everything else is a link.
  */
 export function WatchPage({ id }: { id: string }) {
   const session = sessions.value.get(id);
@@ -40,7 +39,7 @@ export function WatchPage({ id }: { id: string }) {
           <Editor id={id} session={session} isDrawn={isDrawn} drawn={() => setDrawn(true)} />
         </section>
         {!isAlone && (
-          <aside class="watch-side" aria-label="What is done here">
+          <aside class="watch-side" aria-label="Agent activity">
             <Banner />
             {demo && <DemoSteps demo={demo} session={session} isDrawn={isDrawn} />}
             <h2>Timeline</h2>
@@ -62,7 +61,7 @@ function Bar(props: {
   const { session, isAlone } = props;
   return (
     <header class="bar">
-      <a class="brand" href="/" aria-label="Bascule" title="Everything this hub has">
+      <a class="brand" href="/" aria-label="Bascule" title="All sessions and windows of this hub">
         <img src={new URL("./icon.svg", import.meta.url).href} alt="" width="22" height="22" />
         <span>Bascule</span>
       </a>
@@ -73,7 +72,7 @@ function Bar(props: {
           </>
         )}
       </h1>
-      <nav class="controls" aria-label="Elsewhere">
+      <nav class="controls" aria-label="Session links">
         <a class="button" href="/sessions/new">
           <Icon name="plus" />
           <span>Start a session</span>
@@ -89,8 +88,8 @@ function Bar(props: {
           href={`/vscode/${props.id}/`}
           target="_blank"
           rel="noopener"
-          aria-label="VS Code in a tab of its own"
-          title="VS Code in a tab of its own"
+          aria-label="Open VS Code in a new tab"
+          title="Open VS Code in a new tab"
         >
           <Icon name="open" />
         </a>
@@ -109,7 +108,7 @@ function Bar(props: {
   );
 }
 
-/** VS Code once there is one to show; before, how far its session is. */
+/** VS Code when the session runs; otherwise the state of the session. */
 function Editor(props: {
   id: string;
   session: Session | undefined;
@@ -118,32 +117,34 @@ function Editor(props: {
 }) {
   const { id, session } = props;
   if (!me.value) return <p class="loading">Connecting…</p>;
-  if (!session) return <NotRunning title="The session is gone" why="It was removed." where="/" />;
+  if (!session)
+    return <NotRunning title="Session not found" why="The session was removed." where="/" />;
   switch (session.state) {
     case "ready":
     case "paused":
       return (
         <>
-          {!props.isDrawn && <p class="loading">VS Code starts…</p>}
+          {!props.isDrawn && <p class="loading">Starting VS Code…</p>}
           <iframe
             src={`/vscode/${id}/`}
             title={`VS Code of ${nameOf(session)}`}
-            // The frame ends at the session's own origin, and the policy of this document lets
-            // it go nowhere else; without `*` these would be for the origin it starts from.
+            // The URL redirects to the session's own origin, and this document's policy allows no
+            // other. Without `*` the permissions would apply only to the origin before the
+            // redirect.
             allow="clipboard-read *; clipboard-write *; fullscreen *"
-            // It cannot lead this tab away.
+            // No allow-top-navigation: the frame cannot navigate this tab.
             sandbox={SANDBOX}
             onLoad={props.drawn}
           />
         </>
       );
     case "starting":
-      return <p class="loading">The session starts: {session.stage || "one moment"}…</p>;
+      return <p class="loading">Starting the session: {session.stage || "one moment"}…</p>;
     default:
       return (
         <NotRunning
           title={`The session is ${session.state}`}
-          why={session.cause || "Its files are kept. Resume it to go on."}
+          why={session.cause || "Its files are kept. Resume the session to continue."}
           where={`/sessions/${id}`}
         />
       );
@@ -155,7 +156,7 @@ function NotRunning(props: { title: string; why: string; where: string }) {
     <EmptyState icon="sessions" title={props.title}>
       <p>{props.why}</p>
       <a class="button primary" href={props.where}>
-        {props.where === "/" ? "All sessions" : "To the session"}
+        {props.where === "/" ? "All sessions" : "Go to the session"}
       </a>
     </EmptyState>
   );

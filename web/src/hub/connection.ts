@@ -26,9 +26,9 @@ export interface HubListener {
   demo(demo: Demo | null): void;
 }
 
-/** Follows one place; the connection comes back to it by itself, where it left off. */
+/** Receives one timeline. After a reconnect it continues at `position()`. */
 export interface TimelineWatcher {
-  /** Where to go on from. */
+  /** The last entry received. */
   position(): { epoch: string; after: number };
   entries(epoch: string, entries: TimelineEntry[]): void;
   ended(why: string): void;
@@ -46,8 +46,8 @@ type Reply<T> = { value: T } | { error: HubError } | null;
 const PATIENCE = 30_000;
 
 /**
- * The page's line to the hub. It is told how everything stands when it connects, and from then on
- * what changes; after a loss it comes back by itself and goes on where it was.
+ * The page's Socket.IO connection to the hub. The hub sends the whole state on connect and changes
+ * afterwards. After a disconnect it reconnects by itself and resumes timelines and terminals.
  */
 export class HubConnection {
   private readonly socket: Socket;
@@ -72,7 +72,7 @@ export class HubConnection {
     this.socket.connect();
   }
 
-  /** Ask, and wait for the answer. Rejects with a `Failure`. */
+  /** Sends a request and waits for the answer. Rejects with a `Failure`. */
   async ask<T = null>(event: string, data: object): Promise<T> {
     let reply: Reply<T>;
     try {
@@ -81,7 +81,7 @@ export class HubConnection {
       throw new Failure("hub.unreachable", "The hub does not answer. Is it running?");
     }
     if (reply === null) throw new Failure("hub.unreachable", "The hub is stopping");
-    if ("error" in reply) throw Failure.of(reply.error, "The hub refused");
+    if ("error" in reply) throw Failure.of(reply.error, "The hub refused the request");
     return reply.value;
   }
 
@@ -93,12 +93,12 @@ export class HubConnection {
     return this.ask("approval.answer", { window_id: approval.window_id, id: approval.id, answer });
   }
 
-  /** Play the demo from its beginning, go on at once where it waits, or end and remove it. */
+  /** Starts the demo from the beginning, skips its current pause, or removes it. */
   demo(verb: "play" | "skip" | "remove"): Promise<null> {
     return this.ask(`demo.${verb}`, {});
   }
 
-  /** Follow a place until the returned function is called. */
+  /** Follows a timeline until the returned function is called. */
   watch(place: TimelineSource, watcher: TimelineWatcher): () => void {
     const name = `${place.kind} ${place.id}`;
     this.watchers.set(name, [place, watcher]);
@@ -110,7 +110,7 @@ export class HubConnection {
     };
   }
 
-  /** Show a terminal of a session, opened when it is not, until the returned function is called. */
+  /** Shows a session's terminal until the returned function is called. Opens it if needed. */
   show(session: string, name: string, screen: TerminalScreen): () => void {
     const key = `${session} ${name}`;
     this.screens.set(key, [session, name, screen]);
@@ -179,7 +179,7 @@ export class HubConnection {
       this.screens.get(`${told.session_id} ${told.name}`)?.[2].ended(told.why);
     });
     on("disconnect", (reason) => {
-      // The hub says good-bye only to somebody who signed out; a hub that stops just goes.
+      // The hub disconnects a client only after sign-out; a hub that stops drops the transport.
       if (reason === "io server disconnect") this.news.standing("refused", "You are signed out.");
       else this.news.standing("lost", "");
     });

@@ -1,6 +1,6 @@
 import type { HubError } from "./types";
 
-/** The hub said no, or nothing: a message for people and a code for programs. */
+/** The hub refused a request or did not answer: a message for people, a code for programs. */
 export class Failure extends Error {
   constructor(
     readonly code: string,

@@ -11,7 +11,7 @@ import type {
 
 const UNREACHABLE = "The hub does not answer. Is it running?";
 
-/** The hub's REST calls, with the key that proves that it is this page which asks. */
+/** Client of the hub's REST API. `key` proves that a request comes from this page. */
 export class HubApi {
   constructor(private readonly key: string) {}
 
@@ -53,7 +53,7 @@ export class HubApi {
     return reply.blob();
   }
 
-  /** Do an action in a window. Rejects when it could not be done. */
+  /** Performs an action in a window. Rejects if the action failed. */
   async actIn(window: string, action: object): Promise<Observation> {
     const event = { id: crypto.randomUUID(), source: "user", ...action };
     const where = `/api/vscode/instance/${encodeURIComponent(window)}/actions`;
@@ -63,7 +63,7 @@ export class HubApi {
     return seen;
   }
 
-  /** What was done in a session or window, as a trajectory: an event a line. */
+  /** The trajectory of a session or window: one event per line of JSON. */
   async timeline({ kind, id }: TimelineSource): Promise<Blob> {
     const where = `/api/${kind}s/${encodeURIComponent(id)}/timeline.jsonl`;
     return (await this.send("GET", where)).blob();

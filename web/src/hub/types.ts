@@ -1,4 +1,4 @@
-// What the hub says, in its own spelling. Events themselves are generated from the schema.
+// Messages of the hub, with its field names. Event types are generated from the schema.
 import type { Action, Observation } from "../../../extension/src/protocol/events";
 
 export type { Action, Observation };
@@ -52,7 +52,7 @@ export interface Window {
   platform: string;
   app: string;
   hosts: number;
-  /** Of which session it is; empty for a person's own. */
+  /** The session that the window belongs to; empty for a person's own window. */
   session_id: string;
 }
 
@@ -65,7 +65,7 @@ export interface Approval {
   /** All of the request as plain text, or its beginning where `is_whole` is false. */
   detail?: string;
   is_whole?: boolean;
-  /** Characters of the whole request. */
+  /** Length of the whole request in characters. */
   detail_length?: number;
   warnings?: string[];
   expires?: string;
@@ -73,7 +73,7 @@ export interface Approval {
 
 export type ApprovalAnswer = "once" | "workspace" | "deny";
 
-/** A scripted agent at work in the VS Code of a session made for that. */
+/** A scripted agent that works in the VS Code of its own session. */
 export interface Demo {
   session_id: string;
   url: string;
@@ -87,7 +87,7 @@ export interface Hello {
   name: string;
   scope: "admin" | "agent";
   spawners: string[];
-  /** What of the network one may ask for. */
+  /** Network modes that a new session may ask for. */
   egress: string[];
   sessions: Session[];
   windows: Window[];
@@ -95,7 +95,7 @@ export interface Hello {
   demo: Demo | null;
 }
 
-/** One thing that happened in a place, as the hub numbers it. */
+/** One entry of a timeline, numbered by the hub. An entry with `n` 0 is never a duplicate. */
 export type TimelineEntry =
   | { n: number; kind: "action"; time: number; event: Action; who?: string }
   | { n: number; kind: "observation"; time: number; event: Observation; seconds: number }
@@ -126,7 +126,7 @@ export interface HealthCheck {
   advice: string;
 }
 
-/** An error as it travels. */
+/** An error in an answer of the hub. */
 export interface HubError {
   code: string;
   message: string;

@@ -1,8 +1,8 @@
-// Terminal output as pieces of text with a colour each; whatever else a program sent is left out.
+// Parses terminal output into coloured text. Other escape sequences are removed.
 
 export interface StyledText {
   text: string;
-  /** A class of the style sheet, or empty. */
+  /** CSS class, or empty. */
   style: string;
 }
 
@@ -59,7 +59,7 @@ function classOf({ colour, isBold }: Style): string {
   return [colour >= 0 ? `ansi-${colour}` : "", isBold ? "ansi-bold" : ""].filter(Boolean).join(" ");
 }
 
-/** A carriage return writes over its line, as a progress bar does. */
+/** Keeps only what follows the last carriage return of each line, as a terminal does. */
 function settled(text: string): string {
   return text
     .replace(/\r+\n/g, "\n")

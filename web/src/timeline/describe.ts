@@ -1,4 +1,4 @@
-// A row in a few words.
+// Short texts about a timeline row: kind, subject, outcome, duration; and filtering.
 import type { Action } from "../hub/types";
 import type { TimelineRow } from "./timeline_log";
 
@@ -17,7 +17,7 @@ const GROUPS: Record<string, ActionGroup> = {
   ),
 };
 
-/** The fields that say what an action is about, the most telling first. */
+/** Arguments that describe an action, best first. */
 const TELLING = [
   "command",
   "code",
@@ -30,7 +30,7 @@ const TELLING = [
   "name",
 ];
 
-/** Where a session has its files. */
+/** The workspace directory of a session. */
 const WORKSPACE = "/workspace/";
 
 export function kindOf(row: TimelineRow): string {
@@ -41,7 +41,7 @@ export function groupOf(row: TimelineRow): ActionGroup {
   return GROUPS[kindOf(row)] ?? "other";
 }
 
-/** What it was about, in one line. */
+/** What the action is about, in one line. */
 export function subjectOf(row: TimelineRow): string {
   const action = row.action;
   if (!action) return row.observation?.message ?? "";
@@ -56,12 +56,12 @@ export function subjectOf(row: TimelineRow): string {
   return action.message ?? "";
 }
 
-/** A path as people say it: there is little room, and its end tells more than its beginning. */
+/** A path without the workspace prefix: space is short and the end of a path matters most. */
 function within(path: string): string {
   return path.startsWith(WORKSPACE) && path !== WORKSPACE ? path.slice(WORKSPACE.length) : path;
 }
 
-/** How it went, where that is worth a word. */
+/** The outcome, if it is not plain success. */
 export function outcomeOf(row: TimelineRow): string {
   if (row.lost && !row.observation) return row.lost;
   const seen = row.observation;

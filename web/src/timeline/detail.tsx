@@ -4,12 +4,12 @@ import { diffOf } from "./diff";
 import type { TimelineRow } from "./timeline_log";
 
 const PICTURE = /^data:image\/(?:png|jpeg|webp|gif);base64,/;
-/** What nobody looks for, and what says no more than that nothing was said. */
+/** Arguments that are not shown, and default values that are left out. */
 const UNSAID = new Set(["thought", "security_risk", "confirmation_state", "impl_source"]);
 const USUAL: Record<string, unknown> = { start: 0, end: -1, include_extra: true };
 const IN_DIFF = new Set(["old_str", "new_str", "file_text", "content"]);
 
-/** All there is to see of an action: what was asked, what changed, what came of it. */
+/** The expanded row of an action: its arguments, its change as a diff, and its result. */
 export function Detail({ row }: { row: TimelineRow }) {
   const diff = diffOf(row);
   const picture = pictureOf(row);
@@ -18,7 +18,7 @@ export function Detail({ row }: { row: TimelineRow }) {
     <>
       <RequestedArguments row={row} hasDiff={diff !== null} />
       {diff && (
-        <pre class="diff" tabIndex={0} aria-label="The change">
+        <pre class="diff" tabIndex={0} aria-label="Change">
           {diff.map((line, index) => (
             <span key={index} data-sign={line.sign}>
               {line.sign} {line.text}
@@ -27,7 +27,7 @@ export function Detail({ row }: { row: TimelineRow }) {
           ))}
         </pre>
       )}
-      {picture && <img class="picture" src={picture} alt="What the browser showed" />}
+      {picture && <img class="picture" src={picture} alt="Browser screenshot" />}
       {content !== "" && (
         <pre class="output" tabIndex={0} aria-label="Output">
           {pieces(content).map((piece, index) => (
@@ -39,13 +39,13 @@ export function Detail({ row }: { row: TimelineRow }) {
       )}
       {row.lost && !row.observation && <p class="lost">{row.lost}</p>}
       {content === "" && !row.lost && !picture && (
-        <p class="none">{row.observation ? "It showed nothing." : "Nothing was shown so far."}</p>
+        <p class="none">{row.observation ? "No output." : "No output yet."}</p>
       )}
     </>
   );
 }
 
-/** The screenshot that came with it; null for anything that is no picture. */
+/** The screenshot in the observation as a data URL; null if there is none. */
 export function pictureOf(row: TimelineRow): string | null {
   const seen = row.observation;
   if (seen?.observation !== "browse") return null;

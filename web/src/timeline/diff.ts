@@ -1,4 +1,4 @@
-// What an edit changed, line by line.
+// Line diff of an edit, for display.
 import type { TimelineRow } from "./timeline_log";
 import { argsOf } from "./describe";
 
@@ -7,7 +7,7 @@ export interface DiffLine {
   text: string;
 }
 
-/** The change of an edit or write; null for whatever is neither. */
+/** The diff of a write or edit action; null for other actions. */
 export function diffOf(row: TimelineRow): DiffLine[] | null {
   const action = row.action;
   if (!action) return null;
@@ -27,7 +27,7 @@ export function diffOf(row: TimelineRow): DiffLine[] | null {
   }
 }
 
-/** Lines that both begin or end with are context, all between was changed. */
+/** Common lines at the start and end are context; every line between them counts as changed. */
 export function lines(before: string, after: string): DiffLine[] {
   const old = split(before);
   const now = split(after);

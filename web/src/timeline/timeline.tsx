@@ -9,14 +9,14 @@ import { Detail, pictureOf } from "./detail";
 import { TimelineLog, type TimelineRow } from "./timeline_log";
 import { visibleRows, topOf, totalOf } from "./virtual_list";
 
-/** A log, and how often it has changed so far: once a frame at most, however much comes. */
+/** A log and a version that triggers a redraw, at most once per animation frame. */
 export interface LiveLog {
   log: TimelineLog;
   version: Signal<number>;
   ended: Signal<string | null>;
 }
 
-/** Follow a place for as long as the view is there. */
+/** Follows a timeline while the component is mounted. */
 export function useLog(connection: HubConnection, place: TimelineSource): LiveLog {
   const live = useMemo<LiveLog>(
     () => ({ log: new TimelineLog(), version: signal(0), ended: signal<string | null>(null) }),
@@ -55,7 +55,7 @@ const GROUPS: { value: Filter["group"]; label: string }[] = [
   { value: "failed", label: "Failed" },
 ];
 
-/** `download` hands out all of it, also what is not shown any more, where that may be asked for. */
+/** `download` saves the whole timeline, including rows that are no longer shown. */
 export function Timeline({
   log: live,
   download,
@@ -84,7 +84,7 @@ export function Timeline({
             onInput={(event) => setFilter({ ...filter, text: event.currentTarget.value })}
           />
         </label>
-        <div class="chips" role="group" aria-label="What to show">
+        <div class="chips" role="group" aria-label="Filter">
           {GROUPS.map((group) => (
             <button
               key={group.value}
@@ -130,18 +130,18 @@ function counted(actions: number): string {
 function Nothing({ isWhole, ended }: { isWhole: boolean; ended: string | null }) {
   if (!isWhole)
     return (
-      <EmptyState icon="search" title="Nothing matches">
-        <p>Try fewer letters, or another kind.</p>
+      <EmptyState icon="search" title="No matching actions">
+        <p>Change the search or the filter.</p>
       </EmptyState>
     );
   return (
-    <EmptyState icon="status" title="Nothing has happened yet">
-      <p>{ended ? ended : "Whatever an agent does here shows up at once."}</p>
+    <EmptyState icon="status" title="No actions yet">
+      <p>{ended ? ended : "Actions appear here as soon as an agent starts them."}</p>
     </EmptyState>
   );
 }
 
-/** Only what is in sight is in the document, so that any number of rows is scrolled with ease. */
+/** Renders only the visible rows, so that long timelines scroll smoothly. */
 function Rows({
   rows,
   live,
@@ -183,7 +183,8 @@ function Rows({
   const onScroll = (): void => {
     const element = box.current;
     if (!element) return;
-    // Rows may have come since this was scrolled, so being above the end says nothing; going up does.
+    // New rows may have arrived since the last scroll, so not being at the end proves nothing. Only
+    // scrolling up means that the user stopped following.
     const isAtEnd = element.scrollTop + element.clientHeight >= element.scrollHeight - ROW;
     if (isAtEnd) isFollowing.current = true;
     else if (element.scrollTop < view.top) isFollowing.current = false;
@@ -307,7 +308,7 @@ function Opened(props: { row: TimelineRow; measured: (id: string, height: number
   );
 }
 
-/** The newest picture that a browser in this place took. */
+/** The newest browser screenshot in the timeline. */
 export function LastScreenshot({ log: live }: { log: LiveLog }) {
   const version = live.version.value;
   const last = useMemo(
@@ -317,16 +318,16 @@ export function LastScreenshot({ log: live }: { log: LiveLog }) {
   const picture = last && pictureOf(last);
   if (!picture)
     return (
-      <EmptyState icon="windows" title="No page was looked at yet">
+      <EmptyState icon="windows" title="No page opened yet">
         <p>
-          When an agent opens a page (<code>browse</code>), what its browser shows is here.
+          When an agent opens a page (<code>browse</code>), the latest screenshot appears here.
         </p>
       </EmptyState>
     );
   return (
     <figure class="screenshot">
       <figcaption>{subjectOf(last)}</figcaption>
-      <img src={picture} alt="What the browser shows" />
+      <img src={picture} alt="Latest browser screenshot" />
     </figure>
   );
 }

@@ -1,4 +1,4 @@
-// What happened in a place, one row for each action, as its entries come in.
+// Builds the rows of a timeline, one per action, from the entries that the hub sends.
 import type { Action, TimelineEntry, Observation } from "../hub/types";
 
 export type RowState = "running" | "done" | "failed";
@@ -12,23 +12,24 @@ export interface TimelineRow {
   began: number;
   seconds: number | null;
   state: RowState;
-  /** What its program has printed so far; the observation has all of it in the end. */
+  /** Output so far. Cleared when the observation arrives, which contains all of it. */
   output: string;
   /** Why there is no observation. */
   lost: string;
-  /** Counts up with each change, so that a view knows what to draw again. */
+  /** Incremented on each change, so that a view knows what to redraw. */
   version: number;
 }
 
 const MOST_ROWS = 50_000;
 const MOST_OUTPUT = 64 * 1024;
 
-/** Entries may come twice (after a reconnect) and in pieces; rows stay in the order they began. */
+/** Entries may arrive twice (after a reconnect) and in several batches. Rows stay in the order in
+ * which their actions began. */
 export class TimelineLog {
   readonly rows: TimelineRow[] = [];
   epoch = "";
   last = 0;
-  /** Actions are only dropped from the front, which this counts. */
+  /** Number of rows dropped. Only the oldest rows are dropped. */
   dropped = 0;
   private readonly byId = new Map<string, TimelineRow>();
   private readonly decoders = new Map<string, TextDecoder>();

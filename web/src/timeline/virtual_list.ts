@@ -1,17 +1,17 @@
-// Which rows of a long list are in sight, when all are of one height but for a few that are open.
+// Computes the visible rows of a long list. Rows have one height, except the few that are expanded.
 
 export interface ListShape {
   count: number;
   height: number;
-  /** By row: how much taller than the others it is. */
+  /** Extra height in pixels, by row. */
   extra: ReadonlyMap<number, number>;
 }
 
 export interface VisibleRows {
   first: number;
-  /** Behind the last. */
+  /** One past the last row. */
   end: number;
-  /** Where the first begins. */
+  /** Offset of the first row in pixels. */
   top: number;
 }
 

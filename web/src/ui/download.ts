@@ -1,4 +1,6 @@
-/** Have the browser keep `blob` as a file. Whatever it holds, it is bytes and never a page. */
+/**
+ * Download `blob` as a file. Its type is always binary, so the browser never opens it as a page.
+ */
 export function saveAs(blob: Blob, name: string): void {
   const url = URL.createObjectURL(new Blob([blob], { type: "application/octet-stream" }));
   const link = document.createElement("a");

@@ -1,4 +1,4 @@
-// Small line drawings, 16 units wide, in the colour of the text around them.
+// SVG icons, 16 units wide, drawn in the current text colour.
 const PATHS = {
   sessions: "M2.5 3.5h11v9h-11zM2.5 6h11M5 9l1.5 1.2L5 11.4M8 11.5h3",
   windows: "M2 3h12v10H2zM2 5.8h12M6.5 5.8V13",

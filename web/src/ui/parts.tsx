@@ -1,4 +1,4 @@
-// What every view is made of.
+// Components that several views share, and formatters for ages and sizes.
 import type { ComponentChildren, TargetedMouseEvent } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { messageOf } from "../hub/failure";
@@ -36,7 +36,7 @@ export function Badge({ state, label }: { state: string; label?: string }) {
   );
 }
 
-/** A button that cannot be pressed again while it works, and says what went wrong. */
+/** A button for an asynchronous action: disabled while it runs; errors go to `onTrouble`. */
 export function ActionButton(props: {
   icon?: IconName;
   label: string;
@@ -71,7 +71,7 @@ export function ActionButton(props: {
   );
 }
 
-/** A question or form over the page, which Escape and a click beside it close. */
+/** A modal dialog. Escape and a click outside close it. */
 export function Modal(props: { title: string; onClose: () => void; children: ComponentChildren }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {

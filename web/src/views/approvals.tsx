@@ -10,11 +10,11 @@ export function ApprovalsView() {
         <h1>Approvals</h1>
       </header>
       {approvals.value.length === 0 && (
-        <EmptyState icon="approvals" title="Nobody asks for anything">
+        <EmptyState icon="approvals" title="No pending approvals">
           <p>
             {me.value?.scope === "admin"
-              ? "When an agent wants to act in a window for the first time, its user is asked, and so are you. The first answer wins."
-              : "Questions are answered by whoever signed in as admin."}
+              ? "When an agent wants to act in a window for the first time, the window's user and every signed-in admin are asked. The first answer counts."
+              : "Only users signed in as admin can answer."}
           </p>
         </EmptyState>
       )}
@@ -25,7 +25,7 @@ export function ApprovalsView() {
   );
 }
 
-/** What an agent wants to do, and the three answers. */
+/** One question: what an agent wants to do, with buttons for the three answers. */
 export function Question({ approval }: { approval: Approval }) {
   const [trouble, setTrouble] = useState("");
   const window = windows.value.find((each) => each.connection_id === approval.window_id);
@@ -46,7 +46,7 @@ export function Question({ approval }: { approval: Approval }) {
         <ErrorNote key={text} what={text} />
       ))}
       {approval.detail && (
-        <pre class="output" tabIndex={0} aria-label="What exactly">
+        <pre class="output" tabIndex={0} aria-label="Full request">
           {approval.detail}
         </pre>
       )}
@@ -62,7 +62,7 @@ export function Question({ approval }: { approval: Approval }) {
               onTrouble={setTrouble}
             />
             <ActionButton
-              label="Allow always here"
+              label="Always allow in this workspace"
               act={answer("workspace")}
               onTrouble={setTrouble}
             />

@@ -19,17 +19,17 @@ const START: NewSession = {
   secrets: "",
 };
 
-/** A form whose every field may be left as it is. */
+/** The form for a new session. Every field has a usable default. */
 export function CreateSession({ onClose }: { onClose: () => void }) {
-  const [wanted, setWanted] = useState(START);
+  const [form, setForm] = useState(START);
   const [trouble, setTrouble] = useState("");
   const [isBusy, setBusy] = useState(false);
   const set = (name: keyof NewSession) => (event: { currentTarget: { value: string } }) =>
-    setWanted({ ...wanted, [name]: event.currentTarget.value });
+    setForm({ ...form, [name]: event.currentTarget.value });
   const create = async (): Promise<void> => {
     setBusy(true);
     try {
-      const session = await rest.create(requestBody(wanted));
+      const session = await rest.create(requestBody(form));
       onClose();
       go(`/sessions/${session.id}`);
     } catch (error) {
@@ -50,68 +50,64 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
       >
         <label>
           Name
-          <input
-            value={wanted.name}
-            onInput={set("name")}
-            placeholder="For you; may be left empty"
-          />
+          <input value={form.name} onInput={set("name")} placeholder="Optional" />
         </label>
         <label>
           Workspace
-          <select value={wanted.workspace} onChange={set("workspace")}>
+          <select value={form.workspace} onChange={set("workspace")}>
             <option value="empty">Empty</option>
             <option value="git">Clone a Git repository</option>
           </select>
         </label>
-        {wanted.workspace === "git" && (
+        {form.workspace === "git" && (
           <>
             <label>
-              Address
+              Repository URL
               <input
                 required
-                value={wanted.url}
+                value={form.url}
                 onInput={set("url")}
                 placeholder="https://github.com/you/project"
               />
             </label>
             <label>
               Branch, tag or commit
-              <input value={wanted.ref} onInput={set("ref")} placeholder="Its default branch" />
+              <input value={form.ref} onInput={set("ref")} placeholder="Default branch" />
             </label>
           </>
         )}
         <label>
           Network
-          <select value={wanted.network} onChange={set("network")}>
+          <select value={form.network} onChange={set("network")}>
             <option value="">
-              {wanted.workspace === "git" ? "What it is cloned from" : "None"}
+              {form.workspace === "git" ? "Only the host it is cloned from" : "None"}
             </option>
-            {ways.includes("proxy") && <option value="proxy">Only some names</option>}
-            {ways.includes("open") && <option value="open">Open</option>}
+            {ways.includes("proxy") && <option value="proxy">Only listed domains</option>}
+            {ways.includes("open") && <option value="open">Unrestricted</option>}
           </select>
         </label>
-        {wanted.network === "proxy" && (
+        {form.network === "proxy" && (
           <label>
-            Names it may reach
+            Allowed domains
             <input
               required
-              value={wanted.domains}
+              value={form.domains}
               onInput={set("domains")}
               placeholder="pypi.org, files.pythonhosted.org"
             />
           </label>
         )}
         <details>
-          <summary>More</summary>
+          <summary>More options</summary>
           <div class="form">
             <div class="pair">
               <label>
-                Memory, GB
+                Memory (GB)
                 <input
                   type="number"
                   min="0.25"
                   step="0.25"
-                  value={wanted.memory}
+                  value={form.memory}
                   onInput={set("memory")}
                 />
               </label>
@@ -121,15 +117,15 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
                   type="number"
                   min="0.25"
                   step="0.25"
-                  value={wanted.cpus}
+                  value={form.cpus}
                   onInput={set("cpus")}
                 />
               </label>
             </div>
             {spawners.length > 1 && (
               <label>
-                Runs in
-                <select value={wanted.spawner} onChange={set("spawner")}>
+                Spawner
+                <select value={form.spawner} onChange={set("spawner")}>
                   {spawners.map((kind, index) => (
                     <option key={kind} value={index === 0 ? "" : kind}>
                       {kind}
@@ -139,19 +135,19 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
               </label>
             )}
             <label>
-              Variables, one a line
+              Environment variables, one per line
               <textarea
                 rows={2}
-                value={wanted.variables}
+                value={form.variables}
                 onInput={set("variables")}
                 placeholder="NAME=value"
               />
             </label>
             <label>
-              Secrets, which are never shown again
+              Secrets, one per line (not shown again)
               <textarea
                 rows={2}
-                value={wanted.secrets}
+                value={form.secrets}
                 onInput={set("secrets")}
                 placeholder="TOKEN=value"
               />

@@ -4,10 +4,10 @@ import type { Demo, Session } from "../hub/types";
 import { connection, demo, me, rest } from "../state";
 import { ActionButton, EmptyState, ErrorNote } from "../ui/parts";
 
-/** Where a page that may not start a demo itself leads to, to have one started at once. */
+/** Link for pages that may not start the demo themselves: opens `/demo`, which starts it. */
 export const PLAY = "/demo#play";
 
-/** Have the demo played and go where it is shown. */
+/** Starts the demo and opens the page that shows it. */
 async function watch(): Promise<void> {
   const { session_id: id } = await rest.playDemo();
   location.assign(`/watch/${id}`);
@@ -26,40 +26,41 @@ export function WatchDemo(props: { isPrimary?: boolean; onTrouble: (what: string
 }
 
 /**
- * Whether somebody pressed "Watch a demo" on another page of this hub. A link on any other site
- * starts nothing: it has another referrer, or none.
+ * Whether the user came by "Watch a demo" on another page of this hub. A link on another site must
+ * not start the demo; it has another referrer, or none.
  */
 function isAsked(): boolean {
   return location.hash === "#play" && document.referrer.startsWith(`${location.origin}/`);
 }
 
-/** What the demo is, for whoever comes by a link: it begins when they say so. */
+/** Describes the demo and starts it on request. */
 export function DemoView() {
   const [trouble, setTrouble] = useState("");
   const canPlay = (me.value?.spawners.length ?? 0) > 0;
   useEffect(() => {
     if (!canPlay || !isAsked()) return;
-    history.replaceState(null, "", "/demo"); // "Back" leads here, and must not start it again
+    history.replaceState(null, "", "/demo"); // so that "Back" does not start the demo again
     watch().catch((error: unknown) => setTrouble(messageOf(error)));
   }, [canPlay]);
   return (
     <>
       <header class="head">
-        <h1>A demo</h1>
+        <h1>Demo</h1>
       </header>
       {trouble && <ErrorNote what={trouble} />}
       <EmptyState icon="play" title="An agent at work in VS Code">
         <p>
-          A scripted agent writes a small program with a mistake in it, runs it, reads what VS Code
-          says of it, mends it and runs it again: in a session made for that, with a real VS Code,
-          as you watch. It takes a minute; afterwards you can look around or have it all removed.
+          A scripted agent writes a small program with a bug, runs it, reads the problems that VS
+          Code reports, fixes the bug and runs the program again. It works in a new session with a
+          real VS Code while you watch. The demo takes about a minute; afterwards you can look
+          around or remove it.
         </p>
         {canPlay ? (
           <WatchDemo isPrimary onTrouble={setTrouble} />
         ) : (
           <p>
-            This hub starts no sessions, so there is nowhere to play it. <code>bascule doctor</code>{" "}
-            says what the machine lacks.
+            This hub cannot start sessions, so it cannot play the demo. Run{" "}
+            <code>bascule doctor</code> to see what is missing.
           </p>
         )}
       </EmptyState>
@@ -69,13 +70,13 @@ export function DemoView() {
 
 type StepState = "done" | "now" | "failed" | "later";
 
-/** How far the demo is, from the start of its session to what its agent says at the end. */
+/** Progress of the demo, from the start of its session to the agent's last message. */
 export function DemoSteps(props: { demo: Demo; session: Session | undefined; isDrawn: boolean }) {
   const { demo: shown } = props;
   const [trouble, setTrouble] = useState("");
   const list = useRef<HTMLOListElement>(null);
   useEffect(() => {
-    // Only the list: `scrollIntoView` would move whatever is around it as well.
+    // Scroll only the list: `scrollIntoView` would also scroll its parents.
     if (list.current) list.current.scrollTop = list.current.scrollHeight;
   }, [shown.said.length, shown.phase]);
   const hasFailed = shown.phase === "failed";
@@ -109,7 +110,7 @@ export function DemoSteps(props: { demo: Demo; session: Session | undefined; isD
           ),
         )}
       </ol>
-      {shown.phase === "resting" && <p>The demo is not being played.</p>}
+      {shown.phase === "resting" && <p>The demo is not running.</p>}
       {hasFailed && <ErrorNote what={shown.cause} />}
       {trouble && <ErrorNote what={trouble} />}
       <DemoControls shown={shown} onTrouble={setTrouble} />
@@ -125,7 +126,7 @@ function detailed(
   if (standing !== "now") return text;
   const state = props.session;
   if (state?.state === "starting" && state.stage) return `${text}: ${state.stage}`;
-  return props.isDrawn ? `${text}: waiting for its extension` : text;
+  return props.isDrawn ? `${text}: waiting for the Bascule extension` : text;
 }
 
 function Step({ text, standing }: { text: string; standing: StepState }) {
@@ -184,7 +185,7 @@ function DemoControls(props: { shown: Demo; onTrouble: (what: string) => void })
   );
 }
 
-/** The demo, where this session is the one it plays in. */
+/** The demo, if it runs in this session. */
 export function demoOf(id: string): Demo | null {
   return demo.value?.session_id === id ? demo.value : null;
 }

@@ -1,11 +1,11 @@
-// Names of files, and what can be shown of their bytes.
+// Breadcrumbs of a path, and whether a file can be shown as text or as an image.
 
 export interface Crumb {
   name: string;
   path: string;
 }
 
-/** The folders from `root` down to `path`, each to go to; from the top when it is elsewhere. */
+/** The folders from `root` down to `path`; from `/` when `path` is outside `root`. */
 export function crumbsOf(root: string, path: string): Crumb[] {
   const isBelow = path === root || path.startsWith(root.endsWith("/") ? root : `${root}/`);
   const base = isBelow ? root : "/";
@@ -28,7 +28,7 @@ const PICTURES: Record<string, string> = {
   svg: "image/svg+xml",
 };
 
-/** For files shown by an `img`, where an SVG runs no script either. */
+/** MIME type of an image file. It is shown in an `img`, where an SVG cannot run scripts. */
 export function pictureKind(path: string): string | null {
   return PICTURES[path.slice(path.lastIndexOf(".") + 1).toLowerCase()] ?? null;
 }

@@ -8,9 +8,9 @@ import { crumbsOf, isText, pictureKind } from "./file_paths";
 
 const MOST = 2 * 2 ** 20;
 
-/** Where files are looked at. */
+/** Where the file browser reads from: a session, or a window. */
 export interface FileSource {
-  /** A folder and the names in it, those of folders with a slash; empty: where one begins. */
+  /** Lists a folder. Names of folders end with a slash. An empty path is the start folder. */
   list(path: string): Promise<{ path: string; names: string[] }>;
   /** A file's bytes, or null when it is larger than `most`. */
   read(path: string, most: number): Promise<Blob | null>;
@@ -23,7 +23,7 @@ export function sessionFolder(session: string): FileSource {
   };
 }
 
-/** Files. What they hold is shown as text or picture, and never as a page. */
+/** The file browser. Content is shown as text or as an image, never rendered as a page. */
 export function Files({ folder }: { folder: FileSource }) {
   const [here, setHere] = useState<{ path: string; names: string[] } | null>(null);
   const [root, setRoot] = useState("");
@@ -43,7 +43,7 @@ export function Files({ folder }: { folder: FileSource }) {
     void list("");
   }, [folder]);
   if (trouble) return <ErrorNote what={trouble} again={() => void list(here?.path ?? "")} />;
-  if (!here) return <p class="loading">Reading…</p>;
+  if (!here) return <p class="loading">Loading…</p>;
   const join = (name: string): string => `${here.path.replace(/\/$/, "")}/${name}`;
   return (
     <div class="files">
@@ -63,12 +63,12 @@ export function Files({ folder }: { folder: FileSource }) {
             type="button"
             class="link again"
             onClick={() => void list(here.path)}
-            aria-label="Read again"
+            aria-label="Reload"
           >
             ↻
           </button>
         </nav>
-        {here.names.length === 0 && <p class="none">Nothing is in this folder.</p>}
+        {here.names.length === 0 && <p class="none">This folder is empty.</p>}
         <ul>
           {here.names.map((name) => {
             const isFolder = name.endsWith("/");
@@ -144,18 +144,16 @@ function Viewer(props: { folder: FileSource; path: string; close: () => void }) 
         </button>
       </header>
       {trouble && <ErrorNote what={trouble} />}
-      {!shown && !trouble && <p class="loading">Reading…</p>}
+      {!shown && !trouble && <p class="loading">Loading…</p>}
       {shown?.kind === "text" && (
-        <pre class="file-text" tabIndex={0} aria-label="Text of the file">
+        <pre class="file-text" tabIndex={0} aria-label="File content">
           {shown.text}
         </pre>
       )}
       {shown?.kind === "picture" && <img class="picture" src={shown.url} alt={path} />}
-      {shown?.kind === "binary" && (
-        <p class="none">These bytes are no text. You can download them.</p>
-      )}
+      {shown?.kind === "binary" && <p class="none">This file is not text. You can download it.</p>}
       {shown?.kind === "large" && (
-        <p class="none">It is larger than {bytes(MOST)}. You can download it.</p>
+        <p class="none">This file is larger than {bytes(MOST)}. You can download it.</p>
       )}
     </article>
   );

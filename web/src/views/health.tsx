@@ -5,7 +5,7 @@ import { me, rest, sessions, windows } from "../state";
 import { Badge, ErrorNote } from "../ui/parts";
 
 const LABELS: Record<HealthCheck["state"], string> = {
-  ok: "fine",
+  ok: "OK",
   missing: "missing",
   limited: "limited",
 };
@@ -26,16 +26,16 @@ export function HealthView() {
       <header class="head">
         <h1>Health</h1>
         <button type="button" onClick={look} disabled={!checks && !trouble}>
-          Look again
+          Refresh
         </button>
       </header>
       <dl class="figures">
         <Figure label="Sessions running" value={`${running} of ${sessions.value.size}`} />
-        <Figure label="Windows that answer" value={`${healthy} of ${windows.value.length}`} />
+        <Figure label="Windows responding" value={`${healthy} of ${windows.value.length}`} />
         <Figure label="Version" value={me.value?.version ?? ""} />
       </dl>
       {trouble && <ErrorNote what={trouble} again={look} />}
-      {!checks && !trouble && <p class="loading">Looking at the hub's machine…</p>}
+      {!checks && !trouble && <p class="loading">Checking the hub's machine…</p>}
       {checks && (
         <ul class="checks">
           {checks.map((check) => (

@@ -8,7 +8,7 @@ import { LazyView } from "./lazy_view";
 import { Tabs } from "./tabs";
 import { saveAs } from "../ui/download";
 
-/** Most of the page's bytes are the terminal's; they come when somebody wants one. */
+/** Loaded on demand: the terminal is most of the page's JavaScript. */
 const terminal = () => import("./terminal").then((module) => module.Terminal);
 
 export function SessionView({ id }: { id: string }) {
@@ -20,7 +20,7 @@ export function SessionView({ id }: { id: string }) {
   const isReady = session?.state === "ready";
   if (!session)
     return (
-      <EmptyState icon="sessions" title="There is no such session">
+      <EmptyState icon="sessions" title="Session not found">
         <p>It may have been deleted, or belong to somebody else.</p>
         <a class="button" href="/sessions" data-inside>
           All sessions
@@ -33,7 +33,7 @@ export function SessionView({ id }: { id: string }) {
     <>
       <header class="head">
         <div>
-          <nav class="crumbs" aria-label="Where you are">
+          <nav class="crumbs" aria-label="Breadcrumb">
             <a href="/sessions" data-inside>
               Sessions
             </a>
@@ -87,8 +87,8 @@ function Resting({ state }: { state: string }) {
     <EmptyState icon="play" title={`The session is ${state}`}>
       <p>
         {state === "starting"
-          ? "This comes by itself once it is ready."
-          : "Resume it to get in; its files are kept."}
+          ? "This view opens when the session is ready."
+          : "Resume the session to open it. Its files are kept."}
       </p>
     </EmptyState>
   );
@@ -106,12 +106,12 @@ function Failed({ id, cause }: { id: string; cause: string }) {
           type="button"
           onClick={() =>
             void rest.logs(id).then(
-              (text) => setWords(text || "It said nothing."),
+              (text) => setWords(text || "The log is empty."),
               (error: unknown) => setWords(String(error)),
             )
           }
         >
-          Show its log
+          Show log
         </button>
       )}
     </div>

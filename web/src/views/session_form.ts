@@ -1,11 +1,11 @@
-// What the form for a new session says, as the hub takes it.
+// Converts the new-session form into the body of `POST /api/sessions`.
 
 export interface NewSession {
   name: string;
   workspace: string;
   url: string;
   ref: string;
-  /** Empty: what the clone of its workspace needs, and otherwise none. */
+  /** Empty: only what cloning the workspace needs, otherwise no network. */
   network: string;
   domains: string;
   memory: string;
@@ -17,21 +17,21 @@ export interface NewSession {
 
 const GB = 2 ** 30;
 
-export function requestBody(wanted: NewSession): object {
+export function requestBody(form: NewSession): object {
   return {
-    name: wanted.name.trim(),
-    ...(wanted.spawner ? { spawner: wanted.spawner } : {}),
+    name: form.name.trim(),
+    ...(form.spawner ? { spawner: form.spawner } : {}),
     workspace:
-      wanted.workspace === "git"
-        ? { kind: "git", url: wanted.url.trim(), ref: wanted.ref.trim() }
+      form.workspace === "git"
+        ? { kind: "git", url: form.url.trim(), ref: form.ref.trim() }
         : { kind: "empty" },
-    ...(wanted.network ? { egress: egressOf(wanted) } : {}),
+    ...(form.network ? { egress: egressOf(form) } : {}),
     limits: {
-      memory: amount(wanted.memory, (gb) => Math.round(gb * GB)),
-      cpus: amount(wanted.cpus, (count) => count),
+      memory: amount(form.memory, (gb) => Math.round(gb * GB)),
+      cpus: amount(form.cpus, (count) => count),
     },
-    environment: assignments(wanted.variables),
-    secrets: assignments(wanted.secrets),
+    environment: assignments(form.variables),
+    secrets: assignments(form.secrets),
   };
 }
 
@@ -40,7 +40,7 @@ function egressOf({ network, domains }: NewSession): object {
   return { mode: network, domains: names };
 }
 
-/** `NAME=value` lines. Throws for a line that is none. */
+/** Parses `NAME=value` lines. Throws for any other line. */
 export function assignments(text: string): Record<string, string> {
   const found: Record<string, string> = {};
   for (const line of text.split("\n")) {
@@ -48,14 +48,14 @@ export function assignments(text: string): Record<string, string> {
     const at = line.indexOf("=");
     const name = line.slice(0, at).trim();
     if (at < 1 || !/^[A-Za-z_]\w*$/.test(name)) {
-      throw new Error(`“${line.trim()}” is no NAME=value`);
+      throw new Error(`“${line.trim()}” is not NAME=value`);
     }
     found[name] = line.slice(at + 1);
   }
   return found;
 }
 
-/** An empty field is no limit. */
+/** An empty field means no limit. */
 function amount(text: string, of: (value: number) => number): number | null {
   const value = Number(text);
   return text.trim() === "" || !Number.isFinite(value) ? null : of(value);

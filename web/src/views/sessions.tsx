@@ -8,7 +8,7 @@ import { WatchDemo } from "./demo";
 
 const MEASURED_EVERY = 4000;
 
-/** Have what sessions use measured while a view shows it and somebody looks. */
+/** Measures CPU and memory of sessions while the view is mounted and the page is visible. */
 export function useMeasures(): void {
   useEffect(() => {
     const look = (): void => {
@@ -61,17 +61,17 @@ function NoSessions(props: {
 }) {
   if (!props.canCreate)
     return (
-      <EmptyState icon="sessions" title="This hub starts no sessions">
+      <EmptyState icon="sessions" title="This hub cannot start sessions">
         <p>
-          It was given no way to start sandboxes. Set <code>spawners</code> in{" "}
-          <code>bascule.toml</code>, or on a machine that is yours alone run{" "}
+          No spawner is available to start sandboxes. Set <code>spawners</code> in{" "}
+          <code>bascule.toml</code>, or, on a machine that only you use, run{" "}
           <code>bascule serve --allow-unisolated</code>.
         </p>
       </EmptyState>
     );
   return (
     <EmptyState icon="sessions" title="No sessions yet">
-      <p>A session is a workspace with its own sandbox, its VS Code and its apps.</p>
+      <p>A session is a workspace with its own sandbox, VS Code and apps.</p>
       <div class="offers">
         <button type="button" class="primary" onClick={props.create}>
           <Icon name="plus" />
@@ -79,7 +79,7 @@ function NoSessions(props: {
         </button>
         <WatchDemo onTrouble={props.onTrouble} />
       </div>
-      <p class="sub">The demo: a scripted agent at work in a VS Code of its own, as you watch.</p>
+      <p class="sub">In the demo, a scripted agent works in its own VS Code while you watch.</p>
     </EmptyState>
   );
 }
@@ -118,7 +118,7 @@ function Fact({ label, value }: { label: string; value: string }) {
   );
 }
 
-/** Everything one can do with a session in its present state. */
+/** Buttons for what can be done with a session in its current state. */
 export function Controls(props: { session: Session; onTrouble: (what: string) => void }) {
   const { session, onTrouble } = props;
   const [isDeleting, setDeleting] = useState(false);
@@ -217,13 +217,13 @@ function DeleteSession(props: {
   return (
     <Modal title={`Delete ${nameOf(session)}?`} onClose={onClose}>
       <p>
-        Its processes end and its files are removed.{" "}
-        {session.workspace.kind === "folder" ? "The folder of the machine stays." : ""} This cannot
-        be undone.
+        This stops its processes and deletes its files.{" "}
+        {session.workspace.kind === "folder" ? "The folder on the hub's machine is kept." : ""} This
+        cannot be undone.
       </p>
       <div class="modal-end">
         <button type="button" onClick={onClose}>
-          Keep it
+          Cancel
         </button>
         <ActionButton
           label="Delete"

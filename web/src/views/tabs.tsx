@@ -6,7 +6,7 @@ interface Tab {
   show: () => ComponentChildren;
 }
 
-/** One of several views, chosen by click or arrow key. */
+/** Tabs: one of several views, selected by click or arrow key. */
 export function Tabs({ tabs }: { tabs: Tab[] }) {
   const [chosen, setChosen] = useState(0);
   const list = useRef<HTMLDivElement>(null);

@@ -8,8 +8,8 @@ import { connection } from "../state";
 const NAME = "page";
 
 /**
- * Bash in the session's workspace. It outlives this view, the page and the hub: whoever comes
- * back finds it as it was left.
+ * Bash in the session's workspace. The shell outlives this view, the page and the hub; opening
+ * the view again shows the same shell.
  */
 export function Terminal({ session }: { session: string }) {
   const place = useRef<HTMLDivElement>(null);
@@ -17,7 +17,7 @@ export function Terminal({ session }: { session: string }) {
   useEffect(() => {
     if (!place.current) return;
     const terminal = new XTerm({
-      allowProposedApi: true, // for the widths of characters, below
+      allowProposedApi: true, // needed by the Unicode addon below
       cursorBlink: true,
       fontFamily: "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace",
       fontSize: 13,
@@ -27,8 +27,8 @@ export function Terminal({ session }: { session: string }) {
     });
     const fit = new FitAddon();
     terminal.loadAddon(fit);
-    // Bash and its programs know how wide an emoji is; without this, a line that has one is
-    // written over itself where it is broken.
+    // Bash counts an emoji as two columns. xterm.js does so only with this addon; without it, a
+    // wrapped line that contains an emoji overwrites itself.
     terminal.loadAddon(new Unicode11Addon());
     terminal.unicode.activeVersion = "11";
     terminal.open(place.current);
@@ -81,7 +81,7 @@ export function Terminal({ session }: { session: string }) {
         <p class="terminal-end" role="status">
           {ended}{" "}
           <button type="button" onClick={() => connection.reopen(session, NAME)}>
-            Open another
+            Open a new terminal
           </button>
         </p>
       )}

@@ -18,7 +18,7 @@ export function WindowView({ id }: { id: string }) {
   if (!window)
     return (
       <EmptyState icon="windows" title="This window is not connected">
-        <p>It was closed, or its hub was restarted and it has not come back yet.</p>
+        <p>The window was closed, or it has not reconnected since the hub was restarted.</p>
         <a class="button" href="/windows" data-inside>
           All windows
         </a>
@@ -28,7 +28,7 @@ export function WindowView({ id }: { id: string }) {
     <>
       <header class="head">
         <div>
-          <nav class="crumbs" aria-label="Where you are">
+          <nav class="crumbs" aria-label="Breadcrumb">
             <a href="/windows" data-inside>
               Windows
             </a>
@@ -55,7 +55,7 @@ export function WindowView({ id }: { id: string }) {
   );
 }
 
-/** What happens in the window, and a line to have something happen: as with any agent, its user is asked. */
+/** The window's timeline, and a command line. Its user is asked first, as for agents. */
 function Watched({ id, log }: { id: string; log: LiveLog }) {
   const [command, setCommand] = useState("");
   const [trouble, setTrouble] = useState("");
@@ -109,7 +109,7 @@ function descriptionOf(window: Window): string {
     .join(" · ");
 }
 
-/** Read by actions of the window, so that whatever it keeps from agents it keeps from here too. */
+/** Reads through actions of the window, so the same access rules apply as for agents. */
 function windowFolder(window: string, first: string): FileSource {
   return {
     async list(path) {

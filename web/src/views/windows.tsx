@@ -22,8 +22,8 @@ export function WindowsView() {
       {windows.value.length === 0 && (
         <EmptyState icon="windows" title="No VS Code window is connected">
           <p>
-            Install the Bascule extension in VS Code, then connect the window with a code from here.
-            An agent you admit works in it while you watch.
+            Install the Bascule extension in VS Code, then connect the window with a pairing code.
+            Agents that you allow can work in it while you watch.
           </p>
           {mayPair && (
             <button type="button" class="primary" onClick={() => setPairing(true)}>
@@ -95,8 +95,8 @@ function Pair({ onClose }: { onClose: () => void }) {
         code && (
           <>
             <p>
-              In VS Code run <b>Bascule: Connect to a Hub</b> and type this code, or let the link do
-              it. It is good once, for {Math.ceil(left)} minutes.
+              In VS Code run <b>Bascule: Connect to a Hub</b> and enter this code, or use the link
+              below. The code works once and expires in {Math.ceil(left)} minutes.
             </p>
             <p class="code">{`${code.code.slice(0, 4)} ${code.code.slice(4)}`}</p>
             <p>
