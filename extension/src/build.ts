@@ -1,4 +1,4 @@
-/** Puts the parts together that do actions. */
+/** Builds the parts that perform actions: shells, browser, kernels, executor, path resolver. */
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
@@ -35,11 +35,10 @@ import { showShell } from "./terminal/terminal";
 import { askForInput } from "./views/questions";
 
 const NO_TERMINAL =
-  "Bascule: agents' commands run through VS Code's shell integration here, since a terminal of their own " +
-  "needs Linux and VS Code's terminal library. They are slower, and the status of some is unknown.";
+  "Bascule: agents' commands run through VS Code's shell integration in this window, because Bascule's own " +
+  "terminals need Linux and VS Code's terminal library. Commands are slower, and some exit codes are unknown.";
 
-const NO_BROWSER =
-  "they need a Python that has bascule[browser] and a Chromium to drive (setting bascule.python)";
+const NO_BROWSER = "they need Chromium and a Python with bascule[browser] (setting bascule.python)";
 
 export function buildShells(key: string, log: Log): Shells {
   return new Shells(shellMaker(log), {
@@ -54,7 +53,7 @@ export function buildShells(key: string, log: Log): Shells {
   });
 }
 
-/** Terminals of our own where they can be had, else VS Code's ordinary ones. */
+/** Bascule's own terminals where possible, otherwise VS Code's ordinary terminals. */
 function shellMaker(log: Log): MakeShell {
   const wanted = setting("terminal.kind") === "own";
   const pty = wanted && process.platform === "linux" ? bundledPty(log) : undefined;
@@ -72,7 +71,7 @@ function shellMaker(log: Log): MakeShell {
   };
 }
 
-/** The headless browser beside this window; nothing where `bascule.python` has none to drive. */
+/** The headless browser beside this window; undefined if no Python with a browser was found. */
 export async function buildBrowser(
   key: string,
   hub: () => string,
@@ -89,7 +88,7 @@ export async function buildBrowser(
   return new BrowserWorker(python, chromium, { ...process.env, [KEY]: key }, scope, log);
 }
 
-/** A program of the workspace's is run only where the user trusts it. */
+/** Python environments of the workspace are used only if the user trusts the workspace. */
 async function findBrowser(log: Log): Promise<{ python: string; chromium: string } | undefined> {
   const own = vscode.workspace.isTrusted ? roots().flatMap(environmentsOf) : [];
   const pythons = setting("python") ? [setting("python")] : [...own, "python3"];
@@ -106,7 +105,7 @@ function addressOf(url: string): [string, number][] {
   return [[hostname, Number(port) || (protocol === "https:" ? 443 : 80)]];
 }
 
-/** Agents' kernels, and the notebooks in which the user sees their cells. */
+/** Agents' kernels, and the notebooks that show their cells to the user. */
 export function buildKernels(
   context: vscode.ExtensionContext,
   shells: Shells,
@@ -218,7 +217,7 @@ export function buildPathResolver(shells: Shells): PathResolver {
   });
 }
 
-/** VS Code's own terminal library; nothing where it is missing. */
+/** VS Code's bundled node-pty; undefined if it is missing. */
 function bundledPty(log: Log): PtyModule | undefined {
   for (const modules of ["node_modules", "node_modules.asar"]) {
     try {
@@ -228,7 +227,7 @@ function bundledPty(log: Log): PtyModule | undefined {
       log.debug(`no node-pty in ${modules}: ${messageOf(error)}`);
     }
   }
-  log.warn("this VS Code brings no terminal library");
+  log.warn("this VS Code has no bundled terminal library (node-pty)");
   return undefined;
 }
 

@@ -1,4 +1,6 @@
-/** Activation: builds the parts, registers commands and views, and connects if the settings say so. */
+/**
+ * Activation: builds the parts, registers commands and views, and connects if the settings say so.
+ */
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { AdmittedAgents } from "./actions/admitted_agents";
@@ -54,9 +56,9 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const identity = await windowIdentity(context);
   const key = `${identity.window_id}.${identity.host_id}.${process.pid}`;
   const swept = endProcesses((value) => isLeftBehind(value, identity.window_id));
-  if (swept) log.info(`ended ${swept} processes that an earlier host of this window left behind`);
+  if (swept) log.info(`ended ${swept} processes left by an earlier extension host of this window`);
   const removed = sweepTemporary();
-  if (removed) log.info(`removed ${removed} directories that earlier hosts left behind`);
+  if (removed) log.info(`removed ${removed} temporary directories left by earlier extension hosts`);
 
   const virtualDocuments = new VirtualDocuments();
   const activity = new ActivityView(virtualDocuments);
@@ -79,8 +81,9 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   });
   const browser = buildBrowser(key, () => hubClient.current?.hub ?? "", log);
   const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
-  // A window that was given its identity is the same in every browser that shows it, and VS Code's
-  // storage is not: it goes by the address. What was done in one must be known in the others.
+  // A window with an identity file is the same window in every browser that shows it, but VS Code's
+  // storage differs by address. The journal must be shared by all of them, so it lies beside the
+  // file.
   const given = setting("identityFile");
   const journal = path.join(given ? path.dirname(given) : storage, "journal");
   const { kernels, notebooks } = buildKernels(context, shells, storage, log);
@@ -166,13 +169,13 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   command(CommandId.forgetConsent, async () => {
     await admitted.forget();
     void vscode.window.showInformationMessage(
-      "Bascule: no agent is admitted to this workspace any more; the settings still hold.",
+      "Bascule: the permissions of all agents in this workspace were revoked. The setting bascule.consent still applies.",
     );
   });
   command(CommandId.followSettings, async () => {
     await admitted.followSettings();
     void vscode.window.showInformationMessage(
-      "Bascule: agents may do again what the settings allow.",
+      "Bascule: the setting bascule.consent applies again.",
     );
   });
   command(CommandId.showActivity, () => vscode.commands.executeCommand(`${ViewId.activity}.focus`));
@@ -188,7 +191,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   if (await executor.settle()) hubClient.capabilitiesChanged();
 }
 
-/** As the settings say, or as VS Code has kept it. */
+/** The identity from `bascule.identityFile`, or the one that VS Code stores. */
 async function windowIdentity(context: vscode.ExtensionContext): Promise<WindowIdentity> {
   const file = setting("identityFile");
   if (file) return readIdentity(file);
@@ -216,7 +219,7 @@ function showTexts(virtualDocuments: VirtualDocuments): vscode.Disposable {
   return vscode.workspace.registerTextDocumentContentProvider(VIRTUAL_SCHEME, virtualDocuments);
 }
 
-/** Of this window, and started by a host that is no more. */
+/** Whether a process mark belongs to this window and to an extension host that has ended. */
 function isLeftBehind(value: string, windowId: string): boolean {
   const [window, , pid] = value.split(".");
   if (window !== windowId) return false;

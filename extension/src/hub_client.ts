@@ -1,4 +1,7 @@
-/** A window's side of the hub: who it is, what it says of itself, and the one connection it has. */
+/**
+ * Connects this window to a hub: pairing, stored tokens, reconnecting, and the window's
+ * description.
+ */
 import { readFile } from "node:fs/promises";
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "./common/disposables";
@@ -31,7 +34,7 @@ export class HubClient implements Disposable {
     );
   }
 
-  /** The window can do more than it said. */
+  /** Tells the hub about capabilities that were found after registration. */
   capabilitiesChanged(): void {
     this.connection?.changed({ capabilities: this.capabilities() });
   }
@@ -40,7 +43,7 @@ export class HubClient implements Disposable {
     return this.connection;
   }
 
-  /** As the settings of this machine say, or as the user agreed to when they paired this window. */
+  /** Connects if `bascule.autoConnect` is on, or if the user chose to reconnect when pairing. */
   async connectBySettings(): Promise<void> {
     const remembered = this.context.workspaceState.get<string>(StorageKey.reconnect);
     if (!setting("autoConnect") && !remembered) return;
@@ -49,11 +52,14 @@ export class HubClient implements Disposable {
     const token = hub && (await this.storedToken(hub));
     if (hub && token) this.connect(hub, token);
     else if (remembered)
-      this.log.warn(`the token for ${remembered} is not kept any more: pair again`);
-    else this.log.warn("bascule.autoConnect is on, but there is no hub or no token");
+      this.log.warn(`the token for ${remembered} is no longer stored: pair this window again`);
+    else this.log.warn("bascule.autoConnect is on, but the hub or the token is missing");
   }
 
-  /** Asks for what is missing: the hub's address, and a pairing code when there is no token. */
+  /**
+   * The command "Connect to a Hub": asks for the address, and for a pairing code if there is no
+   * token.
+   */
   async connectByHand(): Promise<void> {
     const known = setting("hub") || this.context.globalState.get<string>(StorageKey.hub, "");
     const typed = await vscode.window.showInputBox({
@@ -62,7 +68,7 @@ export class HubClient implements Disposable {
       value: known,
       ignoreFocusOut: true,
       validateInput: (text) =>
-        hubAddress(text) ? undefined : "Type an address such as http://127.0.0.1:8300",
+        hubAddress(text) ? undefined : "Enter an address such as http://127.0.0.1:8300",
     });
     const hub = typed === undefined ? undefined : hubAddress(typed);
     if (!hub) return;
@@ -79,15 +85,16 @@ export class HubClient implements Disposable {
     const [hub, code] = [hubAddress(given.get("hub") ?? ""), given.get("code") ?? ""];
     if (uri.path !== "/pair" || !hub || !code) return;
     const [always, once] = ["Connect", "Connect This Time Only"];
-    const text = `Let agents of the hub ${hub} act in this window?`;
+    const text = `Let agents from the hub ${hub} act in this window?`;
     const detail =
-      "You will be asked before each new one does. The window connects again whenever it is reloaded or opened, until you disconnect it.";
+      "You will be asked before a new agent acts for the first time. The window reconnects whenever it is reloaded or opened, until you disconnect it.";
     const options = { modal: true, detail };
     const answer = await vscode.window.showWarningMessage(text, options, always, once);
     if (!answer) return;
     const problem = await this.pairWith(hub, code);
     if (problem) {
-      // A modal goes with the answer; a message would stay when pairing has worked later.
+      // A modal closes with the answer; a notification would remain after a later pairing
+      // succeeded.
       void vscode.window.showErrorMessage(`Bascule: ${problem}`, { modal: true });
       return;
     }
@@ -116,7 +123,7 @@ export class HubClient implements Disposable {
     });
   }
 
-  /** The user wants no connection, nor one after the next reload. */
+  /** The command "Disconnect": also turns off reconnecting after a reload. */
   async disconnectByHand(): Promise<void> {
     await this.reconnect(false);
     this.disconnect();
@@ -134,7 +141,7 @@ export class HubClient implements Disposable {
     this.disconnect();
   }
 
-  /** Asks for a code until the hub takes one. False: the user gave up. */
+  /** Asks for a code until the hub accepts one. False: the user cancelled. */
   private async pairByCode(hub: string): Promise<boolean> {
     let problem = "";
     for (;;) {
@@ -148,7 +155,7 @@ export class HubClient implements Disposable {
     }
   }
 
-  /** What went wrong; empty when it is paired and connects. */
+  /** Returns the error message; empty if pairing succeeded. */
   private async pairWith(hub: string, code: string): Promise<string> {
     try {
       const token = await pair(hub, code);
@@ -176,7 +183,7 @@ export class HubClient implements Disposable {
     await this.context.workspaceState.update(StorageKey.reconnect, hub);
   }
 
-  /** Says how the connection the user asked for came out. */
+  /** Shows whether the connection that the user asked for succeeded. */
   private async showOutcome(): Promise<void> {
     const { connection } = this;
     if (!connection) return;
@@ -194,7 +201,7 @@ export class HubClient implements Disposable {
     try {
       return (await readFile(file, "utf8")).trim();
     } catch (error) {
-      this.log.error(`the token in ${file} cannot be read: ${messageOf(error)}`);
+      this.log.error(`cannot read the token file ${file}: ${messageOf(error)}`);
       return undefined;
     }
   }
@@ -232,7 +239,7 @@ function remoteKind(): WindowDescription["remote"] {
   return vscode.env.uiKind === vscode.UIKind.Web ? "web" : "local";
 }
 
-/** Through the editor and back. What it finds does not matter, only that it answers. */
+/** A round trip through the editor. Only the fact that it answers matters, not the result. */
 async function probe(context: vscode.ExtensionContext): Promise<void> {
   const place = vscode.workspace.workspaceFolders?.[0]?.uri ?? context.globalStorageUri;
   await vscode.workspace.fs.stat(place).then(

@@ -1,4 +1,4 @@
-/** Every id that package.json and the code share, once. A test holds the two together. */
+/** The ids that package.json and the code share. A test compares the two. */
 export const CommandId = {
   connect: "bascule.connect",
   disconnect: "bascule.disconnect",
@@ -19,7 +19,7 @@ export const CommandId = {
   showNet: "evolve.showNet",
 } as const;
 
-/** Those by which the user says what agents may do; agents and scripts may not run them. */
+/** Commands by which the user gives consent. Agents and scripts may not run them. */
 export const CONSENT_COMMANDS: ReadonlySet<string> = new Set([
   CommandId.followSettings,
   CommandId.answerQuestion,
@@ -27,13 +27,13 @@ export const CONSENT_COMMANDS: ReadonlySet<string> = new Set([
   CommandId.denyQuestion,
 ]);
 
-/** Of documents that show a question. */
+/** URI scheme of documents that show a question. */
 export const QUESTION_SCHEME = "bascule-question";
 
-/** The type of debug sessions of nets; the bridge answers what they ask. */
+/** Debug type of nets. The bridge answers the requests of these debug sessions. */
 export const DEBUG_TYPE = "evolve";
 
-/** By which VS Code knows who offers MCP servers. */
+/** Id of the MCP server provider. */
 export const MCP_PROVIDER = "bascule.mcp";
 
 export const ViewId = { activity: "bascule.activity" } as const;
@@ -79,7 +79,7 @@ export const SettingNames: readonly (keyof Settings)[] = [
   "terminal.maxShells",
 ];
 
-/** Those below `evolve`, which nets and their window share with others. Machine-scoped too. */
+/** Settings by their path below `evolve`. Machine-scoped too. */
 export interface EvolveSettings {
   "runBridge.enabled": boolean;
   "runBridge.port": number;
@@ -87,14 +87,14 @@ export interface EvolveSettings {
   "runBridge.allowEdits": boolean;
 }
 
-/** Keys of what is kept between sessions. */
+/** Keys of values that VS Code stores between sessions. */
 export const StorageKey = {
   windowId: "bascule.windowId",
   windowKey: "bascule.windowKey",
   token: "bascule.token",
   agentToken: "bascule.agentToken",
   hub: "bascule.hub",
-  /** Hubs and tokens of agents; `bascule.admitted` held names once. */
+  /** Hub and token id of each admitted agent. The old key `bascule.admitted` held names. */
   admitted: "bascule.admittedAgents",
   stopped: "bascule.stopped",
   reconnect: "bascule.reconnect",

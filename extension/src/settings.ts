@@ -1,17 +1,17 @@
-/** What the settings of this machine say; package.json has a default for each. */
+/** Reads the machine's settings. package.json has their defaults. */
 import * as vscode from "vscode";
 import { findBascule } from "./common/nets";
 import type { EvolveSettings, Settings } from "./manifest";
 
 let known: vscode.WorkspaceConfiguration | undefined;
 
-/** VS Code copies all there is for every question, so what it said is kept until it changes. */
+/** Cached until a setting changes: `getConfiguration` copies all settings on every call. */
 export function setting<K extends keyof Settings>(name: K): Settings[K] {
   known ??= vscode.workspace.getConfiguration("bascule");
   return known.get(name) as Settings[K];
 }
 
-/** To be called once, before the first question. */
+/** Call once, before the first `setting`. */
 export function watchSettings(): vscode.Disposable {
   return vscode.workspace.onDidChangeConfiguration((change) => {
     if (change.affectsConfiguration("bascule")) known = undefined;
@@ -22,7 +22,7 @@ export function evolveSetting<K extends keyof EvolveSettings>(name: K): EvolveSe
   return vscode.workspace.getConfiguration("evolve").get(name) as EvolveSettings[K];
 }
 
-/** The Python that has bascule, empty for the command; see `findBascule`. To be asked in trusted workspaces. */
+/** The Python that has bascule, or empty for the `bascule` command; see `findBascule`. */
 export function basculePython(): string {
   const folders = (vscode.workspace.workspaceFolders ?? []).map(({ uri }) => uri.fsPath);
   return findBascule(setting("python"), vscode.workspace.isTrusted ? folders : []);

@@ -10,7 +10,7 @@ import type { Kernels } from "./notebook/kernels";
 import { setting } from "./settings";
 import type { Shells } from "./terminal/shells";
 
-/** Milliseconds that actions have to end after all they run in was ended. */
+/** Milliseconds to wait for actions after their shells, kernels and browsers were ended. */
 const PATIENCE = 10_000;
 
 export interface StopCommandParts {
@@ -27,8 +27,8 @@ export class StopCommand {
   constructor(private readonly parts: StopCommandParts) {}
 
   /**
-   * Ends actions and questions, shells and whatever runs in them, kernels, browsers, and what VS Code
-   * started for agents. First of all no agent is admitted any more, or it would go on meanwhile.
+   * Ends actions, questions, shells with all their processes, kernels, browsers, and what VS Code
+   * started for agents. Permissions are revoked first, so that no agent continues meanwhile.
    */
   async stop(): Promise<void> {
     const { admitted, runner, started, forgetGrants } = this.parts;
@@ -40,7 +40,7 @@ export class StopCommand {
     const actions = await within(stopped, PATIENCE, () => new Error("an action goes on")).catch(
       () => 0,
     );
-    await this.endProcesses(); // what an action had just begun to start
+    await this.endProcesses(); // again: an action may have started one meanwhile
     const others = await alsoStopped;
     await isKept;
     this.tell(actions, others);
@@ -49,7 +49,7 @@ export class StopCommand {
   private async endProcesses(): Promise<void> {
     const { shells, kernels, browser } = this.parts;
     kernels.stop();
-    shells.stop(); // and every process that has this host's mark: kernels and browsers have it too
+    shells.stop(); // ends every process with this host's mark, kernels and browsers included
     (await browser)?.dispose(); // the next page starts it again
   }
 
@@ -58,9 +58,9 @@ export class StopCommand {
       `${actions} ${actions === 1 ? "action" : "actions"}`,
       ...(others ? [`${others} debug sessions, tasks or terminals`] : []),
     ].join(" and ");
-    const text = `Bascule: stopped ${counted}. Agents are asked about again before they act here.`;
+    const text = `Bascule: stopped ${counted}. You will be asked again before an agent acts here.`;
     const allows = Object.values(setting("consent")).includes("allow");
-    const follow = "Follow the Settings Again";
+    const follow = "Apply the Consent Settings Again";
     void vscode.window.showInformationMessage(text, ...(allows ? [follow] : [])).then((answer) => {
       if (answer) void vscode.commands.executeCommand(CommandId.followSettings);
     });

@@ -1,4 +1,4 @@
-/** Commands of the user's: what goes wrong is told to the one who asked. */
+/** Registers a command whose errors are logged and shown to the user. */
 import * as vscode from "vscode";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";

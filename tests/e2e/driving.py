@@ -62,7 +62,7 @@ async def shows_after(page: Page, wanted: dict[str, str]) -> None:
 
 async def open_question(page: Page, asker: str = "") -> None:
     """Open what somebody asks consent for, by the notice. Its document is shown afterwards."""
-    toast = page.locator(".notification-toast", has_text=f"{asker} asks your consent for")
+    toast = page.locator(".notification-toast", has_text=f"{asker} asks for your consent")
     # The notice of an answered question may take a while to go; each leads to what is open.
     await toast.get_by_text("Show the request").first.click()
     await expect(question(page)).to_contain_text("Asks:")

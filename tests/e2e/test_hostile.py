@@ -64,7 +64,7 @@ REQUESTS: dict[str, tuple[Action, list[str]]] = {
     ),
     "a path through a link": (
         FileWrite("fake/notes.txt", _EVIL),
-        ["Changes:  {folder}/.vscode/notes.txt", "Careful:", f"│ {_EVIL}"],
+        ["Changes:  {folder}/.vscode/notes.txt", "Warning:", f"│ {_EVIL}"],
     ),
 }
 
@@ -116,7 +116,7 @@ async def test_100_kilobytes_are_shown_whole_and_allowed_on_the_hubs_page(
         try:
             asked = page.locator(".question")
             await rig.on(expect(asked).to_contain_text("7,001 lines, 98,009 characters"))
-            await rig.on(expect(asked.get_by_label("What exactly")).to_contain_text("│ echo done"))
+            await rig.on(expect(asked.get_by_label("Full request")).to_contain_text("│ echo done"))
             await rig.on(asked.get_by_role("button", name="Allow once").click())
             seen = await acting
         finally:

@@ -33,7 +33,7 @@ async def test_the_hub_is_an_mcp_server_of_the_window_once_the_user_gives_a_toke
         await run_command(page, "MCP: List Servers")
         await box.get_by_role("option", name="Bascule").click()
         await box.get_by_role("option", name="Start Server").click()
-        await expect(box).to_contain_text("A token for agents")
+        await expect(box).to_contain_text("Agent token for")
         await box.locator("input").first.fill("wrong")
         await page.keyboard.press("Enter")
         await expect(box).to_contain_text("The hub does not know this token")

@@ -66,7 +66,7 @@ async def test_without_a_setting_it_is_said_what_to_install_or_set(
         assert "ipykernel" in cell.content
         assert "bascule.python" in cell.content
         await agent.act(OpenFile("net.evolve.yaml"))
-        await rig.on(_told(window.page, "name a Python that has it in the setting bascule.python"))
+        await rig.on(_told(window.page, "set bascule.python to a Python that has it"))
 
 
 async def test_without_a_setting_the_workspaces_own_environment_is_used(

@@ -22,7 +22,7 @@ from .driving import answer_question, clear_toast, open_question, question, run_
 from .rig import EditorWindow, Rig
 
 STOP = "Bascule: Stop Everything Agents Do Here"
-FOLLOW = "Bascule: Allow Agents What the Settings Allow Again"
+FOLLOW = "Bascule: Apply the Consent Settings Again"
 DEBUG = VscodeCommand("evolve.debugNet")
 WAITING_NET = """\
 pnml:
@@ -66,7 +66,7 @@ def window(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edito
 def allowed_again(rig: Rig, window: EditorWindow) -> Iterator[None]:
     yield
     rig.wait(run_command(window.page, FOLLOW))
-    rig.wait(clear_toast(window.page, "agents may do again what the settings allow"))
+    rig.wait(clear_toast(window.page, "the setting bascule.consent applies again"))
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-/** Agents the user has admitted to this workspace, kept with it. */
+/** Agents that the user has admitted to this workspace. Stored in the workspace state. */
 import type * as vscode from "vscode";
 import { StorageKey } from "../manifest";
 import type { Admissions } from "./consent";
@@ -18,18 +18,18 @@ export class AdmittedAgents implements Admissions {
     return this.state.get(StorageKey.stopped, false);
   }
 
-  /** Every agent is asked about again, except where the settings allow what it does. */
+  /** Revokes all admissions. The settings still apply. */
   async forget(): Promise<void> {
     await this.state.update(StorageKey.admitted, undefined);
   }
 
-  /** Every agent is asked about again, whatever the settings allow. */
+  /** Revokes all admissions and suspends `allow` rules of the settings. */
   async stop(): Promise<void> {
     await this.state.update(StorageKey.stopped, true);
     await this.forget();
   }
 
-  /** What the settings allow is done again without a question. */
+  /** Applies the `allow` rules of the settings again. */
   async followSettings(): Promise<void> {
     await this.state.update(StorageKey.stopped, undefined);
   }

@@ -1,4 +1,4 @@
-/** Tells agents apart by hub and token: one that has the name of another gets a name of its own. */
+/** Unique display names of agents. Agents are told apart by hub and token id, not by name. */
 import type { AgentAction } from "../hub/messages";
 
 export class AgentNames {
@@ -7,12 +7,12 @@ export class AgentNames {
 
   constructor(private readonly hub: () => string) {}
 
-  /** Hub and token; nothing where the hub does not say which token it is. */
+  /** Hub and token id; undefined if the hub sends no token id. */
   keyOf(action: AgentAction): string | undefined {
     return action.agent_id ? `${this.hub()} ${action.agent_id}` : undefined;
   }
 
-  /** By which shells, kernels and grants of this window are kept: `Ann`, then `Ann (2)`. */
+  /** The name under which shells, kernels and grants are kept: `Ann`, then `Ann (2)`. */
   of(action: AgentAction): string {
     const key = this.keyOf(action) ?? `${this.hub()} named ${action.agent}`;
     const known = this.names.get(key);

@@ -1,19 +1,24 @@
-/** Writes a file whole or not at all: a host that is killed meanwhile leaves the old content. */
+/**
+ * Replaces a file atomically: if the extension host is killed meanwhile, the old content remains.
+ */
 import { randomUUID } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { access, open, rename, rm, stat, writeFile } from "node:fs/promises";
 import * as path from "node:path";
 import { codeOf } from "../common/failure";
 
-/** With these the directory takes no other file, or the owner cannot be kept: written in place. */
+/**
+ * Errors after which the file is written in place: no second file is possible, or its owner would
+ * change.
+ */
 const IN_PLACE = new Set(["EACCES", "EPERM", "EROFS", "ENAMETOOLONG", "EXDEV", "EBUSY"]);
 
-/** The new content of a file that is there. Its mode and its owner stay. */
+/** Replaces the content of an existing file. Mode and owner are kept. */
 export async function replaceFile(file: string, data: Buffer): Promise<void> {
   // Renaming over a file that is write-protected would work where writing to it does not.
   await access(file, constants.W_OK);
   const there = await stat(file);
-  // A new file under the name would not be the one that other names of it lead to.
+  // The file has hard links: a rename would leave the other names with the old content.
   if (there.nlink > 1) return writeFile(file, data);
   const beside = path.join(path.dirname(file), `.${randomUUID()}.bascule-tmp`);
   try {

@@ -1,4 +1,7 @@
-/** Pages: read in a headless browser beside the window, and shown in VS Code's simple browser. */
+/**
+ * Browser actions: run in a headless browser; opened pages are also shown in VS Code's simple
+ * browser.
+ */
 import * as vscode from "vscode";
 import type { BrowserWorker, PageObservation } from "../browser/browser_worker";
 import { messageOf } from "../common/failure";
@@ -13,7 +16,7 @@ export class BrowserActions {
     private readonly log: Log,
   ) {}
 
-  /** Shown once it was read: an address that is kept from pages is neither. */
+  /** Shows the page only after it was read, so that a refused address is not shown either. */
   async browse(
     args: ArgsOf<"browse">,
     timeout: number | undefined,
@@ -43,7 +46,7 @@ export class BrowserActions {
     return this.worker.ask(String(this.last), { kind, args, timeout }, signal);
   }
 
-  /** Beside what the user has open, whose focus stays where it is. */
+  /** Opens beside the active editor and keeps the user's focus. */
   private async show(url: string): Promise<void> {
     try {
       await vscode.commands.executeCommand("simpleBrowser.api.open", vscode.Uri.parse(url, true), {

@@ -1,4 +1,6 @@
-/** Whether an agent may do an action here: by the settings, by an earlier answer, or by a new one. */
+/**
+ * Decides whether an agent may perform an action: by the settings, an earlier answer or a question.
+ */
 import { Failure } from "../common/failure";
 import { KeyedLocks } from "../common/locks";
 import { abortable } from "../common/abortable";
@@ -31,7 +33,7 @@ export type Refusal = "untrusted" | "settings" | "time";
 export interface Admissions {
   has(agent: string): boolean;
   add(agent: string): void;
-  /** The user has stopped everything: until they admit an agent again, no rule does. */
+  /** The user has stopped everything: `allow` rules are suspended until the user lifts that. */
   isStopped(): boolean;
 }
 
@@ -39,26 +41,26 @@ export interface ConsentSettings {
   isTrusted: () => boolean;
   rules: () => Partial<Record<string, Rule>>;
   admitted: Admissions;
-  /** Hub and token of the asker; nothing where the hub does not say, and then every action is asked. */
+  /** Hub and token id of the agent; undefined if unknown, and then every action is asked about. */
   keyOf: (action: AgentAction) => string | undefined;
-  /** The request with its paths resolved. Fails when a path may not be used anyway. */
+  /** The consent request with resolved paths. Fails if a path is outside the allowed roots. */
   describe: (action: AgentAction) => Promise<ConsentRequest>;
   questions: Questions;
-  /** Tells the hub, so that a page may answer too. */
+  /** Sends the question to the hub, so that it can be answered on its page too. */
   publish: (question: ApprovalRequested) => void;
   publishAnswer: (answered: ApprovalAnswered) => void;
-  /** An agent was refused without the user having said so just now. */
+  /** An agent was refused without a question or because nobody answered. */
   onRefused: (action: AgentAction, why: Refusal) => void;
 }
 
 export class Consent {
   private readonly published = new Map<string, ApprovalRequested>();
-  /** An agent asks one thing at a time; the answer may settle what it wants next. */
+  /** One question per agent at a time: its answer may also cover the next action. */
   private readonly turns = new KeyedLocks();
 
   constructor(private readonly settings: ConsentSettings) {}
 
-  /** Fails with `workspace.untrusted` or `consent.denied` when it may not be done. */
+  /** Fails with `workspace.untrusted` or `consent.denied` if the action may not be performed. */
   async admit(action: AgentAction, signal: AbortSignal): Promise<void> {
     this.ensureTrusted(action);
     const rule = this.rule(action);
@@ -78,12 +80,12 @@ export class Consent {
     await abortable(asked, signal);
   }
 
-  /** An answer from elsewhere; the first one wins. */
+  /** An answer from the hub's page. The first answer counts. */
   answered({ id, answer, by }: ApprovalAnswered): void {
     this.settings.questions.answer(id, answer, by);
   }
 
-  /** The hub may have been restarted, and knows nothing of what is open. */
+  /** Sends open questions again: a restarted hub does not know them. */
   publishAgain(): void {
     for (const question of this.published.values()) this.settings.publish(question);
   }
@@ -123,7 +125,7 @@ export class Consent {
       throw new Failure("consent.denied", `'${kind}' was not done: ${why}`);
     }
     this.ensureTrusted(action);
-    // A link may have been put in its place while the user was reading.
+    // A symbolic link may have replaced the file while the user was reading.
     const now = await describe(action);
     if (JSON.stringify(now.paths) !== JSON.stringify(request.paths))
       throw new Failure(
@@ -154,7 +156,7 @@ export class Consent {
         tell(answered.answer as ApprovalAnswer, answered.by);
       return answered;
     } catch (error) {
-      tell("deny", "withdrawn"); // or it would stay on the hub's page
+      tell("deny", "withdrawn"); // otherwise the question would stay on the hub's page
       throw error;
     } finally {
       this.published.delete(id);
@@ -162,7 +164,7 @@ export class Consent {
   }
 }
 
-/** One line that says what would be done; paths as `shown` has them. */
+/** One line that describes an action; `shown` formats paths. */
 export function summary(action: AgentAction, shown = (path: string): string => path): string {
   const args = action.args as Record<string, unknown>;
   const path = typeof args.path === "string" && args.path ? shown(args.path) : undefined;
@@ -204,7 +206,7 @@ function bytes(text: string): number {
   return Buffer.byteLength(JSON.stringify(text));
 }
 
-/** Admitting an agent is not agreeing to this: only a rule in the user's own settings is. */
+/** Removing a directory tree is asked about even for admitted agents, unless a rule allows it. */
 function removesTree(action: AgentAction): boolean {
   return action.action === "rmdir" && (action.args as { recursive?: boolean }).recursive === true;
 }

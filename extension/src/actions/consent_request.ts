@@ -1,4 +1,4 @@
-/** An action as a request: with the paths it leads to, and where it would run. */
+/** Turns an action into a consent request: its arguments, resolved paths and working directory. */
 import type { ConsentRequest, RequestPath } from "../consent/request";
 import { partsOf } from "../consent/request";
 import type { AgentAction } from "../hub/messages";
@@ -36,12 +36,12 @@ async function pathsOf(
   const given = args["path"];
   if (typeof given !== "string" || !given) return [];
   const isWritten = WRITES.has(kind) && !(kind === "edit" && args["command"] === "view");
-  // A link that is removed is itself meant; for all else it is what the link leads to.
+  // `rm` removes a symbolic link itself; all other actions follow it.
   const found = await resolver.find(given, cwd, { follow: kind !== "rm", toRead: !isWritten });
   return [{ given: found.shown, real: found.real, isWritten }];
 }
 
-/** Every `path` in it, however deep: edits have one each. They are absolute. */
+/** Every absolute `path` anywhere in the parameters: each edit has its own. */
 async function bridgePaths(
   request: string,
   params: unknown,

@@ -1,9 +1,9 @@
 /**
- * Changes to files that may be open in the editor.
+ * Writes files that may be open in the editor.
  *
- * They are written to disk, and VS Code shows what the disk holds: saving through the editor takes
- * a hundred times as long, and a document may show what a formatter has just changed only seconds
- * later. What the user has changed and not saved is never written over.
+ * Files are written to disk and VS Code reloads them. Saving through the editor takes a hundred
+ * times as long, and a document may show a formatter's change only seconds later. Unsaved changes
+ * of the user are never overwritten.
  */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import * as path from "node:path";
@@ -17,9 +17,9 @@ import { replaceFile } from "./atomic_write";
 import { decode, TextFormat, type DecodedText } from "./text_encoding";
 import { unsavedFiles, unsavedText } from "./unsaved_changes";
 
-/** Milliseconds an open document may take to show what the disk holds. */
+/** Milliseconds to wait until an open document shows the file on disk. */
 const FOLLOW_MS = 5000;
-/** Times a change is made anew because the file was changed while it was being made. */
+/** Attempts at a change when other programs keep changing the file. */
 const TRIES = 5;
 
 export interface FileChange {
@@ -27,28 +27,28 @@ export interface FileChange {
   uri: vscode.Uri;
   before: string;
   after: string;
-  /** Lines that hold the new text, from 0, the last one left out. */
+  /** Lines of the new text, counted from 0; `end` is exclusive. */
   lines?: { first: number; end: number };
 }
 
-/** The file holds other bytes by now than those that were to be replaced. */
+/** The file was changed since it was read. */
 class Outdated extends Error {}
 
 export class Documents {
   private readonly locks = new KeyedLocks();
-  /** Open documents that do not show yet what was written. */
+  /** Open documents that do not show the written text yet, by path. */
   private readonly following = new Map<string, Promise<void>>();
 
   constructor(private readonly onChanged: (change: FileChange) => void) {}
 
-  /** Nobody else changes the file meanwhile, as far as we do the changing. */
+  /** Runs `work` while no other action changes the file. */
   turn<T>(target: ResolvedPath, work: () => Promise<T>): Promise<T> {
     return this.locks.hold(target.real, work);
   }
 
   /**
-   * `work` reads the file, decides and calls `replace`. It is done again if a program changed the
-   * file in between: an edit is made on what the file holds, not on what it held.
+   * `work` reads the file and calls `replace`. It runs again if a program changed the file in
+   * between, so that an edit always applies to the current content.
    */
   async retrying<T>(target: ResolvedPath, work: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
@@ -65,7 +65,7 @@ export class Documents {
     }
   }
 
-  /** What the user has typed and not saved, or nothing. */
+  /** Unsaved text of a file; undefined if it is saved. */
   unsaved(real: string): Promise<string | undefined> {
     return unsavedText(real);
   }
@@ -91,7 +91,7 @@ export class Documents {
       );
   }
 
-  /** What the file holds on disk; nothing when it is not there. */
+  /** The bytes on disk; undefined if the file does not exist. */
   async load(target: ResolvedPath): Promise<Buffer | undefined> {
     try {
       return await readFile(target.real);
@@ -102,7 +102,7 @@ export class Documents {
     }
   }
 
-  /** Makes a file that was not there. */
+  /** Creates a new file. Fails if it exists. */
   async create(target: ResolvedPath, content: string): Promise<void> {
     await withPathErrors(target.shown, async () => {
       await mkdir(path.dirname(target.real), { recursive: true });
@@ -124,7 +124,7 @@ export class Documents {
     return bytes;
   }
 
-  /** Done once the editor shows everything that was written, or does not seem to follow. */
+  /** Waits until the editor shows everything that was written, or a timeout. */
   async settled(): Promise<void> {
     await Promise.all(this.following.values());
   }
@@ -148,7 +148,7 @@ export class Documents {
   }
 }
 
-/** Whether the document shows the text, within some milliseconds. */
+/** Waits until the document shows the text. False after the timeout. */
 export async function shows(
   document: vscode.TextDocument,
   text: string,
@@ -170,7 +170,7 @@ export async function shows(
   });
 }
 
-/** The old text, or nothing when the file is not text and is simply written over. */
+/** The old text; undefined for a binary file, which is simply overwritten. */
 function textOf(data: Buffer, shown: string): DecodedText | undefined {
   try {
     return decode(data, shown);
@@ -179,7 +179,7 @@ function textOf(data: Buffer, shown: string): DecodedText | undefined {
   }
 }
 
-/** An encoding that cannot hold the new text need not be kept when nothing of the old text stays. */
+/** Keeps the file's encoding if it can represent the new text; otherwise UTF-8. */
 function writable(format: TextFormat, content: string, shown: string): TextFormat {
   try {
     format.encode(content, shown);

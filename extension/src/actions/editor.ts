@@ -1,8 +1,8 @@
 /**
  * The editor agents use: view, create, str_replace, insert, undo_edit.
  *
- * A failure is not an `error` here but an observation whose content starts with `ERROR:`, because
- * that is how agents' clients tell it; its code is in `error_id`.
+ * A failed edit is not an `error` observation: its content starts with `ERROR:`, because agents'
+ * clients expect that. The code is in `error_id`.
  */
 import { stat } from "node:fs/promises";
 import * as path from "node:path";
@@ -30,7 +30,7 @@ interface EditResult {
   content: string;
   existed: boolean;
   diff?: string;
-  /** Of the failure, when it is one. */
+  /** Error code, if the edit failed. */
   code?: string;
 }
 
@@ -43,7 +43,7 @@ interface PastEdit {
 interface OpenedFile {
   target: ResolvedPath;
   data: Buffer;
-  /** With plain newlines where the whole file has CR LF. */
+  /** With LF line endings if the whole file has CR LF. */
   text: string;
   asText: (given: string) => string;
 }
@@ -58,7 +58,9 @@ export class Editor {
     private readonly files: Files,
   ) {}
 
-  /** `old_content` and `new_content` repeat the request, as clients expect; `diff` has what changed. */
+  /**
+   * `old_content` and `new_content` repeat the request, as clients expect; `diff` has what changed.
+   */
   async edit(args: Edit, cwd: string): Promise<ObservationBody<"edit">> {
     if (args.impl_source === "llm_based_edit")
       throw new Failure("capability.missing", "Edits by 'llm_based_edit' are made by the client");

@@ -1,4 +1,4 @@
-/** How the editor's `view` shows files and directories. The frame of each text is what agents look for. */
+/** Formats the result of the editor's `view` command. Agents rely on the exact wording. */
 import type { Dirent } from "node:fs";
 import { readdir } from "node:fs/promises";
 import * as path from "node:path";
@@ -10,7 +10,9 @@ const VIEW_LIMIT = 16_000;
 const clippedNote = (what: string): string =>
   `Due to the max output limit, only part of this ${what} has been shown to you.`;
 
-/** As much of `text` as fits, numbered from `first`; `whole` is all the file has, if known. */
+/**
+ * Numbers the lines of `text` from `first`, cut to the limit; `whole` is the whole file, if known.
+ */
 export function showFile(
   text: string,
   shown: string,
@@ -81,7 +83,7 @@ function visible(entries: Dirent[]): Dirent[] {
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** As many whole lines as fit; of a first line that does not fit, its start. */
+/** As many whole lines as fit, or the start of the first line. */
 function clip(text: string): string {
   if (text.length <= VIEW_LIMIT) return text;
   const newline = text.lastIndexOf("\n", VIEW_LIMIT - 1);

@@ -1,4 +1,4 @@
-/** The rules of an edit: text in, text out. The wording of refusals is what agents look for. */
+/** The editing rules as pure functions on text. Agents rely on the exact wording of the errors. */
 import { Failure } from "../common/failure";
 import { lineChanges } from "./diff";
 import { countLines, countNewlines, skipLines, splitLines, unixLines } from "./lines";
@@ -16,8 +16,8 @@ export interface Edited {
 }
 
 /**
- * Replaces the only occurrence of `old`. Line ends and the white space around both strings are
- * looked past when the text does not occur as given: agents get those wrong most often.
+ * Replaces the only occurrence of `old`. If there is no exact match, it ignores line endings and
+ * the white space around both strings, which agents get wrong most often.
  */
 export function replaceOnce(text: string, old: string, fresh: string, shown: string): Edited {
   for (const [wanted, instead] of readings(text, old, fresh)) {
@@ -66,8 +66,8 @@ export function changedRange(before: string, after: string): { first: number; en
 }
 
 /**
- * The text without the edit that made `after` of `before`: what others have changed in `text` since
- * then stays. Nothing when they changed the same lines, or lines right beside them.
+ * Undoes in `text` the edit that turned `before` into `after`, and keeps later changes by others.
+ * Undefined if those touch the same or adjacent lines.
  */
 export function takeBack(before: string, after: string, text: string): string | undefined {
   if (text === after) return before;

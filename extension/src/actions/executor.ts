@@ -1,4 +1,4 @@
-/** Every kind of action this window can do. */
+/** Performs actions: maps every kind of action to the part that handles it. */
 import { Failure } from "../common/failure";
 import { within } from "../common/deadline";
 import type { ApprovalAnswered, AgentAction } from "../hub/messages";
@@ -46,9 +46,9 @@ export interface ExecutorParts {
       onPiece: (value: unknown) => void;
     }): Promise<{ result: unknown; error: object | null }>;
   };
-  /** Nothing where the machine has no browser to drive, which takes a while to find out. */
+  /** Undefined if the machine has no browser. A promise, because finding out takes a while. */
   browsing: Promise<BrowserActions | undefined>;
-  /** What would have to be there for it, for whoever asks in vain. */
+  /** Explains what is missing for a browser. */
   whyNoBrowser: () => string;
 }
 
@@ -68,7 +68,7 @@ type ActionHandlers = {
   ) => Promise<ObservationBody>;
 };
 
-/** A time-out of these is the end of waiting for them, not a failure. */
+/** These actions handle their timeout themselves: it ends the wait and is not an error. */
 const TIMES_ITSELF = new Set([
   "run",
   "run_ipython",
@@ -82,7 +82,7 @@ const BROWSING = new Set(["browse", "browse_interactive"]);
 export class Executor implements ActionExecutor {
   private readonly handlers: ActionHandlers;
   private canBrowse = false;
-  /** Where relative paths of an action start: as it was when the user was asked. */
+  /** Working directory of an action when consent was asked for; it is used when the action runs. */
   private readonly cwds = new WeakMap<AgentAction, string>();
 
   constructor(private readonly parts: ExecutorParts) {
@@ -144,13 +144,13 @@ export class Executor implements ActionExecutor {
     return observe("bridge", "", { request, ...answered } as ExtrasOf<"bridge">);
   }
 
-  /** Done once all capabilities are known; whether there are more than before. */
+  /** Waits until all capabilities are known. True if a browser was added. */
   async settle(): Promise<boolean> {
     this.canBrowse = (await this.parts.browsing) !== undefined;
     return this.canBrowse;
   }
 
-  /** As far as they are known by now. */
+  /** The capabilities known so far. */
   get capabilities(): string[] {
     const known = Object.keys(this.handlers).sort();
     return this.canBrowse ? known : known.filter((kind) => !BROWSING.has(kind));
@@ -168,7 +168,7 @@ export class Executor implements ActionExecutor {
       await this.parts.consent.admit(action, signal);
   }
 
-  /** Where the action's relative paths start. */
+  /** The directory that relative paths of the action start from. */
   cwd(action: AgentAction): string {
     return this.cwds.get(action) ?? this.parts.shells.cwd(this.parts.names.of(action));
   }

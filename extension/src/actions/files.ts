@@ -25,9 +25,8 @@ const MEDIA: Record<string, string> = {
 };
 
 /**
- * Files beside the extension. Reads go to the disk, which is where the editor would have to fetch
- * them too, except for text the user has not saved: that is what is read then. Writes go through
- * the editor's buffers.
+ * File actions. Reads come from disk, except that unsaved text in the editor is preferred. Writes
+ * go through `Documents`, which protects unsaved changes.
  */
 export class Files {
   constructor(
@@ -46,7 +45,7 @@ export class Files {
     return observe("read", content, { path: target.shown, impl_source: "default" });
   }
 
-  /** What the file says, unsaved changes included. */
+  /** The text of a file, including unsaved changes. */
   async text(target: ResolvedPath): Promise<string> {
     const unsaved = await this.documents.unsaved(target.real);
     if (unsaved !== undefined) return unsaved;
@@ -82,7 +81,7 @@ export class Files {
     return observe("mkdir", "", { path: shown, created: first !== undefined });
   }
 
-  /** A link to a directory is not a directory: it is left alone, with what it leads to. */
+  /** A symbolic link to a directory is not removed, nor is its target. */
   async removeDir(args: ArgsOf<"rmdir">, cwd: string): Promise<ObservationBody<"rmdir">> {
     const target = await this.resolver.find(args.path, cwd, { follow: false });
     const { shown, real } = target;
@@ -116,7 +115,7 @@ export class Files {
     );
   }
 
-  /** With a `depth` past 1, what a directory holds follows right after it. */
+  /** With `depth` above 1, the entries of a directory follow directly after it. */
   async list(args: ArgsOf<"list">, cwd: string): Promise<ObservationBody<"list">> {
     const { depth = 1, limit = 1000, include_hidden: hidden = true } = args;
     if (depth < 1 || limit < 1)

@@ -1,4 +1,4 @@
-/** What the editor knows of the code: problems, symbols, and what the user has selected. */
+/** Language features of the editor: problems, symbols and the user's selection. */
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
@@ -9,7 +9,9 @@ const SEVERITIES = ["error", "warning", "information", "hint"] as const;
 const FIRST_WORD_MS = 3000;
 
 export class LanguageFeatures implements Disposable {
-  /** Files of which a language has said something since they were opened, or was given the time to. */
+  /**
+   * Files of which a language has said something since they were opened, or was given the time to.
+   */
   private readonly heard = new Set<string>();
   private readonly disposables = new Disposables();
 
@@ -165,7 +167,7 @@ function flatten(
   return [item, ...inside.flatMap((child) => flatten(child, path, symbol.name))];
 }
 
-/** Until a language has looked at a file, or seems to have nothing to say. */
+/** Waits for the first diagnostics of a file, or a timeout. */
 async function firstWord(uri: vscode.Uri): Promise<void> {
   await new Promise<void>((resolve) => {
     const listening = vscode.languages.onDidChangeDiagnostics(({ uris }) => {

@@ -1,4 +1,4 @@
-/** Where lines begin. A line ends after its newline, and only there. */
+/** Line arithmetic on strings. A line ends after `\n` and nowhere else. */
 
 /** The position after `count` newlines from `start` on; the end when there are fewer. */
 export function skipLines(text: string, count: number, start = 0): number {

@@ -1,26 +1,26 @@
-/** Where a path leads, and whether an agent may use it. */
+/** Resolves paths and decides whether an agent may use them. */
 import { readlink, realpath } from "node:fs/promises";
 import * as path from "node:path";
 import { codeOf, Failure } from "../common/failure";
 
 export interface ResolvedPath {
-  /** For people: absolute, otherwise as they wrote it. */
+  /** For messages: absolute, but with symbolic links unresolved. */
   shown: string;
-  /** Links and `..` resolved, as far as it is there. */
+  /** With symbolic links and `..` resolved. */
   real: string;
 }
 
 export interface PathRules {
   /** The workspace folders, and what else the user allowed. */
   roots: () => string[];
-  /** Other files that may be read: the logs of shells. */
+  /** Files outside the roots that may be read: logs of shells. */
   isReadable: (real: string) => boolean;
 }
 
 /**
- * Turns paths as people write them into real paths. Fails with `path.outside_roots` for whatever leads
- * out of the roots, be it there or not. What a program swaps between this look and the use is not
- * guarded against: agents that may run commands can reach those files anyway.
+ * Resolves a given path to a real path. Fails with `path.outside_roots` if the result is outside
+ * the roots, whether or not the file exists. There is no protection against a program that swaps a
+ * link after this check: an agent that can run commands can reach such files anyway.
  */
 export class PathResolver {
   constructor(private readonly rules: PathRules) {}
@@ -34,12 +34,12 @@ export class PathResolver {
     return `/${names.join("/")}`;
   }
 
-  /** Where an absolute path leads, whether it may be used or not. */
+  /** The real path of an absolute path, without a check of the roots. */
   real(absolute: string): Promise<string> {
     return resolved(absolute);
   }
 
-  /** With `follow`, of the file that a link there leads to; else of the link. */
+  /** With `follow`, a symbolic link is resolved; otherwise the link itself is meant. */
   async find(
     given: string,
     cwd: string,
@@ -71,7 +71,7 @@ export class PathResolver {
   }
 }
 
-/** What the operating system or VS Code said, as the failure callers know. */
+/** Converts an error of the operating system or VS Code into a `Failure`. */
 export function asFailure(error: unknown, shown: string): Failure {
   if (error instanceof Failure) return error;
   const reason = error instanceof Error ? error.message : String(error);
@@ -108,7 +108,7 @@ export function asFailure(error: unknown, shown: string): Failure {
   }
 }
 
-/** Does `work`, with failures of the operating system named after `shown`. */
+/** Runs `work` and converts its errors into failures that name `shown`. */
 export async function withPathErrors<T>(shown: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -117,10 +117,10 @@ export async function withPathErrors<T>(shown: string, work: () => Promise<T>): 
   }
 }
 
-/** Links that may lead to each other without any of them leading to something. */
+/** Maximum length of a chain of dangling symbolic links. */
 const MOST_LINKS = 40;
 
-/** The real path of what is there, and the rest as it is written. */
+/** The real path of the existing part, followed by the rest as written. */
 async function resolved(file: string, links = 0): Promise<string> {
   let rest = "";
   for (let here = file; ; here = path.dirname(here)) {
@@ -129,19 +129,20 @@ async function resolved(file: string, links = 0): Promise<string> {
     } catch (error) {
       if (!["ENOENT", "ENOTDIR"].includes(codeOf(error)) || here === "/")
         throw asFailure(error, file);
-      // A link to what is not there yet leads there all the same: writing to it makes that file.
+      // Follow a dangling link too: writing to it creates its target.
       const target = await readlink(here).catch(() => undefined);
       if (target !== undefined && links < MOST_LINKS)
         return resolved(path.resolve(path.dirname(here), target, rest), links + 1);
       const name = path.basename(here);
-      // Below what is not there `..` has no meaning; resolving it by name could lead anywhere.
+      // `..` below a missing directory cannot be resolved; treating it textually could lead
+      // anywhere.
       if (name === "..") throw new Failure("path.not_found", `File not found: ${file}`);
       rest = path.join(name, rest);
     }
   }
 }
 
-/** Everything here reads paths as they are written on Linux and macOS. */
+/** This module only handles paths with forward slashes (Linux, macOS). */
 function ensureSlashes(): void {
   if (path.sep !== "/")
     throw new Failure(

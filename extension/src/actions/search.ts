@@ -1,4 +1,4 @@
-/** Finding files by name and lines by content, with the ripgrep that VS Code brings. */
+/** The glob and grep actions, with the ripgrep that comes with VS Code. */
 import { spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { stat } from "node:fs/promises";
@@ -11,7 +11,7 @@ import { compileGlob } from "./globs";
 import { withPathErrors, type PathResolver } from "./paths";
 
 const TIMEOUT = 30;
-/** So much of its time a search takes; the rest is for telling what was found. */
+/** Share of the timeout for searching; the rest is for sending the result. */
 const PART_FOR_SEARCHING = 0.9;
 const MAX_TEXT = 1000;
 const BEFORE = 200;
@@ -26,7 +26,10 @@ export class Search {
     private readonly ripgrep: string | undefined,
   ) {}
 
-  /** Files whose path below `path` fits, newest first; `*.py` is that directory alone, `**` any depth. */
+  /**
+   * Files below `path` that match, newest first. `*.py` matches in that directory only, `**` at any
+   * depth.
+   */
   async glob(
     args: ArgsOf<"glob">,
     cwd: string,
@@ -92,7 +95,7 @@ export class Search {
       return await this.search(request, []);
     } catch (error) {
       if (!(error instanceof Failure) || error.code !== "search.invalid_pattern") throw error;
-      // The other engine knows expressions that the first does not, such as look-ahead.
+      // PCRE2 supports expressions that the default engine does not, such as look-ahead.
       return this.search(request, ["--pcre2"]).catch(() => Promise.reject(error));
     }
   }
@@ -182,7 +185,7 @@ interface GrepRequest {
   timeout: number | undefined;
 }
 
-/** A search program with an end: by itself, by its time, or when enough was found. */
+/** A ripgrep process that ends by itself, by timeout, or when enough was found. */
 class RipgrepProcess {
   readonly stdout: Readable;
   private readonly process;
@@ -241,7 +244,7 @@ interface RipgrepMessage {
 
 type Bytes = { text: string } | { bytes: string };
 
-/** Of a file that turns out to be binary, nothing. */
+/** The matches of each file, without those of binary files. */
 async function* matchesOf(stream: Readable): AsyncIterable<GrepMatch> {
   let held: GrepMatch[] = [];
   for await (const line of createInterface({ input: stream, crlfDelay: Infinity })) {

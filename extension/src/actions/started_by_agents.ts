@@ -1,10 +1,10 @@
-/** What VS Code started because an agent ran a command: debug sessions, tasks and terminals. */
+/** Debug sessions, tasks and terminals that VS Code started for agents' commands. */
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 
 /**
- * VS Code does not say who started something. Whatever starts while a command of an agent runs is
- * taken to be the agent's, and so is what such a debug session starts.
+ * VS Code does not report who started something. Whatever starts while an agent's command runs is
+ * counted as the agent's, and so are child sessions of such a debug session.
  */
 export class StartedByAgents implements Disposable {
   private readonly owned = new Disposables();
@@ -29,7 +29,7 @@ export class StartedByAgents implements Disposable {
     this.owned.add(window.onDidCloseTerminal((each) => this.terminals.delete(each)));
   }
 
-  /** Does `work`, a command of an agent. */
+  /** Runs `work`, an agent's command. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     this.commands += 1;
     try {
@@ -39,7 +39,7 @@ export class StartedByAgents implements Disposable {
     }
   }
 
-  /** Ends all of it; says how much there was. */
+  /** Ends all of them and returns how many there were. */
   async stop(): Promise<number> {
     const [sessions, tasks] = [[...this.sessions], [...this.tasks]];
     const terminals = [...this.terminals];

@@ -1,8 +1,10 @@
-/** Bytes to text and back, exactly: encoding, byte order mark and line ends stay what they were. */
+/**
+ * Decodes and encodes text files without loss: encoding, byte order mark and line endings are kept.
+ */
 import { Failure } from "../common/failure";
 import { isCrlf, unixLines } from "./lines";
 
-/** Bytes at the start of a file by which text is told from binary. */
+/** Bytes at the start of a file that decide whether it is binary. */
 export const SAMPLE = 8192;
 
 type Encoding = "utf-8" | "utf-16le" | "utf-16be" | "windows-1252" | "latin1";
@@ -12,7 +14,7 @@ const MARKS: readonly (readonly [Buffer, Encoding])[] = [
   [Buffer.from([0xff, 0xfe]), "utf-16le"],
   [Buffer.from([0xfe, 0xff]), "utf-16be"],
 ];
-/** One control byte in so many, and what is not UTF-8 is not text either. */
+/** Non-UTF-8 data with more than one control byte in this many bytes is binary. */
 const TOO_MANY = 50;
 /** The five bytes windows-1252 leaves undefined. */
 const UNDEFINED_1252 = /[\x81\x8d\x8f\x90\x9d]/;
@@ -51,7 +53,7 @@ export interface DecodedText {
   format: TextFormat;
 }
 
-/** Fails with `file.binary` for what is not text. Encoding the result again gives the same bytes. */
+/** Fails with `file.binary` for binary data. Encoding the result gives the same bytes. */
 export function decode(data: Buffer, shown: string): DecodedText {
   for (const [mark, encoding] of MARKS) {
     if (!data.subarray(0, mark.length).equals(mark)) continue;
@@ -98,7 +100,7 @@ function hasManyControls(sample: Buffer): boolean {
 
 const LATIN1 = new Map(Array.from({ length: 256 }, (_, code) => [String.fromCharCode(code), code]));
 
-/** What 0x80 to 0x9f stand for; Node's own decoder takes them for Latin-1 in some versions. */
+/** Characters 0x80 to 0x9f of windows-1252. Some versions of Node decode them as Latin-1. */
 const C1 = "€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ";
 
 function from1252(latin: string): string {

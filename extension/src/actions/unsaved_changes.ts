@@ -1,4 +1,4 @@
-/** What the user has changed in the editor and not saved: text documents and notebooks. */
+/** Unsaved changes in the editor: text documents and notebooks. */
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { Failure } from "../common/failure";
@@ -10,7 +10,7 @@ interface IpynbApi {
 
 const IPYNB = "vscode.ipynb";
 
-/** What `file` holds in the editor, unsaved changes included; nothing when all of it is saved. */
+/** The text of `file` in the editor if it has unsaved changes, otherwise undefined. */
 export async function unsavedText(file: string): Promise<string | undefined> {
   const notebook = dirtyNotebooks().find(({ uri }) => uri.fsPath === file);
   if (notebook) return serialized(notebook);
@@ -19,7 +19,7 @@ export async function unsavedText(file: string): Promise<string | undefined> {
     ?.getText();
 }
 
-/** All unsaved texts, by file. A notebook of which no text can be made is left out. */
+/** All unsaved texts by file. Notebooks that cannot be converted to text are left out. */
 export async function unsavedTexts(): Promise<Map<string, string>> {
   const texts = new Map(dirtyDocuments().map((each) => [each.uri.fsPath, each.getText()]));
   for (const notebook of dirtyNotebooks()) {

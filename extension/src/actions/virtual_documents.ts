@@ -1,4 +1,4 @@
-/** Texts that are in no file (a proposal, what a file held before), shown read-only in the editor. */
+/** Read-only editor documents without a file: proposals and earlier versions of files. */
 import * as path from "node:path";
 import * as vscode from "vscode";
 
@@ -9,7 +9,7 @@ export class VirtualDocuments implements vscode.TextDocumentContentProvider {
   private readonly texts = new Map<string, string>();
   private count = 0;
 
-  /** An address under which the text is shown, named like the file it belongs to. */
+  /** Adds a text and returns its URI, whose name is that of `file`. */
   add(file: string, text: string): vscode.Uri {
     this.count += 1;
     const uri = vscode.Uri.from({

@@ -1,4 +1,4 @@
-/** What an agent can ask of the window itself: show, compare, ask, run a command. */
+/** Actions on the window itself: open a file, show a diff, ask the user, run a VS Code command. */
 import { stat } from "node:fs/promises";
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
@@ -15,7 +15,7 @@ export class WindowActions {
     private readonly resolver: PathResolver,
     private readonly virtualDocuments: VirtualDocuments,
     private readonly allowedCommands: () => string[],
-    /** Done once the editor shows what was written. */
+    /** Waits until the editor shows what was written. */
     private readonly settled: () => Promise<void>,
   ) {}
 
@@ -25,7 +25,7 @@ export class WindowActions {
     const position = new vscode.Position(line, Math.max(0, (args.column ?? 1) - 1));
     await this.settled();
     await withPathErrors(shown, async () => {
-      // VS Code's own failure has no code by which one could tell why.
+      // VS Code's own error has no code, so check for a directory first.
       if ((await stat(real)).isDirectory()) throw Object.assign(new Error(), { code: "EISDIR" });
       const document = await vscode.workspace.openTextDocument(vscode.Uri.file(real));
       const editor = await vscode.window.showTextDocument(document, {
@@ -72,13 +72,13 @@ export class WindowActions {
     }
   }
 
-  /** A command cannot be interrupted: cancelling is the end of waiting for it. */
+  /** A command cannot be interrupted: cancelling only ends the wait. */
   async command(
     args: ArgsOf<"vscode_command">,
     signal: AbortSignal,
   ): Promise<ObservationBody<"vscode_command">> {
     if (CONSENT_COMMANDS.has(args.command))
-      throw new Failure("consent.denied", "Only the user answers what an agent asks");
+      throw new Failure("consent.denied", "Only the user may answer an agent's questions");
     if (!this.allowedCommands().some((pattern) => matchesPattern(args.command, pattern)))
       throw new Failure(
         "consent.denied",
@@ -116,7 +116,7 @@ function ask(
   return vscode.window.showQuickPick(ordered, { title: question, ignoreFocusOut: true }, token);
 }
 
-/** What of a result JSON can say. */
+/** The JSON-serializable part of a result. */
 function asJson(result: unknown): unknown {
   try {
     const text = JSON.stringify(result) as string | undefined;

@@ -1,4 +1,4 @@
-/** Chat with the window's language models. Conversations are kept per run, and bounded. */
+/** Requests to the window's language models. Conversations are kept per run, up to a limit. */
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
 import { Failure, codeOf, messageOf } from "../common/failure";

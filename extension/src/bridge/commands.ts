@@ -1,4 +1,4 @@
-/** VS Code's commands, for runs that may. */
+/** Runs VS Code commands for scripts that are allowed to. */
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
 import { partsOf } from "../consent/request";
@@ -13,7 +13,7 @@ export function commands(consent: RunConsent): RequestHandlers {
       const command = text(params, "command");
       const args = list(params, "args", []);
       if (CONSENT_COMMANDS.has(command))
-        throw new Failure("bridge.not_allowed", "Only the user answers what a script asks");
+        throw new Failure("bridge.not_allowed", "Only the user may answer a script's questions");
       const parts = partsOf({ command, args });
       await consent.admit(
         run,
@@ -42,7 +42,7 @@ function asJson(result: unknown, command: string): unknown {
   } catch {
     throw new Failure(
       "command.not_serializable",
-      `The command '${command}' was run, but JSON has no words for what it returned`,
+      `The command '${command}' was run, but its result cannot be converted to JSON`,
     );
   }
 }

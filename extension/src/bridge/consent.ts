@@ -1,4 +1,6 @@
-/** What a run may do beyond asking and showing: by the settings, or because the user said so. */
+/**
+ * Decides whether a run may execute commands or edit files: by the settings or by asking the user.
+ */
 import { Failure } from "../common/failure";
 import { KeyedLocks } from "../common/locks";
 import {
@@ -15,19 +17,19 @@ export interface RunConsentSettings {
   isTrusted: () => boolean;
   /** Whether the settings allow it without a question. */
   isAllowed: (what: string) => boolean;
-  /** Asks the user; nothing when it was refused or dismissed. */
+  /** Asks the user; undefined if refused or dismissed. */
   ask: (request: ConsentRequest, signal: AbortSignal) => Promise<Grant>;
-  /** Writes it down in the settings. */
+  /** Adds it to the settings. */
   allowAlways: (what: string) => Promise<void>;
 }
 
 export class RunConsent {
-  /** By run: what the user allowed it until its end. */
+  /** What the user allowed until the end of a run, by run. */
   private readonly granted = new Map<string, Set<string>>();
-  /** Questions that are open, so that fifty threads of a script that want the same ask once. */
+  /** Open questions, so that many threads of a script with the same request ask only once. */
   private readonly open = new Map<string, Promise<Grant>>();
 
-  /** One question of a run for each thing that can be granted: the answer may settle the next. */
+  /** One question at a time per run and grant: its answer may also cover the next request. */
   private readonly turns = new KeyedLocks();
 
   constructor(private readonly settings: RunConsentSettings) {}
@@ -63,7 +65,7 @@ export class RunConsent {
     this.granted.delete(run);
   }
 
-  /** What the user allowed runs until their end is asked again. */
+  /** Forgets what the user allowed for the rest of a run. */
   forgetAll(): void {
     this.granted.clear();
   }
@@ -81,7 +83,7 @@ export class RunConsent {
   }
 }
 
-/** What a script of this window asks for. */
+/** The consent request of a script in this window. */
 export function scriptRequest(
   kind: string,
   name: string,

@@ -1,6 +1,6 @@
 /**
- * The bridge of a debug session: questions come as `customRequest` events of our own debug
- * adapter, answers leave as `customRequestResponse` requests. There is no server.
+ * The bridge of a debug session: requests arrive as `customRequest` events of our debug adapter;
+ * answers are sent as `customRequestResponse` requests. There is no server.
  */
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";

@@ -1,4 +1,4 @@
-/** Messages, questions and progress in the window. What the user dismisses is answered null. */
+/** Messages, input boxes, pickers and progress. The answer is null if the user dismisses one. */
 import * as vscode from "vscode";
 import { Failure } from "../common/failure";
 import { unlinked } from "../consent/visible_text";
@@ -21,7 +21,7 @@ async function showMessage({ params }: BridgeRequest): Promise<unknown> {
   const buttons = texts(params, "buttons");
   const modal = flag(params, "modal");
   const shown = show(level, unlinked(text(params, "message")), { modal }, buttons);
-  // Without a button there is nothing to wait for; a notification may stay for ever.
+  // Without buttons do not wait: a notification may stay open forever.
   if (!buttons.length && !modal) return { choice: null };
   return { choice: (await shown) ?? null };
 }
@@ -34,7 +34,8 @@ async function inputBox({ params, signal }: BridgeRequest): Promise<unknown> {
     placeHolder: text(params, "placeholder", ""),
     password: flag(params, "password"),
     ignoreFocusOut: true,
-    validateInput: (given) => (fits.test(given) ? undefined : `This has to fit ${fits.source}`),
+    validateInput: (given) =>
+      fits.test(given) ? undefined : `The value must match ${fits.source}`,
   };
   return cancellable(signal, async (token) => ({
     value: (await vscode.window.showInputBox(options, token)) ?? null,
@@ -65,7 +66,7 @@ async function quickPick({ params, signal }: BridgeRequest): Promise<unknown> {
   });
 }
 
-/** Open until the script says that it is done, or the user cancels. */
+/** Stays open until the script reports that it is done, or the user cancels. */
 async function progress(request: BridgeRequest): Promise<unknown> {
   const { params, signal } = request;
   const options = {

@@ -1,6 +1,7 @@
 /**
- * Answers the requests of one run: each once, under its time-out, cancelled when it is not wanted
- * any more. What a client asked before its connection broke is answered on the next one.
+ * Dispatches the requests of one run to their handlers. Each request is answered once, within its
+ * timeout, and can be cancelled. After a reconnect, a client gets the answers on the new
+ * connection.
  */
 import type { Disposable } from "../common/disposables";
 import { Failure, messageOf } from "../common/failure";
@@ -14,35 +15,35 @@ import {
   type RequestId,
 } from "./messages";
 
-/** Requests of a run that may be under way at a time. */
+/** Maximum number of pending requests of a run. */
 const MOST_RUNNING = 256;
-/** Answers kept in case a client comes back for them, and the characters they may have together. */
+/** Maximum number, and total characters, of answers kept for clients that reconnect. */
 const MOST_KEPT = 256;
 const KEPT_LENGTH = 16 << 20;
 
-/** A request, as whoever answers it sees it. */
+/** A request as its handler sees it. */
 export interface BridgeRequest {
   readonly run: string;
-  /** For people: what runs. */
+  /** Display name of the run. */
   readonly name: string;
   readonly params: Params;
-  /** Trips when nobody wants the answer any more. */
+  /** Aborts when the answer is no longer wanted. */
   readonly signal: AbortSignal;
   readonly progress: (value: unknown) => void;
-  /** What the script says of its request while it is under way. */
+  /** Receives what the script sends about this request while it is pending. */
   readonly onAdded: (listener: (value: unknown) => void) => void;
 }
 
 export type RequestHandler = (asking: BridgeRequest) => Promise<unknown>;
 export type RequestHandlers = Readonly<Record<string, RequestHandler>>;
-/** Where the answers to one client go; a new one takes the place of the old when it comes back. */
+/** A connection to one client. After a reconnect, a new one replaces the old. */
 export interface BridgeClient {
-  /** The same across its connections. */
+  /** The same for all connections of the client. */
   readonly key: string;
   send(text: string): void;
 }
 
-/** A request on its way to its answer, which it gets once. */
+/** A pending request. It is answered once. */
 class PendingRequest implements BridgeRequest {
   private readonly listeners: ((value: unknown) => void)[] = [];
   private readonly early: unknown[] = [];
@@ -65,14 +66,14 @@ class PendingRequest implements BridgeRequest {
     this.timer = setTimeout(expire, Math.min(timeout, 2 ** 31 - 1));
   }
 
-  /** Made when somebody looks: most answers come at once, and nobody does. */
+  /** Created on first use: most handlers answer at once and never read it. */
   get signal(): AbortSignal {
     this.controller ??= new AbortController();
     if (this.reason) this.controller.abort(this.reason);
     return this.controller.signal;
   }
 
-  /** Whatever the handler still does, this is the answer. */
+  /** Answers with an error now and ignores what the handler returns later. */
   abort(reason: Failure): void {
     if (this.reason) return;
     this.reason = reason;
@@ -134,17 +135,17 @@ export class RequestDispatcher implements Disposable {
     }
   }
 
-  /** The client came back on another connection: what it waits for goes there. */
+  /** The client reconnected: send pending answers to the new connection. */
   moved(client: BridgeClient): void {
     for (const entry of this.running.values())
       if (entry.client.key === client.key) entry.client = client;
   }
 
-  /** The client will not come back: what it asked for is dropped. */
+  /** The client will not reconnect: cancel its requests. */
   left(key: string): void {
     for (const entry of this.running.values())
       if (entry.client.key === key)
-        entry.abort(new Failure("bridge.cancelled", "The script is gone"));
+        entry.abort(new Failure("bridge.cancelled", "The script disconnected"));
   }
 
   dispose(): void {
@@ -196,7 +197,7 @@ export class RequestDispatcher implements Disposable {
       throw new Failure("bridge.unknown_type", `This window does not know the request '${type}'`);
     if (this.isOver) throw new Failure("bridge.closed", "The run has ended");
     if (this.running.size >= MOST_RUNNING)
-      throw new Failure("bridge.busy", `${MOST_RUNNING} requests of this run wait already`);
+      throw new Failure("bridge.busy", `${MOST_RUNNING} requests of this run are already pending`);
     return handler;
   }
 

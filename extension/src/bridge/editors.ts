@@ -1,4 +1,4 @@
-/** Files in the window: show, compare, change, and what the user is looking at. */
+/** Editor requests: open a file, show a diff, apply edits, read the active editor. */
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
@@ -10,9 +10,9 @@ import { count, flag, invalid, isGiven, object, objects, text } from "./params";
 
 export interface EditorRequestParts {
   consent: RunConsent;
-  /** Where an absolute path leads, links resolved. */
+  /** The real path of an absolute path. */
   real: (file: string) => Promise<string>;
-  /** An address under which a text that is in no file is shown. */
+  /** Adds a virtual document and returns its URI. */
   addText: (name: string, content: string) => vscode.Uri;
 }
 
@@ -38,7 +38,7 @@ export class EditorRequests {
     return {};
   }
 
-  /** One WorkspaceEdit, so one undo step. */
+  /** Uses one WorkspaceEdit, so that the user can undo it in one step. */
   private async applyEdit({ params, run, name, signal }: BridgeRequest): Promise<unknown> {
     const edits = objects(params, "edits");
     const label = text(params, "label", "");
@@ -57,7 +57,7 @@ export class EditorRequests {
   }
 }
 
-/** What a run that may change files is granted. */
+/** The name of the grant to change files. */
 export const EDITS = "edits";
 
 async function openFile(params: Params): Promise<unknown> {

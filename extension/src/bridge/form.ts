@@ -1,4 +1,4 @@
-/** Shows a form in a tab and waits for what the user enters. */
+/** Shows a form in a tab and waits for the user's input. */
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import type { BridgeRequest, RequestHandlers } from "./dispatcher";

@@ -1,4 +1,4 @@
-/** The page of a form: an object's JSON Schema as fields. No VS Code in here. */
+/** The HTML of a form, generated from a JSON Schema. Does not import vscode. */
 import { Failure } from "../common/failure";
 import { isObject, type Params } from "./messages";
 
@@ -166,7 +166,7 @@ button { padding: .4rem 1rem; margin-right: .5rem; font: inherit; border: none; 
 button.secondary { color: var(--vscode-button-secondaryForeground); background: var(--vscode-button-secondaryBackground); }
 `;
 
-/** Empty fields are left out, numbers and choices are values again. */
+/** Omits empty fields and converts numbers and choices back to values. */
 const SCRIPT = `
 const host = acquireVsCodeApi();
 const element = document.getElementById("form");

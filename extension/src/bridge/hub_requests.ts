@@ -1,4 +1,4 @@
-/** What programs elsewhere ask through a hub, as actions of kind `bridge`. */
+/** Handles bridge requests that arrive through a hub, as actions of kind `bridge`. */
 import type { Log } from "../common/log";
 import { RequestDispatcher, type BridgeClient, type RequestHandlers } from "./dispatcher";
 import { isObject, type ErrorShape, type Params } from "./messages";
@@ -9,9 +9,9 @@ export interface BridgeAnswer {
 }
 
 export interface HubRequest {
-  /** The name of the hub's token, which stands for a run. */
+  /** The agent's name; it takes the place of a run. */
   agent: string;
-  /** Of the action. */
+  /** Id of the action. */
   id: string;
   request: string;
   params: Params;

@@ -1,4 +1,4 @@
-/** Puts the bridge together: what scripts, nets and debug sessions may ask of this window. */
+/** Builds the bridge: what scripts, nets and debug sessions may request from this window. */
 import * as vscode from "vscode";
 import { userCommand } from "../user_command";
 import { Disposables, type Disposable } from "../common/disposables";
@@ -25,19 +25,19 @@ import { RunBridge } from "./server";
 export interface BridgeParts {
   context: vscode.ExtensionContext;
   addText: (name: string, content: string) => vscode.Uri;
-  /** Asks the user about what a script wants to do. */
+  /** For questions about scripts' requests. */
   questions: Questions;
   /** Where an absolute path leads, links resolved. */
   real: (file: string) => Promise<string>;
-  /** Has the marking of a net shown while it runs. */
+  /** Shows the marking of a net while it runs. */
   follow: LaunchSettings["follow"];
   log: Log;
 }
 
-/** The window's answers, for whatever brings questions; with the commands that start runs. */
+/** Builds the request handlers, the ways to reach them, and the commands that start runs. */
 export function buildBridge(parts: BridgeParts): Disposable & {
   hubRequests: HubRequests;
-  /** What the user allowed for the time of a run is asked again. */
+  /** Forgets what the user allowed for the rest of a run. */
   forgetGrants: () => void;
 } {
   const { context, addText, follow, questions, real, log } = parts;

@@ -1,4 +1,4 @@
-/** Starts what may ask this window: a net, as a task, or a terminal. Each is a run of its own. */
+/** Starts nets (as tasks) and bridged terminals, each as a run with its own token. */
 import * as path from "node:path";
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
@@ -12,11 +12,11 @@ export interface LaunchSettings {
   isEnabled: () => boolean;
   /** A Python that has bascule; empty for the `bascule` command. */
   python: () => string;
-  /** Has the marking of a net shown while it runs. */
+  /** Shows the marking of a net while it runs. */
   follow: (net: vscode.Uri) => Promise<FollowedRun | undefined>;
 }
 
-/** What a run has while it lasts; the connection unless the user has switched the bridge off. */
+/** The resources of a run. No connection if the user turned the bridge off. */
 interface RunResources {
   connection: RunConnection | undefined;
   followed?: FollowedRun | undefined;
@@ -62,7 +62,7 @@ export class Launcher implements Disposable {
     await this.track(this.tasks, { connection, followed }, () => vscode.tasks.executeTask(task));
   }
 
-  /** A terminal whose scripts can ask this window. */
+  /** Opens a terminal whose scripts can send requests to this window. */
   async openTerminal(): Promise<void> {
     ensureTrusted();
     const connection = await this.open("A script in the bridged terminal");
@@ -74,7 +74,7 @@ export class Launcher implements Disposable {
           name: "Bridged",
           iconPath: new vscode.ThemeIcon("plug"),
           env: { ...connection.environment },
-          // After a reload its variables would name a server that is gone.
+          // Not restored after a reload: its variables would name a server that has ended.
           isTransient: true,
         }),
       ),
@@ -90,7 +90,7 @@ export class Launcher implements Disposable {
     }
   }
 
-  /** Nothing when the user has switched the run bridge off: a net that needs none runs all the same. */
+  /** Undefined if the user turned the bridge off; a net that does not need it still runs. */
   private open(name: string): Promise<RunConnection | undefined> {
     return this.settings.isEnabled() ? this.bridge.open(name) : Promise.resolve(undefined);
   }

@@ -1,9 +1,9 @@
-/** What a script and its window say to each other; docs/bridge.md has the table. */
+/** Messages between a script and its window. See the table in docs/bridge.md. */
 import { Failure } from "../common/failure";
 
 export const BRIDGE_PROTOCOL = 1;
 export const SUBPROTOCOL = "bascule.bridge.v1";
-/** Bytes of one message, either way. */
+/** Maximum bytes of a message, in either direction. */
 export const MAX_MESSAGE = 4 << 20;
 
 export type RequestId = string | number;
@@ -29,7 +29,7 @@ export type Incoming =
   | { is: "progress"; id: RequestId; value: unknown }
   | { is: "event"; event: string; body: Params };
 
-/** Fails with `bridge.protocol` for what is no message of a script. */
+/** Fails with `bridge.protocol` for an invalid message. */
 export function parse(text: string): Incoming {
   let shape: unknown;
   try {
@@ -40,7 +40,7 @@ export function parse(text: string): Incoming {
   return parseMessage(shape);
 }
 
-/** The same for a message that came as a value. */
+/** The same for a message that is already decoded. */
 export function parseMessage(shape: unknown): Incoming {
   if (!isObject(shape)) throw new Failure("bridge.protocol", "A message is an object");
   const { type, id, params = {} } = shape;
@@ -54,10 +54,10 @@ export function parseMessage(shape: unknown): Incoming {
       return { is: "progress", id: params["id"], value: params["value"] };
     if (isId(id)) return { is: "request", id, type, params };
   }
-  throw new Failure("bridge.protocol", "This is no message of a bridge");
+  throw new Failure("bridge.protocol", "This is not a bridge message");
 }
 
-/** The text of a message; an answer that is too large, or no JSON, becomes an error that says so. */
+/** Encodes a message. An answer that is too large or not serializable becomes an error. */
 export function format(message: Outgoing): string {
   const text = tryFormat(message);
   if (typeof text === "string" && Buffer.byteLength(text) <= MAX_MESSAGE) return text;
@@ -81,7 +81,7 @@ function tryFormat(message: Outgoing): string | Failure {
   try {
     return JSON.stringify(message);
   } catch {
-    return new Failure("command.not_serializable", "JSON has no words for the answer");
+    return new Failure("command.not_serializable", "The answer cannot be converted to JSON");
   }
 }
 

@@ -1,4 +1,4 @@
-/** Output channels that scripts write to. They outlive the run, as a build's does. */
+/** Output channels that scripts write to. They stay after the run ended. */
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import { Failure } from "../common/failure";
@@ -31,7 +31,10 @@ export class OutputChannels implements Disposable {
     const known = this.channels.get(name);
     if (known) return known;
     if (this.channels.size >= MOST)
-      throw new Failure("bridge.busy", `Scripts have ${MOST} output channels already`);
+      throw new Failure(
+        "bridge.busy",
+        `Scripts already have ${MOST} output channels, which is the limit`,
+      );
     const made = vscode.window.createOutputChannel(name);
     this.channels.set(name, made);
     return made;

@@ -1,4 +1,4 @@
-/** Parameters of requests, checked where they are used. Fails with `bridge.invalid_params`. */
+/** Reads typed parameters of requests. Fails with `bridge.invalid_params`. */
 import { Failure } from "../common/failure";
 import { isObject, type Params } from "./messages";
 
@@ -10,7 +10,7 @@ export function flag(params: Params, name: string, otherwise = false): boolean {
   return given(params, name, otherwise, (value) => typeof value === "boolean", "true or false");
 }
 
-/** A whole number that counts from 1. */
+/** A whole number of 1 or more. */
 export function count(params: Params, name: string, otherwise?: number): number {
   const fits = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) > 0;
   return given(params, name, otherwise, fits, "a number from 1");

@@ -1,4 +1,4 @@
-/** The Problems view: what it shows, and what scripts add to it. */
+/** Reads the Problems view, and adds problems that scripts report. */
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import type { BridgeRequest, RequestHandlers } from "./dispatcher";
@@ -14,7 +14,7 @@ const LEVELS = [
 ];
 const MOST = 2000;
 
-/** What a script showed stays when it has ended, as that of a compiler does. */
+/** Problems of a script stay after it ended, like those of a compiler. */
 export class ScriptProblems implements Disposable {
   private readonly shown = vscode.languages.createDiagnosticCollection("Bascule");
   private readonly byRun = new Map<string, Map<string, vscode.Uri>>();
@@ -84,7 +84,7 @@ function asDiagnostic(item: Params): vscode.Diagnostic {
   if (severity === undefined) throw invalid("severity", `one of ${SEVERITIES.join(", ")}`);
   const line = count(item, "line") - 1;
   const endLine = count(item, "endLine", line + 1) - 1;
-  // Without an end it is the rest of the line.
+  // Without an end column: to the end of the line.
   const endColumn = isGiven(item, "endColumn") ? count(item, "endColumn") - 1 : 10_000;
   const range = new vscode.Range(line, count(item, "column", 1) - 1, endLine, endColumn);
   const problem = new vscode.Diagnostic(range, text(item, "message"), severity);

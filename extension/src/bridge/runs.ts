@@ -1,11 +1,11 @@
-/** The runs that may ask this window, each by a token of its own. The token itself is not kept. */
+/** The runs that may send requests, each with its own token. Only the hash of a token is kept. */
 import { createHash, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
 import type { Log } from "../common/log";
 import { RequestDispatcher, type BridgeClient, type RequestHandlers } from "./dispatcher";
 
-/** Connections a run may have at a time. */
+/** Maximum number of connections of a run. */
 const MOST_CLIENTS = 32;
-/** Milliseconds a client has to come back before what it asked is dropped. */
+/** Milliseconds a client has to reconnect before its requests are cancelled. */
 const RETURN_MS = 30_000;
 
 export class Run {
@@ -73,7 +73,7 @@ export class Runs {
     return [...this.all.values()][Symbol.iterator]();
   }
 
-  /** A new run and its token, which is told once. */
+  /** Starts a run and returns its token, which is not stored. */
   begin(name: string): { run: Run; token: string } {
     const token = randomBytes(32).toString("base64url");
     const run = new Run(name, token, this.handlers, this.log);
@@ -81,7 +81,7 @@ export class Runs {
     return { run, token };
   }
 
-  /** The run whose token this is. All are compared, so that the time taken tells nothing. */
+  /** The run with this token. Compares all of them, so that timing reveals nothing. */
   find(token: string): Run | undefined {
     const hash = digest(token);
     let found: Run | undefined;

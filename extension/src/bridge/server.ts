@@ -1,7 +1,7 @@
 /**
- * The WebSocket server that scripts reach this window by. Loopback only; it listens while there
- * is a run. A request is refused before the upgrade unless it names this server, comes from no web
- * page, and has the token of a run.
+ * The WebSocket server for scripts, on loopback, open while there is a run. A connection is refused
+ * before the upgrade unless its Host header names this server, it has no Origin header (so it is
+ * not from a web page), and it has the token of a run.
  */
 import { randomUUID } from "node:crypto";
 import { createServer, STATUS_CODES, type IncomingMessage, type Server } from "node:http";
@@ -15,34 +15,36 @@ import { format, MAX_MESSAGE, parse, BRIDGE_PROTOCOL, SUBPROTOCOL } from "./mess
 import { Runs, type Run } from "./runs";
 
 const HOST = "127.0.0.1";
-/** Milliseconds a request has for its head; the peer is on this machine. */
+/** Milliseconds to receive the headers of a request; the client is on this machine. */
 const HEAD_MS = 1000;
-/** Milliseconds between two pings; a client that missed one is gone. */
+/** Milliseconds between two pings. A client that missed one is disconnected. */
 const PING_MS = 30_000;
-/** Bytes that may wait for a client that does not read, before it is cut off. */
+/** Maximum unsent bytes for a client before it is disconnected. */
 const MOST_WAITING = 32 << 20;
-/** Codes of WebSocket. */
+/** WebSocket close codes. */
 const GOING_AWAY = 1001;
 const POLICY = 1008;
 
-/** What a process needs in order to reach the window. */
+/** What a process needs to connect. Disposing it ends the run. */
 export interface RunConnection extends Disposable {
   readonly session: string;
   readonly environment: Readonly<Record<string, string>>;
 }
 
 export interface RunBridgeSettings {
-  /** 0 for any. */
+  /** 0: any free port. */
   port: () => number;
   version: string;
 }
 
 export class RunBridge implements Disposable {
   private readonly runs: Runs;
-  /** Of this life of the server: a client that finds another one knows that nothing is remembered. */
+  /**
+   * Id of this server instance. A client that sees another one knows that its requests are lost.
+   */
   private readonly instance = randomUUID();
   private readonly sockets = new Map<WebSocket, Run>();
-  /** Those that have answered since the last ping. */
+  /** Sockets that answered the last ping. */
   private readonly alive = new WeakSet<WebSocket>();
   private listening: Promise<Server> | undefined;
   private heart: NodeJS.Timeout | undefined;
@@ -61,7 +63,7 @@ export class RunBridge implements Disposable {
     this.runs = new Runs(handlers, log);
   }
 
-  /** A new run, which ends when the connection is disposed. Fails when the port is taken. */
+  /** Starts a run, which ends when the result is disposed. Fails if the port is in use. */
   async open(name: string): Promise<RunConnection> {
     const { run, token } = this.runs.begin(name);
     try {
@@ -145,7 +147,7 @@ export class RunBridge implements Disposable {
     );
   }
 
-  /** The run, or the status it is refused with. */
+  /** The run, or the HTTP status of the refusal. */
   private admit({ headers, url }: IncomingMessage, port: number | undefined): Run | number {
     const hosts = [HOST, "localhost", "[::1]"].map((name) => `${name}:${port ?? 0}`);
     if (headers.origin !== undefined || !hosts.includes(headers.host?.toLowerCase() ?? ""))
@@ -172,7 +174,7 @@ export class RunBridge implements Disposable {
     });
     socket.on("message", (data, isBinary) => {
       try {
-        if (isBinary) throw new Failure("bridge.protocol", "Messages are texts");
+        if (isBinary) throw new Failure("bridge.protocol", "Messages must be text");
         const message = parse((data as Buffer).toString());
         if (message.is !== "hello") return run.dispatcher.receive(client, message);
         const { id, pid } = message.params;
@@ -186,7 +188,7 @@ export class RunBridge implements Disposable {
         client.send(format({ type: "bridge/hello", params: this.hello(run) }));
       } catch (error) {
         this.log.warn(`run ${run.id}: ${messageOf(error)}`);
-        socket.close(POLICY, "this is no message of a bridge");
+        socket.close(POLICY, "not a bridge message");
       }
     });
   }

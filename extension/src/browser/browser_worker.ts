@@ -1,11 +1,11 @@
-/** The process that has the headless browser: `bascule.sandbox.browser.worker`, over pipes. */
+/** The worker process of the headless browser (`bascule.sandbox.browser.worker`), over pipes. */
 import { execFile, spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { Disposable } from "../common/disposables";
 import { Failure, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 
-/** What the worker is told when it starts. */
+/** What the worker needs to know at start: directories and refused addresses. */
 export interface BrowserScope {
   working_dir: string;
   roots: string[];
@@ -35,7 +35,7 @@ const FIND =
   "from bascule.sandbox.browser.settings import BrowserSettings, find_chromium; " +
   "print(find_chromium(BrowserSettings()) or '')";
 
-/** Where this machine's Chromium is, if `python` can drive it; else nothing. */
+/** The path of Chromium if `python` has bascule[browser]; otherwise undefined. */
 export async function findChromium(python: string, log: Log): Promise<string | undefined> {
   return new Promise((resolve) => {
     execFile(python, ["-P", "-c", FIND], { timeout: PROBE_MS }, (error, stdout) => {
@@ -45,7 +45,7 @@ export async function findChromium(python: string, log: Log): Promise<string | u
   });
 }
 
-/** Starts with the first question, and again with the next after it died. Disposing ends it. */
+/** Starts the process with the first request, and again after it died. Disposing ends it. */
 export class BrowserWorker implements Disposable {
   private child: ChildProcessWithoutNullStreams | undefined;
   private readonly waiting = new Map<string, Waiting>();
@@ -85,7 +85,7 @@ export class BrowserWorker implements Disposable {
   dispose(): void {
     const child = this.child;
     this.child = undefined;
-    child?.stdin.end(); // the end of its input is its own and the browser's
+    child?.stdin.end(); // at the end of input, the worker ends itself and the browser
   }
 
   private running(): ChildProcessWithoutNullStreams {

@@ -1,6 +1,8 @@
 import { Failure } from "./failure";
 
-/** The result of `work`, or `action.cancelled` as soon as the signal trips. What was begun goes on. */
+/**
+ * Waits for `work`, or fails with `action.cancelled` when `signal` aborts. `work` itself continues.
+ */
 export async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   let stop!: () => void;
   const aborted = new Promise<never>((_, reject) => {
@@ -11,7 +13,7 @@ export async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promi
   try {
     return await Promise.race([work, aborted]);
   } finally {
-    work.catch(() => undefined); // nobody waits for it after the signal tripped
+    work.catch(() => undefined); // its error is ignored after an abort
     signal.removeEventListener("abort", stop);
   }
 }

@@ -1,4 +1,7 @@
-/** Waits for `promise` no longer than `ms`; then `expired` makes the error. What was begun goes on. */
+/**
+ * Waits for `promise` at most `ms` milliseconds, then fails with `expired()`. The work itself
+ * continues.
+ */
 export async function within<T>(promise: Promise<T>, ms: number, expired: () => Error): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

@@ -1,9 +1,9 @@
-/** What holds something and gives it back. The same shape as VS Code's. */
+/** A resource that can be released. Same shape as `vscode.Disposable`. */
 export interface Disposable {
   dispose(): void;
 }
 
-/** Owns others and disposes them with itself, newest first. Adding to a disposed store disposes at once. */
+/** Disposes its members together, newest first. A member added after that is disposed at once. */
 export class Disposables implements Disposable {
   private readonly items: Disposable[] = [];
   private disposed = false;

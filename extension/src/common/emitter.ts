@@ -1,6 +1,6 @@
 import type { Disposable } from "./disposables";
 
-/** Tells whoever listens. A listener that throws does not keep the others from hearing. */
+/** An event emitter. An error in one listener does not affect the others. */
 export class Emitter<T> {
   private readonly listeners = new Set<(value: T) => void>();
 

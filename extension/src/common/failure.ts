@@ -1,4 +1,7 @@
-/** A failure others can act on: a code for programs, a message for people. Travels as an `error` observation. */
+/**
+ * An error with a stable code for programs and a message for people. Sent as an `error`
+ * observation.
+ */
 export class Failure extends Error {
   constructor(
     readonly code: string,
@@ -10,12 +13,12 @@ export class Failure extends Error {
   }
 }
 
-/** The text of whatever was thrown. */
+/** The message of a thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The `code` of a failed call of Node or VS Code, or nothing. */
+/** The `code` of an error of Node or VS Code, or an empty string. */
 export function codeOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" ? code : "";

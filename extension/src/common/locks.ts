@@ -1,4 +1,4 @@
-/** One at a time for each key, in the order they came. */
+/** A mutex per key. Waiters run in the order of their calls. */
 export class KeyedLocks {
   private readonly tails = new Map<string, Promise<void>>();
 

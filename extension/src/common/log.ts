@@ -1,4 +1,4 @@
-/** Where the extension writes what it does; VS Code's log channel has this shape. */
+/** The extension's log. Same shape as VS Code's `LogOutputChannel`. */
 export interface Log {
   debug(message: string, ...rest: unknown[]): void;
   info(message: string, ...rest: unknown[]): void;

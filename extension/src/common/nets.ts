@@ -1,9 +1,9 @@
-/** Which files are nets, and the program that knows them. */
+/** Which files are nets, and how to find the `bascule` program that handles them. */
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { Failure } from "./failure";
 
-/** There is no bascule to ask. */
+/** Error code: bascule was not found. */
 export const NO_PROGRAM = "net.no_program";
 
 export const NET_ENDINGS = [".evolve.yaml", ".evolve.yml", ".pnml.yaml", ".pnml"] as const;
@@ -12,14 +12,14 @@ export function isNet(path: string): boolean {
   return NET_ENDINGS.some((ending) => path.endsWith(ending));
 }
 
-/** `bascule` with these arguments: that of a Python, or else the command. */
+/** The command line of `bascule`: of the given Python, or the command if empty. */
 export function bascule(python: string, ...args: string[]): [string, ...string[]] {
   return python ? [python, "-m", "bascule", ...args] : ["bascule", ...args];
 }
 
 /**
- * The Python that has bascule: the one that is set, or that of a workspace's own environment; empty for
- * the `bascule` command, which comes before the latter. Fails with `NO_PROGRAM` where there is none.
+ * The Python that has bascule: the setting, or else the `bascule` command (returned as an empty
+ * string), or else a workspace's virtual environment. Fails with `NO_PROGRAM` if there is none.
  */
 export function findBascule(setting: string, folders: readonly string[]): string {
   if (setting) return setting;
@@ -31,6 +31,6 @@ export function findBascule(setting: string, folders: readonly string[]): string
   if (own) return path.join(own, "python");
   throw new Failure(
     NO_PROGRAM,
-    "There is no bascule for nets: install it (pip install bascule), or set bascule.python to a Python that has it",
+    "bascule was not found: install it (pip install bascule), or set bascule.python to a Python that has it",
   );
 }

@@ -1,6 +1,6 @@
 /**
- * Directories of this extension host's own among the machine's temporary files. Whoever made one
- * removes it; a host that is killed cannot, so the next one does that for it.
+ * Temporary directories of this extension host. Their owner removes them. A killed host cannot, so
+ * the next host removes them at start.
  */
 import * as fs from "node:fs";
 import * as os from "node:os";
@@ -8,12 +8,12 @@ import * as path from "node:path";
 
 const NAME = /^bascule-[a-z]+-(\d+)-(\d+)-[^-]{6}$/;
 
-/** A new directory that only this user can enter. */
+/** Creates a directory that only this user can enter. */
 export function makeTemporary(kind: string): string {
   return fs.mkdtempSync(path.join(os.tmpdir(), `bascule-${kind}-${namespace()}-${process.pid}-`));
 }
 
-/** Removes those of this user's hosts that are no more; returns how many there were. */
+/** Removes directories of this user's ended hosts and returns their number. */
 export function sweepTemporary(): number {
   return fs.readdirSync(os.tmpdir()).filter((name) => isLeft(name) && remove(name)).length;
 }
@@ -23,7 +23,7 @@ function remove(name: string): boolean {
     fs.rmSync(path.join(os.tmpdir(), name), { recursive: true, force: true });
     return true;
   } catch {
-    return false; // another host that begins now was at it as well
+    return false; // another host that starts now may be removing it too
   }
 }
 
@@ -39,15 +39,15 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== "ESRCH"; // else it is another user's
+    return (error as NodeJS.ErrnoException).code !== "ESRCH"; // EPERM: it is another user's process
   }
 }
 
-/** Where numbers of processes mean the same: containers may share a directory, and not those. */
+/** The PID namespace: containers may share /tmp but not process ids. */
 function namespace(): string {
   try {
     return fs.readlinkSync("/proc/self/ns/pid").replace(/\D/g, "");
   } catch {
-    return "0"; // a system that has none
+    return "0"; // not Linux
   }
 }

@@ -1,8 +1,11 @@
-/** Files that make VS Code, git or a shell run programs by themselves: changing one is always asked. */
+/**
+ * Files from which VS Code, git or a shell runs programs automatically. Changes are always asked
+ * about.
+ */
 
 const DIRECTORIES = new Set([".vscode", ".git", ".husky"]);
 
-/** Judges a path with links and `..` resolved, as the file systems do that take case as the same. */
+/** Expects a resolved path. Ignores case, because some file systems do. */
 export function isProtected(file: string): boolean {
   const names = file.split("/").map((name) =>
     name

@@ -1,13 +1,16 @@
-/** The questions that are open in this window: each ends by its first answer, in time, or unasked. */
+/**
+ * The open questions of this window. Each ends by its first answer, by timeout (a no), or
+ * withdrawn.
+ */
 import { randomUUID } from "node:crypto";
 import { Emitter } from "../common/emitter";
 import { Failure } from "../common/failure";
 import { fullText, summaryOf, type ConsentRequest } from "./request";
 
-/** Milliseconds without an answer after which it is a no. */
+/** Milliseconds without an answer after which the answer is `deny`. */
 const PATIENCE = 120_000;
 
-/** An answer and what its button says. Every question can be answered `deny`. */
+/** The label of a button and its answer. Every question can be answered `deny`. */
 export type Choice = readonly [label: string, answer: string];
 
 export interface Question {
@@ -33,7 +36,7 @@ interface OpenQuestion {
 }
 
 export class Questions {
-  /** A question came or went. */
+  /** A question was added or closed. */
   readonly onChanged: Emitter<undefined>;
   private readonly open = new Map<string, OpenQuestion>();
   private count = 0;
@@ -55,8 +58,8 @@ export class Questions {
   }
 
   /**
-   * Fails with `action.cancelled` when nobody wants the answer any more; the question goes then.
-   * `began` gets it before anybody can have answered.
+   * Fails with `action.cancelled` and closes the question when `signal` aborts. `began` gets the
+   * question before anybody can answer it.
    */
   async ask(
     request: ConsentRequest,
@@ -87,11 +90,11 @@ export class Questions {
     }
   }
 
-  /** False: it is not open any more, or that is no answer to it. */
+  /** False: the question is no longer open, or has no such answer. */
   answer(id: string, answer: string, by: string): boolean {
     const open = this.open.get(id);
     if (!open?.question.choices.some(([, each]) => each === answer)) return false;
-    this.open.delete(id); // the next answer is too late, though nobody has read this one yet
+    this.open.delete(id); // at once, so that a second answer is refused
     open.settle({ answer, by });
     return true;
   }

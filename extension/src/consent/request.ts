@@ -1,14 +1,14 @@
 /**
- * What an agent or a script wants to do, as data: what kind of thing, every text it consists of, the
- * paths it leads to, and who asks. Questions show it, and rules can judge it.
+ * A consent request as data: the kind of action, all its texts, the paths it affects, and who asks.
+ * Questions show it, and rules can decide on it.
  */
 import { isProtected } from "./protected_paths";
 import { shortened, visible, visibleLines } from "./visible_text";
 
 export interface Requester {
-  /** For people. Names are not unique. */
+  /** Display name; not unique. */
   name: string;
-  /** The hub by which it comes; empty for a script of this window. */
+  /** The hub it came through; empty for a script of this window. */
   hub: string;
 }
 
@@ -16,7 +16,7 @@ export interface RequestPath {
   given: string;
   /** Absolute, with links and `..` resolved. */
   real: string;
-  /** Whether the request may change what is there. */
+  /** Whether the request may change the file. */
   isWritten: boolean;
 }
 
@@ -33,16 +33,16 @@ export interface ConsentRequest {
   /** Where a command or cell runs; empty for anything else. */
   cwd: string;
   paths: readonly RequestPath[];
-  /** All that was sent with it: the first is what it is about. */
+  /** All its arguments. The first is the most important one. */
   parts: readonly RequestPart[];
 }
 
-/** Said by OpenHands in every action; they change nothing of what is done. */
+/** Arguments that OpenHands sends with every action and that change nothing. */
 const SILENT: Readonly<Record<string, unknown>> = {
   confirmation_state: "confirmed",
   security_risk: -1,
 };
-/** The argument an action is about; others follow in the order they were sent. */
+/** The main argument of an action comes first; others follow in the order sent. */
 const FIRST = ["command", "code", "request", "url", "path", "pattern", "question"];
 
 const WORDS: Readonly<Record<string, string>> = {
@@ -59,12 +59,12 @@ const WORDS: Readonly<Record<string, string>> = {
   grep: "search in files",
   interrupt: "interrupt a program",
   browse: "open a web page",
-  browse_interactive: "use a web page",
+  browse_interactive: "click or type in a web page",
   diagnostics: "read the problems VS Code shows",
   symbols: "read the symbols of your code",
   selection: "read what you have selected",
   open_file: "open a file in an editor",
-  show_diff: "show you a comparison",
+  show_diff: "show you a diff",
   ask_user: "ask you something",
   vscode_command: "run a VS Code command",
   bridge: "ask VS Code for something",
@@ -72,7 +72,7 @@ const WORDS: Readonly<Record<string, string>> = {
   "vscode/applyEdit": "change files",
 };
 
-/** Every argument that says something, as text. What is empty, off or not set is left out. */
+/** Every argument as text, without those that are empty, false or unset. */
 export function partsOf(args: Readonly<Record<string, unknown>>): RequestPart[] {
   const names = Object.keys(args).filter((name) => {
     const value = args[name];
@@ -84,19 +84,22 @@ export function partsOf(args: Readonly<Record<string, unknown>>): RequestPart[] 
   return names.map((name) => ({ name, text: textOf(args[name]) }));
 }
 
-/** Paths that VS Code, git or a shell run things from, and that this would change. */
+/** Protected paths that the request would change. */
 export function protectedPaths(request: ConsentRequest): string[] {
   return request.paths
     .filter(({ given, real, isWritten }) => isWritten && (isProtected(real) || isProtected(given)))
     .map(({ real }) => real);
 }
 
-/** One line for lists; the whole is in `fullText`. */
+/** One line for lists; `fullText` has everything. */
 export function summaryOf({ kind, parts }: ConsentRequest): string {
   return `${kind} ${shortened(parts[0]?.text ?? "")}`.trim();
 }
 
-/** All of it as plain text. No line of the agent's can be taken for one of ours: each has a bar before it. */
+/**
+ * The whole request as plain text. Each line of the agent's text has a bar before it, so that it
+ * cannot pass for ours.
+ */
 export function fullText(request: ConsentRequest): string {
   const { requester, kind, cwd, paths, parts } = request;
   const lines = [
@@ -105,7 +108,7 @@ export function fullText(request: ConsentRequest): string {
     ...field("Wants to", `${WORDS[kind] ?? "do something"} (${kind})`),
     ...(cwd ? field("Runs in", cwd) : []),
     ...paths.flatMap(({ real, isWritten }) => field(isWritten ? "Changes" : "Uses", real)),
-    ...warnings(request).flatMap((text) => field("Careful", text)),
+    ...warnings(request).flatMap((text) => field("Warning", text)),
   ];
   parts.forEach((part, n) => lines.push(...shown(part, n === 0)));
   return `${lines.join("\n")}\n`;
@@ -114,14 +117,14 @@ export function fullText(request: ConsentRequest): string {
 export function warnings(request: ConsentRequest): string[] {
   const found: string[] = [];
   if (protectedPaths(request).length)
-    found.push("VS Code, git or a shell runs things from this file by itself.");
+    found.push("VS Code, git or a shell runs programs from this file automatically.");
   const whole = request.parts.map(({ text }) => text).join("\n");
   if (visible(whole.replace(/[\n\t]/g, "")) !== whole.replace(/[\n\t]/g, ""))
-    found.push("Characters and long gaps that a screen would hide are spelt out below.");
+    found.push("Hidden characters and long gaps are spelled out below.");
   return found;
 }
 
-/** What it is about, and longer texts, as a block; other options on a line each. */
+/** The main argument and multi-line texts as blocks; other arguments on one line each. */
 function shown({ name, text }: RequestPart, isFirst: boolean): string[] {
   const lines = visibleLines(text);
   if (isFirst || lines.length > 1) return ["", `${visible(name)}${size(text)}:`, ...lines];

@@ -1,24 +1,29 @@
-/** Shows a text as it is: nothing in it can hide, reorder or imitate another part of it. */
+/**
+ * Makes hidden, reordering and padding characters of a text visible, so that nothing in it can
+ * deceive.
+ */
 
-/** Columns of a line, so that nothing stands past the right edge of an editor. */
+/** Maximum columns of a line, so that no text is beyond the right edge of an editor. */
 const COLUMNS = 72;
-/** More blanks than this in a row are counted instead of shown: they would push the rest away. */
+/**
+ * More spaces than this in a row are replaced by their number: they could push text out of sight.
+ */
 const MOST_BLANKS = 24;
 const MOST_EMPTY_LINES = 3;
 
 /**
- * Invisible characters, blanks other than a space, and letters written from right to left, which
- * make a screen reorder what stands between them.
+ * Invisible characters, spaces other than U+0020, and right-to-left letters, which make a screen
+ * reorder the text around them.
  */
 const UNSEEN =
   /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}|[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/gu;
-/** Marks that are stacked on a letter reach into other lines. */
+/** Three or more combining marks on a letter can cover other lines. */
 const STACKED = /\p{M}{3,}/gu;
 const BLANKS = new RegExp(` {${MOST_BLANKS + 1},}`, "g");
 const WIDE =
   /[\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\p{Emoji_Presentation}\uff01-\uff60]/u;
 
-/** One line of it, with everything unseen spelt out: `⟨ESC⟩`, `⇥`, `⟨U+202E⟩`. */
+/** One line with hidden characters spelled out: `⟨ESC⟩`, `⇥`, `⟨U+202E⟩`. */
 export function visible(text: string): string {
   return text
     .replace(UNSEEN, spelt)
@@ -26,7 +31,9 @@ export function visible(text: string): string {
     .replace(BLANKS, (blanks) => ` ⟨${blanks.length} spaces⟩ `);
 }
 
-/** All lines of it, none longer than an editor is wide. `indent` begins each, `more` a continued one. */
+/**
+ * All lines, wrapped to the width of an editor. `indent` starts each line, `more` a wrapped one.
+ */
 export function visibleLines(text: string, indent = "│ ", more = "┊ "): string[] {
   const lines: string[] = [];
   let empty = 0;
@@ -48,12 +55,15 @@ export function visibleLines(text: string, indent = "│ ", more = "┊ "): stri
   return lines;
 }
 
-/** For VS Code's messages and prompts, which make `[text](command:…)` a link that runs the command. */
+/**
+ * Breaks Markdown links. VS Code's messages and prompts turn `[text](command:…)` into a link that
+ * runs a command.
+ */
 export function unlinked(text: string): string {
   return text.replaceAll("](", "] (");
 }
 
-/** On one line, and short enough for a list. The whole is shown elsewhere. */
+/** Shortens a text to one line for a list. */
 export function shortened(text: string, length = 120): string {
   const line = visible(text.trim().replaceAll("\n", " ⏎ "));
   return line.length > length ? `${line.slice(0, length)}…` : line;

@@ -1,4 +1,4 @@
-/** What a debug session of a net is started with. */
+/** Debug configurations of nets. */
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
@@ -7,19 +7,19 @@ import { DEBUG_TYPE } from "../manifest";
 import { ensureTrusted, savedNet } from "../nets/selected_net";
 import type { FollowedRun, LiveMarkings } from "../nets/live_markings";
 
-/** The whole of what is not said: a net, and where it runs. */
+/** The default configuration for a net. */
 export function sessionOf(uri: vscode.Uri): vscode.DebugConfiguration {
   return {
     type: DEBUG_TYPE,
     request: "launch",
     name: path.basename(uri.fsPath),
     program: uri.fsPath,
-    // What the net prints is what a run of it would show; VS Code shows it for a first session only.
+    // Show the net's output: by default VS Code opens the console for the first session only.
     internalConsoleOptions: "openOnSessionStart",
   };
 }
 
-/** Completes configurations, and has the runs of those followed that keep no trace of their own. */
+/** Completes configurations. Runs without a `trace` of their own are followed to show markings. */
 export class DebugConfigurations implements vscode.DebugConfigurationProvider, vscode.Disposable {
   private readonly followed = new Map<string, FollowedRun>();
   private readonly watching = vscode.debug.onDidTerminateDebugSession(({ configuration }) => {
@@ -38,7 +38,7 @@ export class DebugConfigurations implements vscode.DebugConfigurationProvider, v
     return [{ type: DEBUG_TYPE, request: "launch", name: "Debug Net", program: "${file}" }];
   }
 
-  /** Without any configuration it is the net in the active editor. */
+  /** Without a configuration, debugs the net in the active editor. */
   resolveDebugConfiguration(
     _folder: vscode.WorkspaceFolder | undefined,
     given: vscode.DebugConfiguration,

@@ -1,6 +1,6 @@
 /**
- * The debugger for nets: VS Code's own, with our adapter. What nets ask of the window meanwhile is
- * answered by the bridge. Breakpoints are VS Code's to keep; nothing here changes one.
+ * The debugger for nets: VS Code's debugger with our debug adapter. The bridge answers requests of
+ * the net meanwhile. VS Code owns the breakpoints; nothing here changes them.
  */
 import * as vscode from "vscode";
 import { userCommand } from "../user_command";
@@ -33,6 +33,6 @@ async function debugNet(given?: unknown): Promise<void> {
   ensureTrusted();
   const uri = chosenNet(given);
   const folder = vscode.workspace.getWorkspaceFolder(uri);
-  // Where that fails, whoever refused it has told the user.
+  // On failure, the configuration provider has already shown an error.
   await vscode.debug.startDebugging(folder, sessionOf(uri));
 }

@@ -1,4 +1,4 @@
-/** Done once, answered once: takes actions from the hub, has them done, brings observations back. */
+/** Runs actions from the hub exactly once each and sends their observations back. */
 import type { Disposable } from "../common/disposables";
 import { Failure, messageOf } from "../common/failure";
 import { KeyedLocks } from "../common/locks";
@@ -15,20 +15,20 @@ import type { HubConnection, HubReceiver } from "./connection";
 import type { Journal } from "./journal";
 import { ProgressBatch } from "./progress";
 
-/** What does actions. */
+/** Performs actions. */
 export interface ActionExecutor {
-  /** May it be done? Rejects with a `Failure` when not. Asked in the order actions came. */
+  /** Rejects with a `Failure` if the action is not allowed. Called in the order of arrival. */
   admit(action: AgentAction, signal: AbortSignal): Promise<void>;
-  /** Begins at once; what comes of it is an observation or a `Failure`. */
+  /** Starts at once; resolves with an observation or rejects with a `Failure`. */
   perform(
     action: AgentAction,
     onProgress: OnProgress,
     signal: AbortSignal,
   ): Promise<ObservationBody>;
   approval(answered: ApprovalAnswered): void;
-  /** The hub listens, perhaps another one than before: what it has to know is told again. */
+  /** Connected to a hub, perhaps a restarted one: send open questions again. */
   ready(): void;
-  /** Ends whatever outlives actions: shells and what runs in them. */
+  /** Ends what outlives actions: shells, kernels and their processes. */
   end(): void;
 }
 
@@ -43,10 +43,10 @@ const MOST_UNWANTED = 1000;
 
 interface RunningAction {
   controller: AbortController;
-  /** The user was not asked, or has agreed. */
+  /** Allowed, by a rule or by the user. */
   isAdmitted: boolean;
   done: Promise<void>;
-  /** Another host was asked how it ended and said that nobody knows. */
+  /** Another host already reported its outcome as unknown, so its end is not reported. */
   isLost: boolean;
 }
 
@@ -63,7 +63,7 @@ const READS = new Set([
 
 export class ActionRunner implements HubReceiver, Disposable {
   private readonly running = new Map<string, RunningAction>();
-  /** Cancelled before they came; they are not begun any more. */
+  /** Ids that were cancelled before they arrived; they are never started. */
   private readonly unwanted = new Set<string>();
   private readonly turns = new KeyedLocks();
   private connection: HubConnection | undefined;
@@ -83,7 +83,7 @@ export class ActionRunner implements HubReceiver, Disposable {
   action(message: unknown): void {
     const action = parseAction(message);
     if (typeof action === "string") {
-      this.log.warn(`the hub sent what is no action: ${action}`);
+      this.log.warn(`the hub sent an invalid action: ${action}`);
       return;
     }
     const known = this.journal.find(action.id, (action.age ?? 0) * 1000);
@@ -94,7 +94,7 @@ export class ActionRunner implements HubReceiver, Disposable {
     else this.begin(action);
   }
 
-  /** Done once the action does not run any more. False: it never came, and is not begun if it does. */
+  /** Resolves when the action has ended. False: it has not arrived, and will not be started. */
   async cancel(id: string): Promise<boolean> {
     const running = this.running.get(id);
     running?.controller.abort();
@@ -106,7 +106,7 @@ export class ActionRunner implements HubReceiver, Disposable {
     return false;
   }
 
-  /** Cancels all that runs or waits. Done once nothing does; says how many there were. */
+  /** Cancels all running and waiting actions, waits for them and returns their number. */
   async stop(): Promise<number> {
     const all = [...this.running.values()];
     for (const { controller } of all) controller.abort();
@@ -164,12 +164,12 @@ export class ActionRunner implements HubReceiver, Disposable {
     this.end(
       observationFor(
         action.id,
-        errorObservation("action.cancelled", "The action was cancelled before it came"),
+        errorObservation("action.cancelled", "The action was cancelled before it arrived"),
       ),
     );
   }
 
-  /** After the window was closed there is neither journal nor hub; the next host knows it as lost. */
+  /** After disposal there is no journal or hub; the next host reports the action as lost. */
   private end(observation: SentObservation): void {
     if (this.disposed) return;
     this.journal.end(observation);
@@ -193,8 +193,8 @@ export class ActionRunner implements HubReceiver, Disposable {
   }
 
   /**
-   * Those of an agent that change something wait until its one before was admitted, so that order is
-   * kept. Another agent's wait for nothing of it.
+   * Actions that change something wait until the same agent's earlier action was allowed or
+   * refused, which keeps their order. Agents do not wait for each other.
    */
   private admitted(action: AgentAction, signal: AbortSignal): Promise<void> {
     const ask = async (): Promise<void> => {
@@ -226,7 +226,7 @@ export class ActionRunner implements HubReceiver, Disposable {
     return observationFor(observation.cause, errorObservation("message.too_large", text));
   }
 
-  /** Not connected is fine: `ready` sends it from the journal. */
+  /** If not connected, `ready` sends it later from the journal. */
   private send(observation: SentObservation): void {
     this.connection?.send(observation, () => this.journal.acknowledge(observation.cause));
   }

@@ -1,8 +1,8 @@
-/** The address of a hub, as people type it. */
+/** Parses the address of a hub as typed by a user. */
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])(:|\/|$)/;
 
-/** Its origin; nothing for what is no address. Without a scheme it is http on this machine, else https. */
+/** The origin, or undefined if invalid. Without a scheme: http for loopback, otherwise https. */
 export function hubAddress(text: string): string | undefined {
   const given = text.trim();
   const scheme = LOOPBACK.test(given) ? "http" : "https";

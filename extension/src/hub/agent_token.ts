@@ -1,14 +1,17 @@
-/** A token for agents beside this window. The window's own may not do what an agent does. */
+/** Gets a token for VS Code's own agents. The window's token cannot be used for that. */
 import { within } from "../common/deadline";
 import { Failure } from "../common/failure";
 import type { KeyValueStore } from "./identity";
 
 const PATIENCE_MS = 10_000;
 
-/** What a person answers; nothing when they would rather not. `complaint` is about the last answer. */
+/**
+ * Asks the user for a token; undefined if cancelled. `complaint` says what was wrong with the last
+ * one.
+ */
 export type AskForToken = (hub: string, complaint: string) => Promise<string | undefined>;
 
-/** The token kept for `hub`, or one that is asked for until it is good, and kept then. */
+/** The stored token of `hub`. Otherwise asks until a token is valid, and stores it. */
 export async function agentToken(
   hub: string,
   secrets: KeyValueStore,
@@ -30,7 +33,7 @@ export async function agentToken(
   }
 }
 
-/** Why the hub would not let an agent in with it; empty when it would. */
+/** Why the hub refuses the token; empty if it accepts it. */
 async function refusal(hub: string, token: string): Promise<string> {
   const url = new URL("/api/vscode/instances", hub);
   const headers = { Authorization: `Bearer ${token}` };
@@ -42,6 +45,6 @@ async function refusal(hub: string, token: string): Promise<string> {
   );
   await response.body?.cancel();
   if (response.status === 401) return "The hub does not know this token";
-  if (response.status === 403) return "This token is not one for agents";
+  if (response.status === 403) return "This token is not an agent token";
   return "";
 }

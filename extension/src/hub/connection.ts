@@ -1,4 +1,4 @@
-/** The socket to the hub: connects, registers, answers health, and tries again when it is cut. */
+/** The Socket.IO connection to the hub: registers the window, answers health checks, reconnects. */
 import { isDeepStrictEqual } from "node:util";
 import { io, type Socket } from "socket.io-client";
 import type { Disposable } from "../common/disposables";
@@ -21,7 +21,7 @@ import {
 } from "./messages";
 
 const REGISTER_MS = 30_000;
-/** Milliseconds the editor has to answer before this host speaks for the window. */
+/** Milliseconds the editor has to answer before this host registers the window. */
 const PROBE_MS = 20_000;
 const DEFAULT_LIMIT = 1 << 20;
 
@@ -36,30 +36,30 @@ export interface HubConnectionSettings {
   token: string;
   identity: WindowIdentity;
   describe: () => WindowDescription;
-  /** A round trip through the editor; whether its answer is good or bad does not matter. */
+  /** A round trip through the editor. The result does not matter, only that it answers. */
   probe: () => Promise<void>;
   retry?: { firstMs: number; mostMs: number };
 }
 
-/** What the connection hands on. */
+/** Receives what the hub sends. */
 export interface HubReceiver {
   action(message: unknown): void;
   cancel(id: string): Promise<boolean>;
-  /** Whoever asked for these actions has their observations. */
+  /** The senders of these actions have received the observations. */
   received(ids: string[]): void;
   approval(answered: ApprovalAnswered): void;
-  /** Nobody waits for these actions; those that were not begun yet are not wanted. */
+  /** Nobody waits for these actions any more: those that have not begun are cancelled. */
   left(ids: readonly string[]): void;
-  /** Another host does this window's actions now; what runs here is to end. */
+  /** Another extension host took over this window: stop everything here. */
   superseded(): void;
-  /** Registered, for the first time or again: what was not confirmed may be sent now. */
+  /** Registered, also after a reconnect: unconfirmed observations can be sent. */
   ready(): void;
 }
 
 /**
- * One attempt to be connected, for as long as it is not disposed. A hub that is gone is tried
- * again with growing pauses. One that says no (another protocol, a bad token, a window id that
- * belongs to another) is not: only a person can mend that.
+ * Stays connected until disposed. An unreachable hub is retried with exponential backoff. A hub
+ * that refuses the window (protocol version, token, window id of another) is not retried: only a
+ * person can fix that.
  */
 export class HubConnection implements Disposable {
   readonly onState: Emitter<ConnectionState>;
@@ -111,7 +111,7 @@ export class HubConnection implements Disposable {
     });
   }
 
-  /** Sends when registered, and calls back when the hub has taken it. False: it is not connected. */
+  /** Sends an observation; `taken` is called when the hub confirms it. False: not connected. */
   send(observation: SentObservation, taken: () => void): boolean {
     if (!this.isReady) return false;
     this.socket.emit("oh_event", observation, taken);
@@ -122,7 +122,7 @@ export class HubConnection implements Disposable {
     return this.settings.hub;
   }
 
-  /** Bytes of the largest message the hub takes. */
+  /** Maximum message size that the hub accepts, in bytes. */
   get messageBytes(): number {
     return this.limit;
   }
@@ -164,12 +164,16 @@ export class HubConnection implements Disposable {
     socket.on("approval.answered", (answered) => receiver.approval(answered));
     socket.on("askers.left", ({ ids }) => receiver.left(ids));
     socket.on("superseded", () => {
-      this.log.warn("the editor of this host is dead and another host does its work: ending here");
+      this.log.warn(
+        "the editor of this extension host does not answer and another host took over; stopping all actions here",
+      );
       receiver.superseded();
     });
   }
 
-  /** The newest host speaks for a window: one whose editor is dead must not become that. */
+  /**
+   * The newest host acts for a window, so a host whose editor does not answer must not register.
+   */
   private async register(hello: Hello): Promise<void> {
     const { hub, token, identity, describe, probe } = this.settings;
     const socket = this.socket.id;
@@ -185,7 +189,7 @@ export class HubConnection implements Disposable {
         body: JSON.stringify({ nonce: hello.nonce, ...identity, ...described }),
         signal: AbortSignal.timeout(REGISTER_MS),
       });
-      if (socket !== this.socket.id || this.current.is === "closed") return; // a later one registers
+      if (socket !== this.socket.id || this.current.is === "closed") return; // a newer connection registers
       if (!response.ok) {
         const problem = await complaint(response);
         if ([401, 403, 409].includes(response.status)) this.refuse(problem);
@@ -200,16 +204,16 @@ export class HubConnection implements Disposable {
     this.log.info(`registered with ${hub} as ${identity.window_id}`);
     this.become({ is: "connected", hub });
     const current = describe();
-    // What changed meanwhile could not be told.
+    // Changes during registration could not be sent.
     if (!isDeepStrictEqual(current, described)) this.changed(current);
     this.receiver.ready();
   }
 
-  /** Registering failed in a way that may pass: begin again with a new nonce. */
+  /** Registration failed temporarily: reconnect, which gives a new nonce. */
   private again(problem: string): void {
     this.log.warn(`registering failed: ${problem}`);
     this.become({ is: "connecting", hub: this.settings.hub, problem });
-    // Closing the transport, unlike `disconnect`, leaves the growing pauses to the client.
+    // Close the transport, because after `disconnect` the client would not reconnect with backoff.
     this.socket.io.engine.close();
   }
 
@@ -225,8 +229,8 @@ export class HubConnection implements Disposable {
     this.registered = false;
     if (this.current.is === "closed" || this.current.is === "refused") return;
     if (reason === "io server disconnect")
-      return this.refuse("The hub ended the connection and wants no other");
-    this.log.info(`the hub is gone: ${reason}`);
+      return this.refuse("The hub closed the connection and does not accept a new one");
+    this.log.info(`disconnected from the hub: ${reason}`);
     this.become({ is: "connecting", hub: this.settings.hub, problem: reason });
   }
 
@@ -237,8 +241,9 @@ export class HubConnection implements Disposable {
     const denied = (error as { data?: { message?: string } }).data?.message;
     if (denied) return this.refuse(denied);
     const status = /\b(401|403)\b/.exec(problem)?.[1];
-    if (status === "401") this.refuse("The hub does not know this window's token. Pair it again.");
-    else if (status === "403") this.refuse("The hub does not admit this window (403).");
+    if (status === "401")
+      this.refuse("The hub does not know this window's token. Pair the window again.");
+    else if (status === "403") this.refuse("The hub refuses this window (403).");
     else this.become({ is: "connecting", hub: this.settings.hub, problem });
   }
 
@@ -256,8 +261,8 @@ export class HubConnection implements Disposable {
 }
 
 /**
- * Redeems a pairing code for a token of window scope, good at `hub`. The answer also names a hub,
- * which is not heeded: the person has confirmed `hub` and no other.
+ * Exchanges a pairing code for a window token of `hub`. The hub's URL in the answer is ignored: the
+ * user confirmed `hub` and no other.
  */
 export async function pair(hub: string, code: string): Promise<string> {
   const url = new URL(`/api/vscode/pair/${encodeURIComponent(code.trim())}`, hub);
@@ -278,12 +283,12 @@ async function complaint(response: Response): Promise<string> {
     const { message } = (await response.json()) as { message?: string };
     if (message) return message;
   } catch {
-    // not an envelope of ours; the status says enough
+    // not our error format; report the status
   }
   return `the hub answered ${response.status}`;
 }
 
-/** Where the WebSocket client hides the status of a refused handshake. */
+/** The WebSocket client reports the HTTP status of a refused handshake only here. */
 function descriptionOf(error: Error): string {
   const { description } = error as { description?: unknown };
   if (typeof description !== "object" || description === null) return "";

@@ -1,4 +1,4 @@
-/** Who a window is: an id and a key it keeps, and a host that is new after each reload. */
+/** A window's identity: a stored id and key, and a host id that is new after each reload. */
 import { randomBytes, randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { WindowIdentity } from "./messages";
@@ -8,7 +8,7 @@ export interface KeyValueStore {
   set(name: string, value: string): Promise<void>;
 }
 
-/** The id is kept with the workspace, the key (which proves the id) among the secrets. */
+/** The id is stored in the workspace state; the key, which proves the id, among the secrets. */
 export async function identify(
   workspace: KeyValueStore,
   secrets: KeyValueStore,
@@ -20,7 +20,7 @@ export async function identify(
   return { window_id, window_key, host_id: randomUUID() };
 }
 
-/** The same, for a window that was given both in a file: it is one in all browsers that show it. */
+/** Reads the identity from a file, so that the window is the same in every browser. */
 export async function readIdentity(file: string): Promise<WindowIdentity> {
   const { window_id, window_key } = JSON.parse(await readFile(file, "utf8")) as Record<
     string,

@@ -1,29 +1,27 @@
 /**
- * Which actions were begun here and how they ended, on disk, so that none is done twice.
+ * A journal on disk of actions that began and ended here, so that no action runs twice.
  *
- * Each extension host writes a file of its own (two tabs are two hosts of one window) and reads
- * those of the others. Files of hosts that are gone are taken over at start. A line is written
- * before an action begins, after it ended, when the hub has taken its observation, and when its
- * sender has it.
+ * Each extension host writes its own file (two tabs are two hosts of one window) and reads those of
+ * the others. At start, it takes over files of hosts that have ended. A line is written before an
+ * action begins, after it ended, when the hub has its observation, and when its sender has it.
  *
- * An id is known for an hour after its action ended, however many came since. Senders know that
- * too: one that sends an id again says how old it is, and an unknown id that is older than an hour
- * may have been forgotten here, so it is not begun. An observation is kept for as long as its id,
- * unless its sender has it, or all of them together are too large.
+ * An id is kept for an hour after its action ended. A sender that repeats an id says how old it is;
+ * an unknown id older than an hour may have been forgotten, so it is not started. An observation is
+ * kept as long as its id, unless its sender has it or all observations together are too large.
  */
 import * as fs from "node:fs";
 import * as path from "node:path";
 import type { SentObservation } from "../protocol";
 
-/** Milliseconds that an id is known after its action ended; docs/extension-protocol.md. */
+/** Milliseconds that an id is kept after its action ended. See docs/extension-protocol.md. */
 export const LIFE_MS = 3_600_000;
-/** The same once its sender has the answer: nobody sends it again, but a copy may be on its way. */
+/** The same once its sender has the answer. A repeated copy may still be on its way. */
 const RECEIVED_LIFE_MS = 600_000;
-/** Bytes of all observations together; past that the oldest are dropped, their ids are not. */
+/** Maximum bytes of all observations. Beyond that the oldest are dropped, but not their ids. */
 export const MAX_BYTES = 64 << 20;
-/** Bytes past which the file is written anew, without what is not needed any more. */
+/** File size in bytes above which the file is compacted. */
 const FILE_BYTES = 32 << 20;
-/** Milliseconds within which two changes of a directory may bear the same time, amply. */
+/** Milliseconds within which two changes of a directory may have the same modification time. */
 const CLOCK_TICK = 100;
 
 /** `at` is in milliseconds since 1970. An `ended` line without observation: it was dropped. */
@@ -51,9 +49,9 @@ export type JournalState =
   | { state: "running" }
   | { state: "lost" }
   | { state: "ended"; observation: SentObservation }
-  /** It was done, and what was seen is not kept any more. */
+  /** It was done; its observation is no longer kept. */
   | { state: "done" }
-  /** Nobody knows: an action so old may have been forgotten. */
+  /** Unknown: an action this old may have been forgotten. */
   | { state: "expired" };
 
 export class Journal {
@@ -168,7 +166,7 @@ export class Journal {
     entry.observation = observation;
   }
 
-  /** Of observations, the oldest go first; that their actions were done stays known. */
+  /** Drops the oldest observations; their ids stay known. */
   private shrink(): void {
     if (this.held <= this.limits.bytes) return;
     for (const entry of this.entries.values()) {
@@ -177,7 +175,7 @@ export class Journal {
     }
   }
 
-  /** Those whose life is over; one that still runs is never forgotten. */
+  /** Removes expired ids. A running action never expires. */
   private forget(): void {
     const now = this.now();
     for (const [id, entry] of this.entries) {
@@ -193,7 +191,7 @@ export class Journal {
       const full = path.join(this.directory, name);
       const ended = this.readFrom(name);
       if (isAlive(Number(name.split(".")[0]))) continue;
-      // What it had ended and nobody confirmed is ours to send now.
+      // This host now sends what that host had ended and nobody confirmed.
       for (const id of ended) this.adopt(id);
       this.others.delete(name);
       fs.rmSync(full, { force: true });
@@ -209,7 +207,7 @@ export class Journal {
     for (const name of this.otherFiles()) this.readFrom(name);
   }
 
-  /** Asked for every action: the directory is listed anew only if it may have changed. */
+  /** Called for every action, so the directory is listed again only if it may have changed. */
   private otherFiles(): string[] {
     const changed = fs.statSync(this.directory).mtimeMs;
     if (changed === this.listed.changed) return this.listed.names;
@@ -218,7 +216,7 @@ export class Journal {
       .readdirSync(this.directory)
       .filter((name) => name.endsWith(".jsonl") && name !== own)
       .sort();
-    // A change of a moment ago may be followed by another that bears the same time.
+    // Another change may follow within the same clock tick, so a very recent time is not trusted.
     this.listed = { names, changed: Date.now() - changed > CLOCK_TICK ? changed : -1 };
     return names;
   }
@@ -235,10 +233,11 @@ export class Journal {
       inode = there.ino;
       data = fs.readFileSync(full);
     } catch {
-      this.others.delete(name); // its host ended and another took it over
+      this.others.delete(name); // its host ended and another host took the file over
       return [];
     }
-    // A new inode: it was rewritten. A last line without its newline is still being written.
+    // A new inode means that the file was rewritten. A last line without newline is still being
+    // written.
     const from = inode === known?.inode ? known.read : 0;
     const fresh = data.subarray(from);
     const whole = fresh.lastIndexOf("\n") + 1;
@@ -271,7 +270,7 @@ function parse(text: string): JournalLine[] {
   try {
     return text ? [JSON.parse(text) as JournalLine] : [];
   } catch {
-    return []; // torn by a host that died while it wrote; the line before it stands
+    return []; // incomplete: its host died while writing it
   }
 }
 

@@ -1,4 +1,4 @@
-/** What travels between a window and the hub besides events. docs/extension-protocol.md has the meaning. */
+/** Messages between a window and the hub, except events. See docs/extension-protocol.md. */
 import type { Action, SentObservation } from "../protocol";
 
 export const HUB_PROTOCOL = 1;
@@ -22,7 +22,7 @@ export interface Folder {
   path: string;
 }
 
-/** What a window says of itself; the rest of a registration says who it is. */
+/** Describes a window. `WindowIdentity` is the other half of a registration. */
 export interface WindowDescription {
   name: string;
   folders: Folder[];
@@ -41,14 +41,14 @@ export interface WindowIdentity {
 }
 
 /**
- * An action with the name of the asker's token and an id that is the token's own, which the hub puts
- * there. A name can be given to another token later; the id cannot.
+ * An action with the name and id of the sender's token, added by the hub. Another token may get the
+ * same name later, but never the same id.
  */
 export type AgentAction = Action & {
   agent: string;
   agent_id?: string;
   progress?: boolean;
-  /** Seconds since its sender first sent it; missing the first time. */
+  /** Seconds since it was first sent; missing the first time. */
   age?: number;
 };
 
@@ -97,9 +97,9 @@ export interface FromHub {
   /** Whoever asked for these actions has their observations. */
   oh_received: (what: { ids: string[] }) => void;
   "approval.answered": (answered: ApprovalAnswered) => void;
-  /** Nobody waits for these actions any more. */
+  /** The senders of these actions disconnected. */
   "askers.left": (left: { ids: string[] }) => void;
-  /** Another host speaks for this window, and the editor of this one is dead. */
+  /** Another host took over this window, because this host's editor does not answer. */
   superseded: (nothing: unknown) => void;
 }
 
@@ -111,15 +111,18 @@ export interface ToHub {
   "window.changed": (changed: Partial<WindowDescription>) => void;
 }
 
-/** An action that is whole enough to be answered, or what is wrong with it. The hub checked its fields. */
+/**
+ * Checks an action just enough to answer it; returns the error as a string. The hub validated its
+ * fields.
+ */
 export function parseAction(message: unknown): AgentAction | string {
   const event = message as Record<string, unknown> | null;
-  if (typeof event !== "object" || event === null) return "an action is an object";
-  if (typeof event.id !== "string" || !event.id) return "an action has an id";
-  if (typeof event.action !== "string") return `action ${event.id} does not say its kind`;
+  if (typeof event !== "object" || event === null) return "an action must be an object";
+  if (typeof event.id !== "string" || !event.id) return "an action needs an id";
+  if (typeof event.action !== "string") return `action ${event.id} has no kind`;
   const args = event.args ?? {};
   if (typeof args !== "object" || Array.isArray(args))
-    return `the args of ${event.id} are no object`;
+    return `the args of ${event.id} are not an object`;
   const agent = typeof event.agent === "string" && event.agent ? event.agent : "an unnamed agent";
   const { agent_id: id, ...rest } = event;
   return {

@@ -3,7 +3,10 @@ import type { ProgressMessage } from "./messages";
 /** Bytes in one message. */
 const MOST = 64 << 10;
 
-/** Gathers pieces of output that come in one go, so that a busy program does not become a flood of messages. */
+/**
+ * Batches output of one event loop turn, so that a busy program does not flood the hub with
+ * messages.
+ */
 export class ProgressBatch {
   private shell = "";
   private offset = 0;

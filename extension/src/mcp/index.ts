@@ -1,10 +1,13 @@
-/** Offers the hub's MCP server to VS Code's own agents, which then act in this window as any other does. */
+/**
+ * Offers the hub's MCP server to VS Code's own agents. They act in this window like any other
+ * agent.
+ */
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { agentToken } from "../hub/agent_token";
 import { MCP_PROVIDER, StorageKey } from "../manifest";
 
-/** What VS Code has had since 1.101; our types are those of the oldest version we run in. */
+/** API since VS Code 1.101. Our types are those of the oldest supported version. */
 interface Definition {
   uri: vscode.Uri;
   headers: Record<string, string>;
@@ -26,7 +29,7 @@ interface NewerVsCode {
   ) => Definition;
 }
 
-/** Where the server is that is offered now; nothing while there is no hub. */
+/** The MCP server to offer; undefined while there is no hub. */
 export type McpTarget = () => { hub: string; windowId: string } | undefined;
 
 export class McpServerProvider implements Disposable {
@@ -53,7 +56,7 @@ export class McpServerProvider implements Disposable {
     );
   }
 
-  /** There is a hub, another one, or none. */
+  /** The hub changed: connected, another one, or none. */
   moved(): void {
     this.changed.fire();
   }
@@ -70,7 +73,7 @@ export class McpServerProvider implements Disposable {
     return [vscode.Uri.parse(url.href, true)];
   }
 
-  /** Called when an agent is about to use it: only then is a token needed, and asked for. */
+  /** Called when an agent is about to use the server: a token is asked for only then. */
   private async resolve(definition: Definition): Promise<Definition | undefined> {
     const now = this.hub();
     if (!now) return undefined;
@@ -89,7 +92,7 @@ export class McpServerProvider implements Disposable {
 async function askForToken(hub: string, complaint: string): Promise<string | undefined> {
   return vscode.window.showInputBox({
     title: "Let VS Code's agents use Bascule",
-    prompt: `${complaint ? `${complaint}. ` : ""}A token for agents of ${hub}: bascule token --create "VS Code"`,
+    prompt: `${complaint ? `${complaint}. ` : ""}Agent token for ${hub}. Create one with: bascule token --create "VS Code"`,
     password: true,
     ignoreFocusOut: true,
   });

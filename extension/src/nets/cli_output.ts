@@ -1,7 +1,7 @@
-/** What `bascule net check --json` says, and what `bascule net show --format json` does. */
+/** Parses the output of `bascule net check --json` and `bascule net show --format json`. */
 import { Failure } from "../common/failure";
 
-/** Lines and columns count from 0, columns as VS Code counts them. */
+/** Lines and columns are counted from 0, columns in UTF-16 code units as in VS Code. */
 export interface Finding {
   isError: boolean;
   code: string;
@@ -50,7 +50,7 @@ export function readDrawing(output: string): NetDrawing {
   return { svg: told.svg, places: lines(told.places), transitions: lines(told.transitions) };
 }
 
-/** Python counts characters, VS Code the halves of those that need two. */
+/** Converts a column: Python counts code points, VS Code UTF-16 code units. */
 function columnOf(line: string, column: number): number {
   return Array.from(line)
     .slice(0, column - 1)
@@ -71,5 +71,8 @@ function parsed(output: string): unknown {
 }
 
 function odd(output: string): Failure {
-  return new Failure("net.odd_answer", `bascule said what is no answer: ${output.slice(0, 200)}`);
+  return new Failure(
+    "net.odd_answer",
+    `bascule printed unexpected output: ${output.slice(0, 200)}`,
+  );
 }

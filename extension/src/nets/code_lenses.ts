@@ -1,4 +1,4 @@
-/** Run, debug and draw, above a net. */
+/** Code lenses above a net: Run, Debug, Draw. */
 import * as vscode from "vscode";
 import { CommandId } from "../manifest";
 

@@ -1,9 +1,9 @@
-/** Completes keys and words of a net as one types, where no other extension does so by the schema. */
+/** Completion for nets in YAML, if no other extension provides it from the schema. */
 import { readFile } from "node:fs/promises";
 import * as vscode from "vscode";
 import { suggestionsAt, type Schema } from "./schema_keys";
 
-/** The extension that completes YAML by the schemas others contribute, ours among them. */
+/** This extension completes YAML from contributed schemas, including ours. */
 const YAML_EXTENSION = "redhat.vscode-yaml";
 
 export class NetCompletion implements vscode.CompletionItemProvider {

@@ -1,14 +1,14 @@
-/** The page a net is drawn on. No VS Code in here. */
+/** The HTML page of a net's drawing. Does not import vscode. */
 
-/** What the page is told; `tokens` has a text for each place that holds some. */
+/** Message to the page. `tokens` has a text for each place with tokens. */
 export interface ToPage {
   svg?: string;
-  /** The text is no net at the moment: this is the drawing of what it was. */
+  /** The text is currently not a valid net; the drawing shows the last valid one. */
   isStale?: boolean;
   marking?: { tokens: Record<string, string>; fired: string } | null;
 }
 
-/** What it tells: that it is there, or which node the user wants to see in the text. */
+/** Message from the page: it is ready, or the user wants to see a node in the text. */
 export interface FromPage {
   ready?: true;
   reveal?: string;
@@ -24,7 +24,7 @@ export function drawingPage(nonce: string): string {
 <style nonce="${nonce}">${STYLE}</style>
 </head>
 <body>
-<p id="note" hidden>This is no net at the moment; the Problems view says why.</p>
+<p id="note" hidden>The text is not a valid net right now. The Problems view shows why.</p>
 <div id="paper"></div>
 <script nonce="${nonce}">const nonce = "${nonce}";${SCRIPT}</script>
 </body>
@@ -42,8 +42,8 @@ body { padding: 0; }
 `;
 
 /**
- * The drawing is parsed, not pasted: nothing in it can run, and its style gets the nonce. Tokens are
- * put where the drawing itself would have put them.
+ * The SVG is parsed instead of set as HTML, so nothing in it can run; its style gets the nonce.
+ * Tokens are placed as in the original drawing.
  */
 const SCRIPT = `
 const host = acquireVsCodeApi();

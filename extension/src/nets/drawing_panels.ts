@@ -1,4 +1,4 @@
-/** The drawing of a net beside its text: up to date while one types, and while the net runs. */
+/** Webview panels that show the drawing of a net, updated while the user types and the net runs. */
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
@@ -8,7 +8,7 @@ import type { LiveMarkings } from "./live_markings";
 import { shownTokens } from "./marking";
 import type { NetDrawings } from "./net_drawings";
 
-/** Characters of tokens that fit at a place. */
+/** Maximum characters of tokens shown at a place. */
 const LONGEST = 16;
 
 export class DrawingPanels implements Disposable {
@@ -81,7 +81,7 @@ class DrawingPanel implements Disposable {
   }
 
   private receive({ ready, reveal }: FromPage): void {
-    // A page that was hidden begins anew, and is told everything.
+    // A hidden page is reloaded when shown again, so send everything.
     if (ready && this.view)
       this.send({ svg: this.view.svg, isStale: this.isStale, marking: this.marking() });
     else if (ready) this.send({ isStale: this.isStale });
@@ -106,7 +106,7 @@ class DrawingPanel implements Disposable {
     return { tokens: Object.fromEntries(shown) as Record<string, string>, fired: marking.fired };
   }
 
-  /** A page that is not there yet says so when it is. */
+  /** A page that is not loaded yet asks for the state when it is ready. */
   private send(message: ToPage): void {
     void this.panel.webview.postMessage(message);
   }

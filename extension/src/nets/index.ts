@@ -1,4 +1,4 @@
-/** Puts together what the editor does with nets. */
+/** Builds the editor support for nets: problems, completion, code lenses, drawings, markings. */
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { userCommand } from "../user_command";

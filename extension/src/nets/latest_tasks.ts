@@ -1,10 +1,10 @@
-/** Work that only counts when it is the newest: what is begun later takes the place of it. */
+/** Debounced tasks by key. A newer task for a key cancels the older one. */
 import type { Disposable } from "../common/disposables";
 
 export class LatestTasks implements Disposable {
   private readonly current = new Map<string, { abort: AbortController; timer: NodeJS.Timeout }>();
 
-  /** Does `work` in a while, unless there is newer work for the key; its signal trips then. */
+  /** Runs `work` after a delay. Newer work for the same key cancels it and aborts its signal. */
   begin(key: string, delayMs: number, work: (signal: AbortSignal) => Promise<void>): void {
     this.cancel(key);
     const abort = new AbortController();

@@ -1,4 +1,4 @@
-/** The marking of nets that run, after each place in the text; and for their drawings. */
+/** Shows the marking of running nets: after each place in the text, and in drawings. */
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { Emitter } from "../common/emitter";
@@ -9,17 +9,17 @@ import { Marking, shownTokens } from "./marking";
 import { Trace } from "./trace";
 import type { NetDrawings } from "./net_drawings";
 
-/** Milliseconds between two pictures of a net that runs. */
+/** Minimum milliseconds between two updates of a running net. */
 const FRAME_MS = 50;
 const LONGEST = 60;
 
-/** A run whose trace is followed; `end` when it has ended. */
+/** A run whose trace is followed. Call `end` when it has ended. */
 export interface FollowedRun {
   readonly file: string;
   end(): Promise<void>;
 }
 
-/** What is shown of one net: a run of it, also when that has ended, until the text is changed. */
+/** The marking shown for one net. It stays after the run ended, until the text changes. */
 class LiveMarking {
   readonly marking = new Marking();
   view: NetDrawing | undefined;
@@ -54,18 +54,18 @@ export class LiveMarkings implements Disposable {
     );
   }
 
-  /** The marking of a net by its address; nothing when none is shown. */
+  /** The marking shown for a net; undefined if none. */
   markingOf(uri: vscode.Uri): Marking | undefined {
     const marking = this.lives.get(uri.toString())?.marking;
     return marking?.isBegun ? marking : undefined;
   }
 
-  /** Tells the address of a net whose marking has changed. */
+  /** Reports the URI of a net whose marking changed. */
   onChanged(listener: (uri: string) => void): Disposable {
     return this.changed.listen(listener);
   }
 
-  /** Follows a new run of the net, which has to write its trace to `file`. Nothing if that fails. */
+  /** Prepares to follow a new run, which must write its trace to `file`. Undefined on failure. */
   async follow(uri: vscode.Uri): Promise<FollowedRun | undefined> {
     try {
       return await this.begin(await vscode.workspace.openTextDocument(uri));

@@ -1,4 +1,4 @@
-/** The marking of a net that runs, from the events of its trace. */
+/** The marking of a running net, computed from the events of its trace. */
 
 type Tokens = Readonly<Record<string, readonly unknown[]>>;
 
@@ -14,7 +14,7 @@ interface Event {
 
 export class Marking {
   private held = new Map<string, unknown[]>();
-  /** Something is known. */
+  /** At least one event was received. */
   isBegun = false;
   /** The transition that fired last. */
   fired = "";
@@ -25,7 +25,7 @@ export class Marking {
     return this.held;
   }
 
-  /** Takes a line of a trace. */
+  /** Applies one line of a trace. */
   add(line: string): void {
     const event = JSON.parse(line) as Event;
     this.isBegun = true;
@@ -64,7 +64,7 @@ export class Marking {
   }
 }
 
-/** Tokens in a few characters: dots for plain ones, else their values, or their number. */
+/** Tokens as a short text: dots for plain tokens, else their values, or their number. */
 export function shownTokens(tokens: readonly unknown[], longest: number): string {
   if (tokens.every((token) => token === null))
     return tokens.length <= 3 ? "•".repeat(tokens.length) : String(tokens.length);

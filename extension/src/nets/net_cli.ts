@@ -1,13 +1,13 @@
-/** Asks `bascule net` about a text. No VS Code in here. */
+/** Runs `bascule net` on a text. Does not import vscode. */
 import { spawn } from "node:child_process";
 import { codeOf, Failure } from "../common/failure";
 import { bascule, NO_PROGRAM } from "../common/nets";
 
 const NOT_THERE = ["ENOENT", "EACCES", "ENOTDIR"];
 const MOST_OUTPUT = 16 << 20;
-/** A net that takes longer to read is neither checked nor drawn while one types. */
+/** A net that takes longer to read is not checked or drawn. */
 const TIMEOUT_MS = 30_000;
-/** It took longer than that, and was ended. */
+/** Error code: the program exceeded the timeout and was killed. */
 export const TOO_LONG = "net.too_long";
 
 export interface NetCliResult {
@@ -24,15 +24,15 @@ export class NetCli {
   ) {}
 
   /**
-   * What it says about `input`. Rejects when the signal trips, and with `NO_PROGRAM` where there is
-   * no such program, or a Python without it. One that takes too long is killed: `TOO_LONG`.
+   * Runs it with `input` on stdin. Rejects when `signal` aborts, with `NO_PROGRAM` if bascule is
+   * not installed, and with `TOO_LONG` after the timeout, which kills the program.
    */
   ask(args: string[], input: string, signal: AbortSignal): Promise<NetCliResult> {
     return new Promise((resolve, reject) => {
       const [command, ...rest] = bascule(this.python(), ...args);
       const fail = (error: Error): void =>
         reject(NOT_THERE.includes(codeOf(error)) ? missing(command) : error);
-      // Modules that lie about in some directory are none of its own.
+      // Do not import modules from the current directory.
       const environment = { ...this.environment, PYTHONSAFEPATH: "1" };
       const child = spawn(command, rest, {
         signal,
@@ -43,7 +43,7 @@ export class NetCli {
       const output = collect(child.stdout);
       const errors = collect(child.stderr);
       child.on("error", fail);
-      child.stdin.on("error", () => undefined); // it ended without reading; `close` tells how
+      child.stdin.on("error", () => undefined); // it ended without reading; `close` reports the status
       child.stdin.end(input);
       child.on("close", (status) => {
         const said = { status, output: output(), errors: errors() };
@@ -57,7 +57,7 @@ export class NetCli {
 }
 
 function missing(command: string): Failure {
-  return new Failure(NO_PROGRAM, `There is no bascule for nets (tried ${command})`);
+  return new Failure(NO_PROGRAM, `bascule was not found (tried ${command})`);
 }
 
 function tooLong(timeoutMs: number): Failure {

@@ -1,4 +1,4 @@
-/** The newest drawing of each net that somebody looks at, with the lines of its nodes. */
+/** The current drawing of each watched net, with the line numbers of its nodes. */
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import { messageOf } from "../common/failure";
@@ -8,7 +8,7 @@ import { readDrawing, type NetDrawing } from "./cli_output";
 import { LatestTasks } from "./latest_tasks";
 import type { NetCli } from "./net_cli";
 
-/** Nothing, while the text is no net. */
+/** Undefined while the text is not a valid net. */
 type Listener = (view: NetDrawing | undefined) => void;
 
 export class NetDrawings implements Disposable {
@@ -26,7 +26,7 @@ export class NetDrawings implements Disposable {
     });
   }
 
-  /** Tells of the net now, and whenever its text has changed, until that is disposed. */
+  /** Calls `listener` with the drawing now and after each change, until disposed. */
   watch(document: vscode.TextDocument, listener: Listener): Disposable {
     const key = document.uri.toString();
     const all = this.listeners.get(key) ?? new Set<Listener>();

@@ -1,4 +1,4 @@
-/** What is wrong with nets, in the Problems view, while they are written. */
+/** Shows problems of open nets in the Problems view while they are edited. */
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { codeOf, messageOf } from "../common/failure";
@@ -11,7 +11,7 @@ import { LatestTasks } from "./latest_tasks";
 import { NO_PROGRAM } from "../common/nets";
 import { TOO_LONG, type NetCli } from "./net_cli";
 
-const UNCHECKED = "Bascule: nets are neither checked nor drawn, since";
+const UNCHECKED = "Bascule: nets are not checked or drawn, because";
 
 export class NetProblems implements Disposable {
   private readonly owned = new Disposables();
@@ -72,8 +72,8 @@ function whyUnchecked(): string {
   const python = setting("python");
   return python
     ? `${UNCHECKED} the Python in the setting bascule.python cannot run bascule: ${unlinked(python)}`
-    : `${UNCHECKED} there is no bascule here. Install it (pip install bascule), or name a Python ` +
-        "that has it in the setting bascule.python.";
+    : `${UNCHECKED} bascule was not found. Install it (pip install bascule), or set ` +
+        "bascule.python to a Python that has it.";
 }
 
 function unchecked(message: string): vscode.Diagnostic {

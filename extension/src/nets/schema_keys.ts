@@ -1,4 +1,4 @@
-/** What may be written at a place of a net's YAML, by its schema. No VS Code in here. */
+/** Completion suggestions for a net in YAML, from its JSON Schema. Does not import vscode. */
 
 export interface Schema {
   $ref?: string;
@@ -21,7 +21,7 @@ export interface Suggestion {
 const LINE = /^(?<indent>\s*)(?<dashes>(?:-\s+)*)(?:"?(?<key>[\w@-]+)"?\s*:(?<value>.*))?/;
 const BLOCK = /^\s*[|>][-+\d]*\s*(?:#.*)?$/;
 
-/** `before` is the text up to the caret. */
+/** `before` is the text up to the cursor. */
 export function suggestionsAt(before: string, root: Schema): Suggestion[] {
   const lines = before.split(/\r?\n/);
   const last = lines.pop() ?? "";
@@ -34,7 +34,7 @@ export function suggestionsAt(before: string, root: Schema): Suggestion[] {
   return key === undefined ? keys(here, root) : values(here, key, root);
 }
 
-/** The keys that lead to a column, from the outermost; nothing inside a block of text. */
+/** The keys that lead to a column, outermost first; undefined inside a block scalar. */
 function pathTo(lines: readonly string[], lead: string): string[] | undefined {
   const path: string[] = [];
   let limit = limitOf(lead.length, lead);
@@ -51,7 +51,7 @@ function pathTo(lines: readonly string[], lead: string): string[] | undefined {
   return path;
 }
 
-/** A list may stand at the column of the key it belongs to, so its dash counts as further in. */
+/** A list may start at the column of its key, so its dash counts as indented further. */
 function limitOf(column: number, lead: string): number {
   const dash = lead.indexOf("-");
   return dash >= 0 ? dash + 1 : column;
@@ -67,7 +67,7 @@ function schemasAt(root: Schema, path: readonly string[]): Schema[] {
   return here;
 }
 
-/** What a schema stands for: itself, or each of its kinds; for a list, what is in it. */
+/** Resolves a schema to its alternatives; for a list, those of its items. */
 function alternatives(schema: Schema, root: Schema): Schema[] {
   if (schema.$ref !== undefined) {
     const found = root.$defs?.[schema.$ref.replace("#/$defs/", "")];

@@ -1,9 +1,11 @@
-/** The net a command is about, ready to be run: saved, in a workspace the user trusts. */
+/**
+ * Finds the net that a command is about, and ensures that it is saved and the workspace is trusted.
+ */
 import * as vscode from "vscode";
 import { Failure } from "../common/failure";
 import { isNet, NET_ENDINGS } from "../common/nets";
 
-/** The one in `given`, as a menu or a lens gives it, or else that of the active editor. */
+/** The URI from a menu or code lens, or else that of the active editor. */
 export function chosenNet(given?: unknown): vscode.Uri {
   const uri = given instanceof vscode.Uri ? given : vscode.window.activeTextEditor?.document.uri;
   if (uri?.scheme !== "file" || !isNet(uri.path))
@@ -23,5 +25,8 @@ export function openDocument(uri: vscode.Uri): vscode.TextDocument | undefined {
 
 export function ensureTrusted(): void {
   if (!vscode.workspace.isTrusted)
-    throw new Failure("net.untrusted", "Nothing is started in a workspace you do not trust");
+    throw new Failure(
+      "net.untrusted",
+      "This workspace is not trusted, so nothing was started. Trust it first",
+    );
 }

@@ -1,6 +1,6 @@
 /**
- * A trace that is read while a net writes it. The file is nobody else's: it holds the net's tokens,
- * and is removed when the run is over.
+ * Follows a trace file while a net writes it. The file is private, because it contains the net's
+ * tokens, and is removed after the run.
  */
 import { watch, type FSWatcher } from "node:fs";
 import { open, rm, writeFile, type FileHandle } from "node:fs/promises";
@@ -24,7 +24,7 @@ export class Trace {
     private readonly onError: (error: unknown) => void,
   ) {}
 
-  /** A new file for a net to write to; its lines come in batches, in order. */
+  /** Creates the file for a net to write to. Lines arrive in batches, in order. */
   static async begin(
     onLines: (lines: string[]) => void,
     onError: (error: unknown) => void,
@@ -38,7 +38,7 @@ export class Trace {
     return trace;
   }
 
-  /** The run is over: reads what is left, then removes the file. */
+  /** Call after the run: reads the rest, then removes the file. */
   async end(): Promise<void> {
     this.watcher?.close();
     this.readSoon();
@@ -47,7 +47,7 @@ export class Trace {
     await rm(this.directory, { recursive: true, force: true });
   }
 
-  /** However often it is told while it reads, it reads once more. */
+  /** Several notifications during a read cause only one more read. */
   private readSoon(): void {
     if (this.isToRead) return;
     this.isToRead = true;

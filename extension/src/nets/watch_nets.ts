@@ -1,13 +1,13 @@
-/** Has open nets looked at: when they are opened, while they are edited, when a look may say more. */
+/** Watches open nets: reports those that were opened, edited, or need another check. */
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { isNet } from "../common/nets";
 import type { NetCliResult, NetCli } from "./net_cli";
 
-/** Milliseconds without a change after which a net is looked at. */
+/** Milliseconds without a change after which an edited net is checked. */
 export const PAUSE_MS = 250;
 
-/** `look` is told at once of what is opened, and in a while of what is being edited. */
+/** Calls `look` without delay for an opened net, and with a delay for an edited one. */
 export function watchNets(
   look: (document: vscode.TextDocument, delayMs: number) => void,
   forget: (document: vscode.TextDocument) => void,
@@ -34,7 +34,7 @@ export function watchNets(
   return owned;
 }
 
-/** Asks about the text of a document as it is now, saved or not. */
+/** Runs `bascule net` on the current text of a document, saved or not. */
 export function runNetCli(
   program: NetCli,
   what: string[],

@@ -1,4 +1,7 @@
-/** One agent's IPython kernel: cells in, observations out. As the sandbox's, in `ipython/kernel.py`. */
+/**
+ * One agent's IPython kernel: runs cells and returns observations, like the sandbox's
+ * `ipython/kernel.py`.
+ */
 import { Failure } from "../common/failure";
 import { observe, type ArgsOf, type CellMetadata, type ObservationBody } from "../protocol";
 import { DiskLog } from "../terminal/disk_log";
@@ -13,13 +16,13 @@ import {
   type RichOutput,
 } from "./kernel_worker";
 
-/** What the kernel is called where shells have names: to interrupt it, and in progress. */
+/** The kernel's name in `interrupt` actions and progress messages, where shells have names. */
 export const IPYTHON = "ipython";
 
 /** A `run_ipython` action as a kernel needs it. */
 export type CellOrder = ArgsOf<"run_ipython"> & { timeout?: number | undefined; cwd: string };
 
-/** Shows a cell to the user; it may outlive the cell's answer. */
+/** Shows a cell to the user. The cell may continue after its answer was sent. */
 export interface CellView {
   begun(count: number): void;
   output(output: RichOutput): void;
@@ -27,7 +30,7 @@ export interface CellView {
 }
 
 export interface KernelSettings {
-  /** Looked for when the kernel starts. */
+  /** Called when the kernel starts. */
   python: () => string;
   script: string;
   directory: string;
@@ -50,7 +53,7 @@ interface Pending {
 }
 
 export class Kernel {
-  /** When it was used last, by the clock of `performance`. */
+  /** Time of the last use, from `performance.now()`. */
   usedAt = performance.now();
   private readonly log: DiskLog;
   private worker: Promise<KernelWorker> | undefined;
@@ -63,7 +66,7 @@ export class Kernel {
   private readonly interrupts = new Map<string, (wasRunning: boolean) => void>();
   private readonly views = new Map<string, CellView>();
 
-  /** `hadLife`: an earlier kernel of the agent's was ended, and it has to be told. */
+  /** `hadLife`: an earlier kernel of this agent was ended, and the agent must be told. */
   constructor(
     private readonly settings: KernelSettings,
     private hadLife = false,
@@ -113,7 +116,7 @@ export class Kernel {
     const pending = this.orders.get(id);
     this.orders.delete(id);
     this.usedAt = performance.now();
-    // A cell that was never begun has nothing more to show.
+    // A cell that never started has no more output.
     if (["refused", "lost", "cancelled"].includes(done.state)) this.endView(id, done.error);
     if (done.state === "cancelled" || !pending) throw cancelled();
     return this.compose(order, pending, done);
@@ -137,7 +140,7 @@ export class Kernel {
     this.log.close();
   }
 
-  /** The worker, started if there is none; a cell that comes early waits for it. */
+  /** The worker; starts it if needed. */
   private async ready(view: CellView | undefined): Promise<KernelWorker> {
     if (this.closed) throw new Failure("shell.closed", "The kernel was closed with the window");
     if (this.alive?.isAlive) return this.alive;

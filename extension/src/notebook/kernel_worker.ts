@@ -1,18 +1,18 @@
-/** The process that has a kernel. It runs `ipython_worker.py`, which has the other end of this line. */
+/** The process of a kernel. It runs `ipython_worker.py` and exchanges JSON lines with it. */
 import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { StringDecoder } from "node:string_decoder";
 import { Failure } from "../common/failure";
 
-/** Characters of what it says beside the line, for the message of an error. */
+/** Characters of its stderr that are kept for error messages. */
 const LAST_WORDS = 2000;
 
-/** What is raised in a cell. */
+/** An exception in a cell. */
 export interface CellError {
   name: string;
   value: string;
 }
 
-/** An output as a notebook keeps it (nbformat). */
+/** A cell output in nbformat. */
 export interface RichOutput {
   output_type: string;
   name?: string;
@@ -52,15 +52,15 @@ export type KernelMessage =
 export interface KernelWorkerSettings {
   python: string;
   script: string;
-  /** For the kernel's sockets; the worker makes and removes it. */
+  /** For the kernel's sockets. The worker creates and removes it. */
   directory: string;
   cwd: string;
   env: Record<string, string>;
-  /** False: an earlier worker's variables are gone, and that is to be said. */
+  /** False: an earlier worker's variables are lost, and the agent must be told. */
   isFirst: boolean;
 }
 
-/** `onMessage` gets what it says about orders; `onEnd` is called once, when it has ended. */
+/** `onMessage` receives its messages; `onEnd` is called once, when it has ended. */
 export class KernelWorker {
   python = "";
   isAlive = true;
@@ -78,7 +78,7 @@ export class KernelWorker {
     child.stderr.on("data", (data: Buffer) => {
       this.words = (this.words + data.toString()).slice(-LAST_WORDS);
     });
-    child.stdin.on("error", () => undefined); // it has ended, which `close` tells
+    child.stdin.on("error", () => undefined); // it has ended, which `close` reports
     child.on("error", (error) => {
       this.words += error.message;
       this.ended();
@@ -121,7 +121,7 @@ export class KernelWorker {
     if (this.isAlive) this.child.stdin.write(`${JSON.stringify(order)}\n`);
   }
 
-  /** It ends its kernel and leaves. */
+  /** Closes its stdin; the worker then ends its kernel and exits. */
   close(): void {
     this.child.stdin.end();
   }

@@ -1,21 +1,21 @@
-/** The kernels of a window: one per agent, started with its first cell, ended together. */
+/** The kernels of a window: one per agent, started with its first cell. */
 import type { Disposable } from "../common/disposables";
 import { Failure } from "../common/failure";
 import { observe, type ArgsOf, type CellMetadata, type ObservationBody } from "../protocol";
 import { IPYTHON, Kernel, type CellOrder, type CellView, type KernelSettings } from "./kernel";
 
 export interface KernelsSettings {
-  /** Of a new kernel, by the agent and the number of the kernel. */
+  /** Settings of a new kernel. */
   kernel: (agent: string, number: number) => KernelSettings;
-  /** Kernels at a time; the one that was idle longest makes room for a new agent's. */
+  /** Maximum number of kernels. The one that was idle longest is closed for a new one. */
   most: () => number;
-  /** Where the user sees an agent's cells. */
+  /** Shows an agent's cell to the user. */
   show: (agent: string, code: string) => CellView;
 }
 
 export class Kernels implements Disposable {
   private readonly kernels = new Map<string, Kernel>();
-  /** Agents whose kernel had to make room. */
+  /** Agents whose kernel was closed; their next one tells them that it is new. */
   private readonly bereft = new Set<string>();
   private started = 0;
 
@@ -32,7 +32,10 @@ export class Kernels implements Disposable {
     return this.open(agent).run(order, view, onPiece, signal);
   }
 
-  /** A cell the user runs in the agent's kernel: `ask` gets what it asks, nothing gives it up. */
+  /**
+   * Runs a cell of the user in the agent's kernel. `ask` answers `input()`; undefined interrupts
+   * the cell.
+   */
   async runForUser(
     agent: string,
     order: CellOrder,
@@ -55,7 +58,7 @@ export class Kernels implements Disposable {
     return observe("interrupt", content, { shell: IPYTHON, was_running: running });
   }
 
-  /** Ends every kernel with all it started: a cell may catch an interrupt, or have left a thread. */
+  /** Ends every kernel. Interrupting is not enough: a cell may catch it or leave a thread. */
   stop(): void {
     for (const agent of this.kernels.keys()) this.bereft.add(agent);
     this.endAll();

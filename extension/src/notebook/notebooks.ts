@@ -1,6 +1,6 @@
 /**
- * Notebooks in which the user sees what agents run, and can run cells in the same kernel. They are
- * ordinary `.ipynb` files in the extension's storage, so that nothing is lost when one is closed.
+ * Notebooks that show agents' cells and let the user run cells in the same kernel. They are
+ * ordinary `.ipynb` files in the extension's storage, so nothing is lost when one is closed.
  */
 import * as fs from "node:fs/promises";
 import * as path from "node:path";
@@ -14,16 +14,16 @@ import type { CellView } from "./kernel";
 const TYPE = "jupyter-notebook";
 const CONTROLLER = "bascule.ipython";
 const EMPTY = JSON.stringify({ cells: [], metadata: {}, nbformat: 4, nbformat_minor: 5 });
-/** Cells kept in a notebook; the oldest go first. */
+/** Maximum cells of a notebook; the oldest are removed first. */
 const MOST = 200;
-/** Milliseconds VS Code has to show a notebook, with our controller, or to take a cell. */
+/** Milliseconds for VS Code to open a notebook with our controller, or to add a cell. */
 const PATIENCE = 15_000;
 
 export interface NotebooksSettings {
   directory: string;
   /** Our extension's id. */
   extension: string;
-  /** Has a cell of the user's run for them. */
+  /** Runs a cell of the user. */
   run: (agent: string, code: string, view: CellView) => Promise<void>;
   interrupt: (agent: string) => Promise<unknown>;
   log: Log;
@@ -33,7 +33,7 @@ export class Notebooks implements Disposable {
   private readonly owned = new Disposables();
   private readonly controller: vscode.NotebookController;
   private readonly opening = new Map<string, Promise<vscode.NotebookDocument>>();
-  /** By agent: what its next cell has to come after. */
+  /** By agent: its previous cell, which must be added first. */
   private readonly turns = new Map<string, Promise<unknown>>();
 
   constructor(private readonly settings: NotebooksSettings) {
@@ -50,7 +50,7 @@ export class Notebooks implements Disposable {
     this.owned.add(this.controller);
   }
 
-  /** Shows an agent's cell. What goes wrong with that is logged; the cell runs all the same. */
+  /** Shows an agent's cell. Errors are only logged; the cell runs anyway. */
   show(agent: string, code: string): CellView {
     const before = this.turns.get(agent) ?? Promise.resolve();
     const shown = before.then(() => this.add(agent, code));
@@ -86,7 +86,7 @@ export class Notebooks implements Disposable {
     return execution;
   }
 
-  /** The agent's notebook, in an editor and with our controller. */
+  /** The agent's notebook, opened in an editor with our controller. */
   private async open(agent: string): Promise<vscode.NotebookDocument> {
     const file = this.fileOf(agent);
     const known = this.opening.get(file);
@@ -94,7 +94,7 @@ export class Notebooks implements Disposable {
       const notebook = await known.catch(() => undefined);
       if (notebook && !notebook.isClosed) return notebook;
     }
-    // An editor that is closed while it opens may never answer.
+    // If the editor is closed while it opens, VS Code may never answer.
     const silent = (): Error => new Error("VS Code did not show the notebook with our controller");
     const opening = within(this.openAnew(file), PATIENCE, silent);
     this.opening.set(file, opening);
@@ -103,7 +103,7 @@ export class Notebooks implements Disposable {
 
   private async openAnew(file: string): Promise<vscode.NotebookDocument> {
     await fs.mkdir(this.settings.directory, { recursive: true });
-    await fs.writeFile(file, EMPTY, { flag: "wx" }).catch(() => undefined); // it may be there
+    await fs.writeFile(file, EMPTY, { flag: "wx" }).catch(() => undefined); // it may exist already
     const notebook = await vscode.workspace.openNotebookDocument(vscode.Uri.file(file));
     const preferred = vscode.NotebookControllerAffinity.Preferred;
     this.controller.updateNotebookAffinity(notebook, preferred);
@@ -113,7 +113,7 @@ export class Notebooks implements Disposable {
       if (change.notebook === notebook && change.selected) selected();
     });
     try {
-      // Not over what the user reads.
+      // Do not cover what the user reads.
       const isFree = vscode.window.tabGroups.activeTabGroup.tabs.length === 0;
       const viewColumn = isFree ? vscode.ViewColumn.Active : vscode.ViewColumn.Beside;
       const options = { preserveFocus: true, preview: false, viewColumn };
@@ -148,7 +148,7 @@ export class Notebooks implements Disposable {
       const shown = Promise.resolve(execution);
       const view = new ShownCell(shown, (error) => this.complain(error), save);
       if (agent === undefined)
-        view.over({ name: "NoAgent", value: "this notebook is not an agent's" });
+        view.over({ name: "NoAgent", value: "this notebook does not belong to an agent" });
       else await this.settings.run(agent, cell.document.getText(), view).catch(() => undefined);
     }
   }

@@ -1,5 +1,5 @@
 /**
- * What an answer says around a cell's output. The same texts as the sandbox's
+ * Notes around a cell's output. The same texts as the sandbox's
  * (src/bascule/sandbox/ipython/notes.py): agents are trained on them.
  */
 export const NO_OUTPUT = "[Code executed successfully with no output]";

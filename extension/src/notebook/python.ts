@@ -3,7 +3,7 @@ import * as fs from "node:fs";
 import * as path from "node:path";
 import { which } from "../terminal/observations";
 
-/** The one that is set, else that of the workspace's own environment, else the system's. */
+/** The setting, else the workspace's virtual environment, else the system's Python. */
 export function findPython(setting: string, workspace: string): string {
   if (setting) return setting;
   const [own] = environmentsOf(workspace);
@@ -12,7 +12,7 @@ export function findPython(setting: string, workspace: string): string {
   return which("python3", searched) ?? which("python", searched) ?? "python3";
 }
 
-/** The Pythons of environments that are kept in a folder. */
+/** Python interpreters of the virtual environments in a folder. */
 export function environmentsOf(folder: string): string[] {
   const names = [".venv", "venv"].map((name) => path.join(folder, name, "bin/python"));
   return names.filter((each) => fs.existsSync(each));

@@ -1,10 +1,10 @@
-/** A cell on its way into a notebook: outputs as VS Code keeps them, one after the other. */
+/** Writes the outputs of a running cell into a notebook, in order. */
 import * as vscode from "vscode";
 import { OutputThrottle } from "../terminal/output_throttle";
 import type { CellView } from "./kernel";
 import type { CellError, RichOutput } from "./kernel_worker";
 
-/** What comes before `opened` is settled waits for it; a cell that cannot be shown is not. */
+/** Outputs wait until `opened` resolves. If it fails, the cell is not shown. */
 export class ShownCell implements CellView {
   private turn: Promise<void>;
   private readonly stream: OutputThrottle;

@@ -1,4 +1,4 @@
-/** The events of `events.ts` by their kind, and how an observation is made. */
+/** Types of the events in `events.ts` by kind, and functions that create observations. */
 import { randomUUID } from "node:crypto";
 import type { Action, Observation } from "./events";
 
@@ -11,7 +11,7 @@ export type ArgsOf<K extends ActionKind> = ActionOf<K>["args"];
 export type ObservationOf<K extends ObservationKind> = Extract<Observation, { observation: K }>;
 export type ExtrasOf<K extends ObservationKind> = ObservationOf<K>["extras"];
 
-/** What was seen, before it has an id and a cause. */
+/** An observation without id and cause. */
 export interface ObservationBody<K extends ObservationKind = ObservationKind> {
   observation: K;
   content: string;
@@ -37,7 +37,7 @@ export function errorObservation(code: string, message: string): ObservationBody
   return observe("error", message, { error_id: code });
 }
 
-/** An observation as it travels. */
+/** An observation as it is sent. */
 export interface SentObservation extends ObservationBody {
   id: string;
   timestamp: string;

@@ -1,4 +1,4 @@
-/** One bash process on a terminal of its own: bytes in and out, signals, its end. */
+/** One bash process on its own pseudoterminal: input, output, signals, exit. */
 import { execFile } from "node:child_process";
 import * as fs from "node:fs";
 import * as net from "node:net";
@@ -15,9 +15,9 @@ const SIGNALS = new Map<number, NodeJS.Signals>([
 ]);
 
 const SHELLS = new Set(["bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"]);
-/** A terminal that edits lines holds no more than 4,095 bytes of one. */
+/** A terminal in canonical mode holds at most 4,095 bytes of a line. */
 const TYPED_LINE = 4000;
-/** Bytes read at once, and before we stop for the sake of others: a job may print for ever. */
+/** Bytes read at once, and in one drain: a background job may print forever. */
 const PIECE = 64 << 10;
 const DRAINED = 4 << 20;
 
@@ -38,7 +38,7 @@ export interface PtyOptions {
 
 export interface Pty {
   readonly pid: number;
-  /** Our side of the terminal, which does not block. Not in its documentation. */
+  /** The non-blocking master side of the terminal. Not documented by node-pty. */
   readonly fd: number;
   onData(listener: (data: Buffer) => void): unknown;
   onExit(listener: (end: { exitCode: number; signal?: number }) => void): unknown;
@@ -49,14 +49,14 @@ export interface Pty {
 
 export interface BashEvents {
   output(data: Buffer): void;
-  /** Told to us, not to the user: ends of commands. */
+  /** Data on the private channel: ends of commands. */
   said(data: Buffer): void;
-  /** After the last output. More than 128: a signal. */
+  /** Called after the last output. Above 128: ended by a signal. */
   ended(status: number): void;
 }
 
 export interface BashStart {
-  /** A directory of ours alone, for the channels. */
+  /** A private directory for the channels. */
   directory: string;
   cwd: string;
   env: Record<string, string>;
@@ -68,7 +68,7 @@ let channels = 0;
 
 export class BashProcess {
   isAlive = true;
-  /** It ended before it had read all that it was told. */
+  /** Bash ended before it had read all command lines. */
   leftLinesUnread = false;
 
   private constructor(
@@ -119,7 +119,7 @@ export class BashProcess {
     }
   }
 
-  /** Where bash tells ends. */
+  /** The FIFO on which bash reports ends of commands. */
   get ends(): string {
     return this.telling.path;
   }
@@ -128,14 +128,14 @@ export class BashProcess {
     return this.pty.pid;
   }
 
-  /** Writes command lines; what the channel does not take at once follows by itself. */
+  /** Writes command lines; the rest follows if the channel is full. */
   tell(lines: string): void {
     if (this.isAlive) this.commands.socket.write(lines);
   }
 
   /**
-   * Delivers all that was printed up to now. The kernel says that reading would block only when
-   * nothing is on its way, so afterwards nothing earlier is missing.
+   * Delivers all output printed so far. A read fails with EAGAIN only when nothing is left in the
+   * kernel, so no earlier output is missing afterwards.
    */
   drain(): void {
     let left = DRAINED;
@@ -147,7 +147,7 @@ export class BashProcess {
     }
   }
 
-  /** Types into whatever reads the terminal. Long lines are pushed in pieces by the end-of-file key. */
+  /** Types into whatever reads the terminal. Long lines are sent in pieces, pushed by Ctrl-D. */
   type(data: Buffer): void {
     if (!this.isAlive) return;
     if (data.length <= TYPED_LINE) return this.pty.write(data);
@@ -165,11 +165,10 @@ export class BashProcess {
   }
 
   /**
-   * Presses a control key, `C-c`, if it is still wanted. A key that signals does so directly and
-   * at once: as a byte it would arrive some time later, perhaps in the middle of the next command.
-   * Programs that asked for keys as bytes get the byte. Where it may be lost (it hit bash alone, or
-   * a program before it was one, or one that just ended by itself) the group is returned that is
-   * not to get it again.
+   * Presses a control key such as `C-c`, if it is still wanted. A signal key is sent as a signal:
+   * as a byte it could arrive later, in the middle of the next command. Programs in raw mode get
+   * the byte. If the signal may have been lost (it reached only bash, a child before exec, or a
+   * program that just ended), returns the process group that must not get it again.
    */
   async press(key: string, isWanted: () => boolean): Promise<number | undefined> {
     const code = key.toUpperCase().charCodeAt(key.length - 1) & 0x1f;
@@ -181,7 +180,7 @@ export class BashProcess {
     const handles = handlesInterrupts(group);
     if (asByte || !this.signal(signal)) this.type(Buffer.of(code));
     if (isEarly) return this.pid;
-    // One that does not handle it dies of it, and then bash ends the whole command.
+    // A program without a handler dies of it, and then bash ends the whole command.
     return handles ? undefined : group;
   }
 
@@ -197,8 +196,8 @@ export class BashProcess {
   }
 
   /**
-   * What is in the foreground is still a copy of bash, about to become something else (or a
-   * subshell, which looks the same).
+   * The foreground process is still a fork of bash before its exec (or a subshell, which looks the
+   * same).
    */
   isStartingProgram(): boolean {
     const group = this.foreground();
@@ -207,17 +206,17 @@ export class BashProcess {
     return theirs !== undefined && theirs.join("\0") === ours?.join("\0");
   }
 
-  /** It still has its own descriptor of the terminal, which it gives to every command. */
+  /** Bash still has its own descriptor of the terminal, which it gives to every command. */
   hasTerminal(): boolean {
     return linkOf(`/proc/${this.pid}/fd/255`).startsWith("/dev/");
   }
 
-  /** It reads its command channel: what it evaluates has the terminal in that place. */
+  /** Bash reads its command channel: while it evaluates a command, fd 0 is the terminal instead. */
   isListening(): boolean {
     return linkOf(`/proc/${this.pid}/fd/0`) === this.commands.path;
   }
 
-  /** Signals what is in the foreground; false when nothing could be. */
+  /** Signals the foreground process group; false if that failed. */
   signal(name: NodeJS.Signals): boolean {
     const group = this.foreground();
     if (group <= 1) return false;
@@ -234,7 +233,7 @@ export class BashProcess {
     try {
       process.kill(this.pid, "SIGKILL");
     } catch {
-      // it went by itself
+      // it has ended already
     }
   }
 
@@ -274,12 +273,12 @@ export class BashProcess {
       const open = fs.readdirSync(`/proc/${this.pid}/fd`);
       return open.some((fd) => linkOf(`/proc/${this.pid}/fd/${fd}`) === this.commands.path);
     } catch {
-      return true; // gone or not ours to look at: nothing to take over
+      return true; // it ended or is not readable: nothing to take over
     }
   }
 }
 
-/** One way between bash and us. */
+/** A FIFO between bash and us, one per direction. */
 class Fifo {
   readonly socket: net.Socket;
   private readonly descriptor: number;
@@ -288,14 +287,15 @@ class Fifo {
     readonly path: string,
     ways: { readable: boolean; writable: boolean },
   ) {
-    // Both ways, or opening would wait for bash, and either side see an end between two lines.
+    // O_RDWR: otherwise opening would block until bash opens it, and either side could see EOF
+    // between two lines.
     this.descriptor = fs.openSync(path, fs.constants.O_RDWR | fs.constants.O_NONBLOCK);
     this.socket = new net.Socket({ fd: this.descriptor, ...ways });
-    // Used only while bash lives, whose end is told by the terminal.
+    // Errors are ignored: the terminal reports the end of bash.
     this.socket.on("error", () => undefined);
   }
 
-  /** What nobody has read. */
+  /** Data that was not read yet. */
   read(): Buffer | undefined {
     return readNow(this.descriptor);
   }
@@ -308,13 +308,13 @@ class Fifo {
 
 const scratch = Buffer.alloc(PIECE);
 
-/** What can be read at once. */
+/** Reads what is available without blocking. */
 function readNow(descriptor: number): Buffer | undefined {
   try {
     const size = fs.readSync(descriptor, scratch);
     return size ? Buffer.from(scratch.subarray(0, size)) : undefined;
   } catch {
-    return undefined; // nothing is there, or nobody on the other side
+    return undefined; // EAGAIN, or the other side is closed
   }
 }
 

@@ -1,12 +1,12 @@
-/** A shell's log: every byte it showed, on disk, addressed by position, bounded in size. */
+/** A shell's log on disk: every byte of output, addressed by offset, limited in size. */
 import * as fs from "node:fs";
 
 const BLOCK = 4096;
 
 /**
- * A position is a file offset, so `tail -c +N` finds what the observation names. Past `limit` the
- * oldest part is dropped: the file is begun again with what is kept at its old place, and the
- * empty room before it costs nothing on disk. A full disk costs the log, never the shell.
+ * A position is a file offset, so `tail -c +N` finds what an observation names. Beyond `limit` the
+ * oldest part is dropped: the file is truncated and the kept part is written at its old offset,
+ * which leaves a sparse file. A full disk stops the log, never the shell.
  */
 export class DiskLog {
   private readonly descriptor: number;

@@ -2,21 +2,24 @@
 import type { CommandEnd } from "./marks";
 import type { CommandOutput } from "./output";
 
-/** Why a wait is over: the command ended, was silent for a while, is out of time, or bash died before it ran it. */
+/**
+ * Why a wait ended: the command ended, printed nothing for a while (soft), timed out (hard), or
+ * bash died before running it (lost).
+ */
 export type WaitResult = "end" | "soft" | "hard" | "lost";
 
 export class Execution {
-  /** Bash was given it. */
+  /** The command was sent to bash. */
   isTold = false;
-  /** What is printed from here on is its output. */
+  /** Output from here on belongs to the command. */
   started = false;
   /** Marks on the terminal say where its output starts and ends. */
   isMarked = false;
-  /** All it printed has been read, its end mark too. */
+  /** All its output has been read, including the end mark. */
   isPrinted = false;
-  /** What bash told of its end; its last output may still be on the way. */
+  /** The end that bash reported. The last output may still arrive. */
   end: CommandEnd | undefined;
-  /** Bash is known to run it; looked up only when it matters. */
+  /** Bash is known to run it. Checked only when needed. */
   isBegun = false;
   answers = 0;
   logStart = 0;
@@ -29,7 +32,7 @@ export class Execution {
   abandoned = false;
   wasSignalled = false;
   wasTypedInto = false;
-  /** Bash was asked for its end once more. */
+  /** Bash was asked again whether the command ended. */
   wasAsked = false;
   userTyped = false;
   newShell = false;
@@ -37,9 +40,12 @@ export class Execution {
   replaced = false;
   statusUnknown = false;
   whenBegun: (() => void) | undefined;
-  /** Done once the command is over, however it ended. */
+  /** Resolves when the command is over, however it ended. */
   readonly ended: Promise<void>;
-  /** Done once bash was given the command, and once it runs it; in any case when it is over. */
+  /**
+   * Resolve when the command was sent to bash, and when bash runs it; at the latest when it is
+   * over.
+   */
   readonly told: Promise<void>;
   readonly begun: Promise<void>;
 
@@ -89,7 +95,7 @@ export class Execution {
     if (!this.abandoned) this.output.add(data);
   }
 
-  /** Calls back unless the command is over by then. */
+  /** Calls back after `ms`, unless the command is over by then. */
   later(ms: number, callback: () => void): void {
     if (this.isOver) return;
     const timer = setTimeout(() => {
@@ -108,7 +114,8 @@ export class Execution {
       return await new Promise<WaitResult>((resolve, reject) => {
         this.settle = resolve;
         this.reject = reject;
-        // The timer is not moved for every piece of output: it looks when the last one was.
+        // Instead of moving the timer on every output, check the time of the last output when it
+        // fires.
         const look = (): void => {
           const left = Math.max(begin, this.lastOutput) + (softMs ?? 0) - performance.now();
           if (left <= 0) resolve("soft");
@@ -130,7 +137,7 @@ export class Execution {
     this.settle?.("end");
   }
 
-  /** Bash died before it ran this. True if the one who waits for it will try again. */
+  /** Bash died before it ran this. True if a waiting caller will retry. */
   lose(): boolean {
     this.close();
     if (!this.settle) return false;
@@ -138,7 +145,7 @@ export class Execution {
     return true;
   }
 
-  /** Lets the one who waits go, whatever the command does. */
+  /** Ends the wait, whatever the command does. */
   release(): void {
     this.settle?.("hard");
   }

@@ -1,9 +1,12 @@
-/** Bash at its prompt although no end of its command came: asks for it, and mends what is broken. */
+/**
+ * Handles a bash that is at its prompt although the end of its command was not reported: asks for
+ * the end, and repairs a broken shell.
+ */
 import type { BashProcess } from "./bash";
 import type { Execution } from "./execution";
 import { askLine, repairLine } from "./marks";
 
-/** Milliseconds bash has to answer, to get over an interrupt, and to be mended. */
+/** Milliseconds for bash to answer, to handle an interrupt, and to be repaired. */
 const ANSWER_MS = 100;
 const CLEARED_MS = 50;
 const MENDED_MS = 1000;
@@ -11,35 +14,35 @@ const MENDED_MS = 1000;
 export class IdleBash {
   constructor(private readonly bash: () => BashProcess | undefined) {}
 
-  /** If bash has the terminal to itself it may be waiting for a line. */
+  /** If only bash is in the foreground, it may be waiting for a line. */
   look(execution: Execution): void {
     const bash = this.bash();
     if (bash && bash.foreground() === bash.pid) this.ask(execution);
   }
 
-  /** A prompt was printed, or something that looks like one; then asking does no harm. */
+  /** A prompt, or text that looks like one, was printed. Asking is harmless either way. */
   promptSeen(execution: Execution): void {
     const bash = this.bash();
     if (execution.isOver || !bash) return;
     // The signal came as bash was starting a program and took bash back to its prompt. The
-    // half-started process has the foreground and waits for a word from bash for ever.
+    // half-started process has the foreground and waits for bash forever.
     if (execution.wasSignalled && bash.isStartingProgram()) bash.signal("SIGKILL");
     this.ask(execution);
   }
 
-  /** Interrupts can cost the line that tells the end: this one then tells it. */
+  /** An interrupt can drop the line that reports the end. This question makes bash report it. */
   private ask(execution: Execution): void {
     const bash = this.bash();
     if (execution.isOver || execution.end || !bash?.isListening()) return;
     execution.wasAsked = true;
     bash.tell(askLine(execution.nonce, bash.ends));
-    // After what can be read by then was read: the answer may be in it.
+    // `setImmediate`: first read what has arrived, which may contain the answer.
     execution.later(ANSWER_MS, () => setImmediate(() => this.mend(execution)));
   }
 
   /**
-   * Bash did not answer: its marks are broken, or a signal tore the question apart and bash waits
-   * for the other half of it. An interrupt clears the latter.
+   * Bash did not answer: its marks are broken, or a signal split the question and bash waits for
+   * the other half. An interrupt clears the latter.
    */
   private mend(execution: Execution): void {
     const bash = this.bash();

@@ -1,10 +1,10 @@
 /**
- * A shell in an ordinary terminal of VS Code, told what to run by its shell integration: for where
- * a terminal of our own cannot be had.
+ * A shell in an ordinary VS Code terminal, driven by VS Code's shell integration. Used where our
+ * own terminal is not available.
  *
- * It is slower, waits for the user's start-up files, and knows less: the status of some commands
- * is unknown (-1), input and keys reach whatever reads the terminal, and a command interrupts what
- * the user runs there.
+ * It is slower, waits for the user's start-up files, and is less exact: some exit codes are unknown
+ * (-1), input and keys reach whatever program reads the terminal, and a command interrupts what the
+ * user runs there.
  */
 import * as vscode from "vscode";
 import { within } from "../common/deadline";
@@ -24,7 +24,7 @@ import { KEY } from "./processes";
 import { cancelled, type OutputPiece } from "./shell";
 import type { AgentShell, ShellRequest } from "./shells";
 
-/** Milliseconds for a shell to get ready, start-up files included, and to heed an interrupt. */
+/** Milliseconds for a shell to start, including start-up files, and to react to an interrupt. */
 const START_MS = 20_000;
 const PATIENCE = 1000;
 
@@ -141,7 +141,7 @@ export class IntegratedShell implements AgentShell {
     return integration;
   }
 
-  /** Until the command is over: what it prints, and how it ended. */
+  /** Follows a command: its output and its exit code. */
   private async follow(
     execution: Execution,
     integration: vscode.TerminalShellIntegration,
@@ -159,7 +159,8 @@ export class IntegratedShell implements AgentShell {
     if (execution.isOver) tell(undefined); // the terminal was closed
     const status = await ended;
     listening.dispose();
-    // A command that ended its shell has no status either, and may be told of before the shell is.
+    // A command that ended its shell has no status either, and its end may arrive before the
+    // shell's.
     if (status === undefined && this.terminal) await goneWithin(this.terminal, PATIENCE);
     if (execution.isOver) return;
     execution.statusUnknown = status === undefined;
@@ -282,10 +283,14 @@ function goneWithin(terminal: vscode.Terminal, ms: number): Promise<void> {
   });
 }
 
-/** Some texts (a subshell first, a comment, an open quote) have no end for the integration; `eval` has. */
+/**
+ * For some texts (starting with a subshell, a comment, an open quote) the integration reports no
+ * end; `eval` fixes that.
+ */
 function asOneCommand(text: string): string {
   if (process.platform === "win32") return text;
-  // Not every shell's `eval` knows `--`; after a space a dash begins no option in any.
+  // Not every shell's `eval` supports `--`, but a leading space keeps a dash from starting an
+  // option.
   return `eval ${quoted(text.startsWith("-") ? ` ${text}` : text)}`;
 }
 

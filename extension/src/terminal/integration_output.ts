@@ -1,4 +1,4 @@
-/** What shell integration's stream holds besides a program's output: its own marks, and returns. */
+/** Removes from the shell integration's stream what is not program output: its marks and CRs. */
 
 const ESC = "\u001b";
 const BEL = "\u0007";
@@ -7,10 +7,10 @@ const MARKS = new RegExp(
   "g",
 );
 const UNFINISHED = new RegExp(`(?:${ESC}(?:\\][136]?[^${BEL}]*|\\[(?:\\?[0-9]*)?)?|\\r)$`);
-/** Characters that may be held back as the beginning of a mark. */
+/** Maximum characters held back as a possible start of a mark. */
 const LONGEST = 4096;
 
-/** Text in pieces, in; the same without marks and with plain newlines, out. */
+/** A streaming filter: removes marks and converts CR LF to LF. */
 export class IntegrationOutput {
   private rest = "";
 

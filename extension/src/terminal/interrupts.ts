@@ -1,14 +1,14 @@
-/** Ways to end a command before its time: keys that are felt, and ever firmer signals. */
+/** Ends commands early: control keys, and signals that escalate from SIGINT to SIGKILL. */
 import type { BashProcess } from "./bash";
 import type { Execution } from "./execution";
 import type { IdleBash } from "./idle";
 
-/** Milliseconds between ever firmer ways to end an abandoned command. */
+/** Milliseconds between escalation steps for an abandoned command. */
 const PATIENCE = 1000;
-/** Milliseconds after which a key that was perhaps not felt is pressed again. */
+/** Milliseconds after which a key that may have been lost is pressed again. */
 const AGAIN = [20, 20, 50, 100, 100, 200, 500, 500, 500];
 const IDLE_MS = 50;
-/** Milliseconds between looks whether bash has begun, when a signal waits for that. */
+/** Milliseconds between checks whether bash runs the command, when a signal waits for that. */
 const GLANCE = 2;
 
 export class Interrupts {
@@ -22,13 +22,13 @@ export class Interrupts {
     await this.pressUntilFelt(execution, key, AGAIN);
   }
 
-  /** At once, without asking the program. */
+  /** Kills without asking the program. */
   async kill(execution: Execution): Promise<void> {
     await this.canBeSignalled(execution);
     if (!execution.isOver) this.killForeground();
   }
 
-  /** Nobody waits any more: end the command, politely first. */
+  /** Nobody waits any more: ends the command, politely first. */
   abandon(execution: Execution): void {
     if (execution.isOver) return;
     execution.abandoned = true;
@@ -45,20 +45,20 @@ export class Interrupts {
       if (number + 1 < steps.length) execution.later(PATIENCE, () => step(number + 1));
     };
     if (execution.isBegun) return step(0);
-    execution.whenBegun = () => step(0); // now it would hit bash while it still reads the line
+    execution.whenBegun = () => step(0); // a signal now would hit bash while it still reads the line
     this.lookForBegin(execution);
   }
 
   /**
-   * While bash starts a program, a signal can reach bash alone, which then just waits for the
-   * program, or the program's process before it is the program or after its end, and is lost: press
-   * again. One that reached a program is never sent twice: it may mean more then.
+   * While bash starts a program, a signal can be lost: it may reach only bash, which then waits for
+   * the program, or the child before its exec or after its end. Then press again. A signal that
+   * reached a program is never repeated, because a second one may mean something else.
    */
   private async pressUntilFelt(execution: Execution, key: string, again: number[]): Promise<void> {
     const bash = this.bash();
     if (execution.isOver || !bash) return;
     const isWanted = (): boolean =>
-      // At its prompt and answering a question: a signal would tear the question apart.
+      // Bash is at its prompt and answers a question; a signal would split the question.
       !execution.isOver && !(execution.wasAsked && bash.foreground() === bash.pid);
     const spared = await bash.press(key, isWanted);
     if (spared !== undefined) this.pressLater(execution, key, spared, again);
@@ -84,11 +84,13 @@ export class Interrupts {
   private killForeground(): void {
     const bash = this.bash();
     if (!bash) return;
-    // A builtin runs: only bash itself can be ended.
+    // A builtin runs: only bash itself can be killed.
     if (bash.foreground() === bash.pid || !bash.signal("SIGKILL")) bash.kill();
   }
 
-  /** A signal that hits bash while it still reads the line would be lost, or the line. */
+  /**
+   * Waits until bash runs the command: a signal while it reads the line would lose one of the two.
+   */
   private async canBeSignalled(execution: Execution): Promise<void> {
     await execution.told;
     this.lookForBegin(execution);
@@ -96,7 +98,7 @@ export class Interrupts {
     execution.wasSignalled = true;
   }
 
-  /** Bash does not tell that it begins, which nearly nobody asks: see for ourselves. */
+  /** Bash sends no start event, so poll; this is rarely needed. */
   private lookForBegin(execution: Execution): void {
     const bash = this.bash();
     if (execution.isBegun || execution.isOver || !bash) return;

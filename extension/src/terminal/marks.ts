@@ -1,8 +1,8 @@
 /**
  * What we say to bash, and how we know its answer: rules only, no I/O.
  *
- * The same protocol as the sandbox's (src/bascule/sandbox/shell/marks.py has the whole reasoning). Bash
- * reads commands from a channel of its own, on its descriptor 0, while what it runs has the
+ * The same protocol as the sandbox's (src/bascule/sandbox/shell/marks.py has the whole reasoning).
+ * Bash reads commands from a channel of its own, on its descriptor 0, while what it runs has the
  * terminal. For each command one line is written there: it puts `$?` back, evaluates the text with
  * the terminal as its input, and tells the end with its status and the shell's state. What the
  * command printed is in the terminal by then, and read before the end is believed.
@@ -33,7 +33,9 @@ const N = "[0-9a-f]{16}";
 const ANY_MARK = new RegExp(`\\x1b\\]7771;(?:P|${N};[SEF])\\x07`, "g");
 const MODES = "-opost -echo -echonl -ixon -ixoff noflsh";
 const SHOW_PROMPT = "\\builtin printf -v PS1 '\\e]7771;P\\a'";
-/** What PS1 is between two lines. Not empty, since scripts ask it whether the shell is interactive. */
+/**
+ * What PS1 is between two lines. Not empty, since scripts ask it whether the shell is interactive.
+ */
 export const HIDDEN_PROMPT = "\\[\\]";
 const HIDE_PROMPT = "\\builtin printf -v PS1 '\\\\[\\\\]'";
 

@@ -1,5 +1,5 @@
 /**
- * What an answer says around a command's output. The same texts as the sandbox's
+ * Notes around a command's output. The same texts as the sandbox's
  * (src/bascule/sandbox/shell/notes.py): agents are trained on their openings.
  */
 const NEXT =

@@ -1,4 +1,4 @@
-/** Turns what a shell knows into what its caller is told. */
+/** Composes the observations of a shell's commands. */
 import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
@@ -8,10 +8,10 @@ import type { DiskLog } from "./disk_log";
 import { PROMPT } from "./marks";
 import * as notes from "./notes";
 
-/** Milliseconds the path of the Python interpreter is believed before it is looked up again. */
+/** Milliseconds that the path of the Python interpreter is cached. */
 const FRESH = 1000;
 
-/** A `run` action as a shell needs it. */
+/** A `run` action with its timeout. */
 export type RunCommand = ArgsOf<"run"> & { timeout?: number | undefined };
 
 type State = "done" | "running" | "refused" | "idle";
@@ -25,7 +25,7 @@ interface ObservationParts {
   suffix?: string;
 }
 
-/** Composes the observations of one shell. Taking an execution's output empties it. */
+/** Composes observations of one shell. Each one takes the output collected so far. */
 export class ShellObservations {
   private python = { path: "", since: -Infinity, found: null as string | null };
   private readonly username = os.userInfo().username;
@@ -125,7 +125,7 @@ export class ShellObservations {
     return observe("run", content, extras, metadata.exit_code === 0);
   }
 
-  /** What `python` is on the shell's PATH; on the last one known while a command runs. */
+  /** The `python` on the shell's PATH; while a command runs, on the last known PATH. */
   private interpreter(given: string): string | null {
     const now = performance.now();
     const wanted = given || this.python.path || "/usr/local/bin:/usr/bin:/bin";

@@ -1,6 +1,6 @@
-/** Collects what a command prints, for one answer: all of it, or its head and tail. */
+/** Collects the output of a command for one answer: all of it, or its head and tail. */
 
-/** Bytes kept when all output is asked for; beyond it, head and tail, like any other limit. */
+/** Bytes kept when no limit is asked for; beyond that, head and tail are kept. */
 export const WHOLE = 256 << 20;
 
 const LONGEST_CHARACTER = 4;
@@ -18,7 +18,8 @@ export interface TakenOutput {
 
 /**
  * Bytes in, text out. Memory is bounded by the limit, not by what is printed. `limit` counts
- * characters (code points); 0 means all. A character split between two answers goes whole into the later one.
+ * characters (code points); 0 means all. A character split between two answers goes whole into the
+ * later one.
  */
 export class CommandOutput {
   private readonly room: number;
@@ -50,12 +51,12 @@ export class CommandOutput {
     }
   }
 
-  /** What came first, of what was not taken yet. */
+  /** The first piece that was not taken yet. */
   get beginning(): string {
     return this.head[0]?.toString("utf8") ?? "";
   }
 
-  /** All since the last time. Unless `final`, an unfinished last character is kept back. */
+  /** Takes the output since the last call. Unless `final`, an incomplete last character is kept. */
   take(final: boolean): TakenOutput {
     let head = Buffer.concat(this.head);
     let tail = Buffer.concat(this.tail);

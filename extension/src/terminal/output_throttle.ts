@@ -1,12 +1,12 @@
-/** Keeps a busy program from drowning the window: beyond so much a second only the end is shown. */
+/** Limits how much output is drawn per second. Beyond that only the end is shown. */
 
-/** Bytes a second that are shown, and how many at once after a pause. */
+/** Bytes shown per second, and the burst after a pause. */
 const RATE = 256 << 10;
 const BURST = 512 << 10;
-/** Bytes of what was passed over that are shown when there is room again. */
+/** Bytes of skipped output that are shown later. */
 const TAIL = 4 << 10;
 
-/** What is passed over is in the log and in the observation; only the screen goes without. */
+/** Skipped output is missing on the screen only; the log and the observation have it. */
 export class OutputThrottle {
   private room = BURST;
   private isSkipping = false;
@@ -29,7 +29,7 @@ export class OutputThrottle {
     this.show(data);
   }
 
-  /** The end of what was passed over, with a line that says how much there was. */
+  /** Shows the end of the skipped output and how many bytes were skipped. */
   flush(): void {
     if (!this.isSkipping) return;
     const note = `\n[… ${this.skipped.toLocaleString("en")} bytes not shown here …]\n`;
@@ -43,7 +43,7 @@ export class OutputThrottle {
     this.isSkipping = true;
     const all = Buffer.concat([this.tail, data]);
     const cut = Math.max(0, all.length - TAIL);
-    // From a line's start, so that no character or escape sequence is torn.
+    // Start at a line, so that no character or escape sequence is cut.
     const newline = cut ? all.indexOf(0x0a, cut) + 1 : 0;
     this.tail = all.subarray(newline || cut);
     this.skipped += all.length - this.tail.length;

@@ -1,17 +1,17 @@
-/** Finds the processes our shells started by a mark in their environment, and ends them. */
+/** Finds and kills processes of our shells by a mark in their environment. */
 import * as fs from "node:fs";
 
-/** The variable that holds the mark: the window's id and the extension host's. */
+/** The environment variable with the mark: window id, host id and PID of the extension host. */
 export const KEY = "BASCULE_SHELL";
 
 /**
- * Kills every process whose mark `isOurs`. Children outlive an extension host that is reloaded or
- * killed, also those that left their terminal (`setsid`, `nohup`); one that cleared its
- * environment is not found. Works where there is /proc.
+ * Kills every process whose mark `isOurs`. Child processes outlive an extension host that is
+ * reloaded or killed, including those that left their terminal (`setsid`, `nohup`). A process that
+ * cleared its environment is not found. Needs /proc.
  */
 export function endProcesses(isOurs: (value: string) => boolean): number {
   let ended = 0;
-  // Again until there are none: a process may start another while we look.
+  // Repeat until none is left: a process may start another one meanwhile.
   for (let found = marked(isOurs); found.length && ended < 10_000; found = marked(isOurs)) {
     for (const pid of found) if (kill(pid)) ended += 1;
     if (!found.some(isThere)) break;
@@ -38,7 +38,7 @@ function markOf(pid: number): string {
     const found = environment.split("\0").find((pair) => pair.startsWith(`${KEY}=`));
     return found?.slice(KEY.length + 1) ?? "";
   } catch {
-    return ""; // ended meanwhile, or another user's
+    return ""; // it ended, or belongs to another user
   }
 }
 

@@ -1,10 +1,10 @@
 /**
  * A shell on a pseudo-terminal: knows exactly when a command ended and loses none of its output.
  *
- * `marks` has the protocol with bash, `bash` the process, `output` what an answer may hold,
- * `interrupts`, `idle` and `sync` what is done when a command has to end early. This module is the
- * life of commands: one at a time, each an `Execution`, from the line that starts it to its end,
- * through any number of answers.
+ * `marks` has the protocol with bash, `bash` the process, `output` collects output for answers, and
+ * `interrupts`, `idle` and `sync` handle commands that must end early. This module runs commands
+ * one at a time, each an `Execution` from the line that starts it to its end, with any number of
+ * answers.
  */
 import * as fs from "node:fs";
 import { within } from "../common/deadline";
@@ -43,24 +43,24 @@ import { PromptSync } from "./sync";
 
 const BACKGROUND_LIMIT = 64 << 10;
 const MOST_SAID = 1 << 20;
-/** Milliseconds a mark may come after its end was told, should a signal have got in between. */
+/** Milliseconds a mark may arrive after the end of its command, if a signal came in between. */
 const MARK_MS = 100;
-/** Statuses of a program that was stopped, and is a job now: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU. */
+/** Statuses of a program that was stopped and is now a job: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU. */
 const STOPPED = new Set([19, 20, 21, 22].map((number) => 128 + number));
-/** Milliseconds for which a prompt has to be the last that was printed. */
+/** Milliseconds for which a prompt must be the last output. */
 const PROMPT_MS = 20;
 const START_MS = 10_000;
 const EMPTY: Buffer = Buffer.alloc(0);
 
 export interface ShellSettings {
-  /** A directory of ours alone, for channels and logs. */
+  /** A private directory for channels and logs. */
   directory: string;
   workingDir: string;
   env: Record<string, string>;
   softSeconds: number;
   outputLimit: number;
   logLimit: number;
-  /** An earlier shell of that name was ended, and whoever uses it has to be told. */
+  /** An earlier shell of that name was ended, and the agent must be told. */
   isReplacement?: boolean;
 }
 
@@ -69,7 +69,7 @@ export interface OutputPiece {
   data: Buffer;
 }
 
-/** What a terminal that shows the shell wants to know. */
+/** An event for the terminal that shows the shell. */
 export type TerminalEvent =
   | { is: "command"; text: string; who: "agent" | "user" }
   | { is: "output"; data: Buffer }
@@ -143,7 +143,7 @@ export class BashShell {
     if (!this.execution && KEY_NAME.test(text)) return this.nothingRuns(command);
     if (command.queue) return this.inTurn(() => this.runNew(command, signal, who), signal);
     for (let running = this.execution; running; running = this.execution) {
-      // What the user runs is waited for: the agent cannot know of it, let alone end it.
+      // Wait for the user's command: the agent does not know it and cannot end it.
       const willEnd = running.abandoned || running.who === "user";
       if (!willEnd || !(await endsInTime(running, command.timeout)))
         return this.observations.refused(command, running, this.directory);
@@ -159,7 +159,7 @@ export class BashShell {
     return true;
   }
 
-  /** What the user types while a program runs goes to the program. False: nothing runs. */
+  /** Sends the user's keys to the running program. False: nothing runs. */
   typeAsUser(data: string): boolean {
     if (!this.execution || !this.bash) return false;
     this.execution.userTyped = true;
@@ -216,7 +216,7 @@ export class BashShell {
     const nonce = newNonce();
     const limit = command.output_limit ?? this.settings.outputLimit;
     const execution = new Execution(command.command, nonce, new CommandOutput(limit), isRetry, who);
-    this.execution = execution; // from here on others are refused, also while bash starts
+    this.execution = execution; // from here on other commands are refused, also while bash starts
     let bash: BashProcess;
     let line: string;
     try {
@@ -242,7 +242,7 @@ export class BashShell {
     execution.logStart = this.log.end;
     execution.isMarked = !this.isCalm;
     if (this.isCalm) {
-      bash.drain(); // what a process that outlived its command printed since
+      bash.drain(); // output of background processes since the last command
       this.startOutput(execution);
     }
     if (!isRetry) this.onShown.fire({ is: "command", text: command.command, who });
@@ -253,7 +253,7 @@ export class BashShell {
     return this.answer(command, execution, signal, "", who);
   }
 
-  /** A bash that reads lines; started if there is none. */
+  /** A bash that reads command lines; starts one if needed. */
   private async readyBash(execution: Execution): Promise<BashProcess> {
     while (!this.bash || this.sync.settled) {
       if (this.sync.settled) await this.sync.settled;
@@ -307,7 +307,7 @@ export class BashShell {
     if (ended.status !== undefined)
       throw new Failure("sandbox.start_failed", `bash ended at once, with status ${ended.status}`);
     this.hadLife = true;
-    bash.drain(); // what it printed until here is nobody's output
+    bash.drain(); // output until here belongs to no command
     this.isSettled = true;
   }
 
@@ -374,13 +374,13 @@ export class BashShell {
 
   // What bash says ----------------------------------------------------------------------------
 
-  /** Ends of commands, answers to questions, and noise of our own lines, which is dropped. */
+  /** Handles ends of commands and answers to questions; other data on the channel is dropped. */
   private onSaid(data: Buffer): void {
     const said = this.said.length ? Buffer.concat([this.said, data]) : data;
     this.said = EMPTY;
     if (this.sync.hear(said)) return;
     const { execution } = this;
-    if (execution?.end) return; // an answer to a question asked twice
+    if (execution?.end) return; // a second answer to the same question
     const end = execution && findEnd(said, execution.nonce);
     if (end) this.takeEnd(execution, end);
     else if (execution || this.sync.settled) this.said = said.subarray(-MOST_SAID);
@@ -389,8 +389,8 @@ export class BashShell {
   private takeEnd(execution: Execution, end: CommandEnd): void {
     execution.end = end;
     if (!execution.isPrinted) {
-      this.bash?.drain(); // what it printed is in the terminal by now
-      if (this.rest.length && !execution.isOver) this.onData(EMPTY); // now it is known how to read it
+      this.bash?.drain(); // its output is in the terminal by now
+      if (this.rest.length && !execution.isOver) this.onData(EMPTY); // now it can be interpreted
     }
     if (execution.isOver) return;
     if (execution.isPrinted || !(execution.isMarked || end.isMarked)) this.finish(execution, end);
@@ -426,8 +426,8 @@ export class BashShell {
     }
     const { end } = execution;
     if (mark.wasAsked && !end) {
-      // Bash told the end before it printed this: perhaps that of the command's own line, after
-      // which it shows no prompt, and what looks like one was printed by the command.
+      // Bash reports the end before it prints this. The end is still to come, perhaps from the
+      // command's own line; then this only looks like a prompt and is output of the command.
       this.rest = data;
       return;
     }
@@ -438,7 +438,7 @@ export class BashShell {
     this.idleOutput(data.subarray(mark.after));
   }
 
-  /** `data` less its last `size` bytes, which wait for what comes next. */
+  /** `data` without its last `size` bytes, which are kept for the next chunk. */
   private keepBack(data: Buffer, size: number): Buffer {
     if (!size) return data;
     this.rest = Buffer.concat([data.subarray(data.length - size), this.rest]);
@@ -448,13 +448,13 @@ export class BashShell {
   private startOutput(execution: Execution): void {
     execution.started = true;
     execution.logStart = this.log.end;
-    // Not our own lines as bash echoes them.
+    // With `set -v` or `-x` bash echoes our own lines, which are not background output.
     if (!/[vx]/.test(this.options)) execution.background = this.background.toString("utf8");
     this.background = EMPTY;
   }
 
   private emit(execution: Execution, data: Buffer): void {
-    // A prompt was printed for each signal that found bash at its prompt.
+    // Bash prints a prompt for each signal that it gets at its prompt.
     const shown = execution.wasSignalled ? withoutPrompts(data) : data;
     if (!shown.length) return;
     execution.add(shown);
@@ -468,7 +468,7 @@ export class BashShell {
     this.onShown.fire({ is: "output", data });
   }
 
-  /** Output with no command running: prompts, which are dropped, and background jobs'. */
+  /** Output while no command runs: prompts, which are dropped, and output of background jobs. */
   private idleOutput(data: Buffer): void {
     if (!data.length) return;
     const ready = withoutMarks(this.keepBack(data, unfinishedMark(data)));
@@ -495,8 +495,8 @@ export class BashShell {
     [this.status, this.options] = [end.status, end.options];
     this.directory = end.cwd || this.directory;
     execution.path = end.path;
-    // A program that did not end well may have left the terminal in modes of its own, and we
-    // cannot look: then bash is told to set them before the next command.
+    // A program that was interrupted or failed may have changed the terminal modes, and we cannot
+    // check them: let bash restore them before the next command.
     this.needsSettling ||=
       execution.wasSignalled ||
       execution.wasTypedInto ||
@@ -506,7 +506,7 @@ export class BashShell {
       this.wasDisturbed = true;
       this.sync.begin();
     } else if (STOPPED.has(end.status)) {
-      this.wasDisturbed = true; // bash tells of it, and of its end, when it comes to it
+      this.wasDisturbed = true; // bash prints a notice about the stopped job, at some later prompt
     }
     this.isCalm = end.isCalm && !this.wasDisturbed;
     this.endExecution(execution, end.status, end.backgroundPid);
@@ -529,7 +529,7 @@ export class BashShell {
     if (execution?.started && rest.length) this.emit(execution, rest);
     [this.status, this.options] = [0, ""];
     if (!execution) return;
-    if (!execution.isTold) return; // `start` says what went wrong, or starts another
+    if (!execution.isTold) return; // `start` reports the error or starts another bash
     if (bash && neverBegan(execution, bash)) {
       this.execution = undefined;
       if (execution.lose()) return; // a new bash runs it
@@ -538,7 +538,10 @@ export class BashShell {
     this.endExecution(execution, execution.replaced ? 0 : status, -1);
   }
 
-  /** A shell in bash's place would wait for ever at its prompt: take over its environment and directory. */
+  /**
+   * After `exec` of another shell, that shell would wait at its prompt forever: take over its
+   * environment and directory.
+   */
   private watchForExec(execution: Execution): void {
     if (/\bexec\b/.test(execution.command))
       for (const ms of [100, 500, 2000]) execution.later(ms, () => this.takeOver(execution));
@@ -565,12 +568,12 @@ export class BashShell {
   }
 }
 
-/** Bash died before it had read the line, so running it again does nothing twice. */
+/** Bash died before it had read the line, so the command can safely run again. */
 function neverBegan(execution: Execution, bash: BashProcess): boolean {
   return bash.leftLinesUnread && !(execution.wasAsked || execution.isBegun || execution.isRetry);
 }
 
-/** Bash could not give the command its terminal, since an earlier one closed it. */
+/** Bash could not give the command its terminal, because an earlier command closed it. */
 function wasRefused(execution: Execution): boolean {
   if (execution.isRetry) return false;
   return !execution.started || isRefusal(execution.output.beginning);

@@ -1,4 +1,4 @@
-/** The shells of a window: one set of names per agent, made on first use, ended together. */
+/** The shells of a window: named shells per agent, created on first use. */
 import * as fs from "node:fs";
 import * as path from "node:path";
 import type { Disposable } from "../common/disposables";
@@ -14,7 +14,7 @@ import type { OutputPiece, ShellSettings } from "./shell";
 export const DEFAULT = "main";
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
-/** Would change how bash behaves, describe another terminal, or are not a program's business. */
+/** Variables that would change bash's behaviour, describe another terminal, or are internal. */
 const NOT_INHERITED =
   /^(BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4]|HISTFILE|TMOUT|MAIL|COLUMNS|LINES|OLDPWD|SHLVL|SHELLOPTS|BASHOPTS|_|ELECTRON_.*|VSCODE_.*|NODE_OPTIONS|BASCULE_.*|SESSION_API_KEY)$/;
 
@@ -29,11 +29,11 @@ export interface ShellsSettings {
   /** Where shells start: the first workspace folder. */
   workingDir: () => string;
   limits: () => ShellLimits;
-  /** Marks every process of this host's shells, so that none is left behind. */
+  /** Marks every process of this host's shells, so that they can be found and ended. */
   key: string;
 }
 
-/** What the shells of a window have in common, however commands get done in them. */
+/** The interface of all shells of a window. */
 export interface AgentShell {
   readonly name: string;
   readonly cwd: string;
@@ -44,15 +44,15 @@ export interface AgentShell {
   close(): void;
 }
 
-/** A shell that is wanted. */
+/** What is needed to create a shell. */
 export interface ShellRequest {
   agent: string;
   name: string;
   settings: ShellSettings;
   logFile: string;
-  /** The user sees it, in a terminal of its own. */
+  /** Shown to the user in its own terminal. */
   isSeen: boolean;
-  /** To be called when the user has closed that terminal. */
+  /** Call when the user has closed that terminal. */
   onClosed: () => void;
 }
 
@@ -61,7 +61,7 @@ export type MakeShell = (order: ShellRequest) => AgentShell;
 export class Shells implements Disposable {
   private readonly shells = new Map<string, AgentShell>();
   private readonly directory = makeTemporary("shells");
-  /** Shells that the user stopped: the next of that name is told to be new. */
+  /** Shells that the user stopped. The next shell of that name tells the agent that it is new. */
   private readonly stopped = new Set<string>();
   private statics = 0;
 
@@ -70,12 +70,12 @@ export class Shells implements Disposable {
     private readonly settings: ShellsSettings,
   ) {}
 
-  /** What relative paths are relative to: the directory of the agent's default shell. */
+  /** The working directory of the agent's default shell, which relative paths start from. */
   cwd(agent: string, name = DEFAULT): string {
     return this.shells.get(key(agent, name))?.cwd ?? this.settings.workingDir();
   }
 
-  /** Where everything of this window's shells is kept while it is open. */
+  /** The temporary directory of this window's shells: channels and logs. */
   get temporaryDirectory(): string {
     return this.directory;
   }
@@ -85,7 +85,9 @@ export class Shells implements Disposable {
     return path.join(this.directory, `${owner}-${name}.log`);
   }
 
-  /** Logs of shells may be read though they are outside of the workspace. */
+  /**
+   * Whether a file is a shell's log. Agents may read those although they are outside the workspace.
+   */
   isLog(file: string): boolean {
     return path.dirname(file) === this.directory && file.endsWith(".log");
   }
@@ -127,21 +129,23 @@ export class Shells implements Disposable {
   }
 
   /**
-   * Ends every shell with all that runs in it, also in the background. Interrupting would not do: bash
-   * goes on with the next command of a list.
+   * Ends every shell with all its processes, including background jobs. Interrupting is not enough:
+   * bash would continue with the next command of a list.
    */
   stop(): void {
     for (const name of this.shells.keys()) this.stopped.add(name);
     this.endAll();
   }
 
-  /** Ends a shell whose terminal was closed; its name is free again, unless a new one has it already. */
+  /**
+   * Ends a shell whose terminal was closed and frees its name, unless a new shell has it already.
+   */
   private closeShell(agent: string, name: string, shell: AgentShell | undefined): void {
     shell?.close();
     if (this.shells.get(key(agent, name)) === shell) this.shells.delete(key(agent, name));
   }
 
-  /** Ends every process any shell started, also those that left their terminal. */
+  /** Ends every process that a shell started, including those that left their terminal. */
   endAll(): void {
     for (const shell of this.shells.values()) shell.close();
     this.shells.clear();
@@ -198,7 +202,7 @@ export class Shells implements Disposable {
     return shell;
   }
 
-  /** In a shell that lasts for this command: one that outlives its time-out is ended. */
+  /** Runs a command in a temporary shell. The command is ended at its timeout. */
   private async runStatic(
     agent: string,
     command: RunCommand,
@@ -218,7 +222,7 @@ export class Shells implements Disposable {
     }
   }
 
-  /** What programs of agents start with, marked so that they are found again. */
+  /** The environment of agents' programs, with the mark of this host. */
   environment(): Record<string, string> {
     const env: Record<string, string> = {};
     for (const [name, value] of Object.entries(process.env))
@@ -227,7 +231,7 @@ export class Shells implements Disposable {
     return {
       ...env,
       TERM: "xterm-256color",
-      PAGER: "cat", // a person's `less` would wait for a key
+      PAGER: "cat", // `less` would wait for a key
       GIT_PAGER: "cat",
       SHELL: "/bin/bash",
       [KEY]: this.settings.key,

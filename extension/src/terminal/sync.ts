@@ -1,16 +1,17 @@
-/** Makes sure that bash reads lines again before it is given the next one. */
+/** Ensures that bash reads command lines again before the next one is sent. */
 import type { BashProcess } from "./bash";
 import { askLine, findEnd, newNonce } from "./marks";
 
-/** Milliseconds bash has to answer a question, and after an interrupt that clears a torn one. */
+/**
+ * Milliseconds for bash to answer a question, and to handle the interrupt that clears a split one.
+ */
 const ANSWER_MS = 250;
 const CLEARED_MS = 50;
 const TRIES = 20;
 
 /**
- * A signal we sent may still be on its way and would tear the next command's line apart: that line
- * waits until bash has answered a question. `settled` is the promise to wait for, while there is
- * something to wait for.
+ * A signal that we sent may still be pending and would split the next command's line. So that line
+ * waits until bash has answered a question. `settled` is the promise to wait for, if any.
  */
 export class PromptSync {
   settled: Promise<void> | undefined;
@@ -36,7 +37,7 @@ export class PromptSync {
     this.settle?.();
   }
 
-  /** Whether this was the answer. */
+  /** True if this was the answer. */
   hear(said: Buffer): boolean {
     if (!this.nonce || !findEnd(said, this.nonce)) return false;
     this.end();
@@ -47,16 +48,16 @@ export class PromptSync {
     const nonce = (this.nonce = newNonce());
     const bash = this.bash();
     bash?.tell(askLine(nonce, bash.ends));
-    // After what can be read by then was read: the answer may be in it.
+    // `setImmediate`: first read what has arrived, which may contain the answer.
     setTimeout(() => setImmediate(() => this.askAgain(nonce, tries - 1)), ANSWER_MS);
   }
 
-  /** No answer: the signal tore the question itself apart, and bash waits for the rest of it. */
+  /** No answer: the signal split the question itself, and bash waits for the rest of it. */
   private askAgain(nonce: string, tries: number): void {
     const bash = this.bash();
     if (this.nonce !== nonce || !bash) return;
     if (!tries) return bash.kill();
-    // Half-started, and bash waits for it; no command runs now.
+    // A half-started process that bash waits for; no command runs now.
     if (bash.foreground() !== bash.pid) bash.signal("SIGKILL");
     else if (bash.isListening()) bash.signal("SIGINT");
     setTimeout(() => {

@@ -1,14 +1,14 @@
-/** A shell as the user sees it: a terminal they can read, type into and close. */
+/** Shows a shell to the user as a terminal that they can read, type into and close. */
 import * as vscode from "vscode";
 import { OutputThrottle } from "./output_throttle";
 import type { BashShell, TerminalEvent } from "./shell";
 import type { ShellRequest } from "./shells";
 
-/** Milliseconds for which what is written is gathered: every piece is a message and a drawing. */
+/** Milliseconds for which output is batched: every write is a message and a redraw. */
 const GATHER = 50;
 const PROMPT = "\x1b[32m$\x1b[0m ";
 
-/** Gives a shell its terminal in the window. */
+/** Opens a terminal for a shell. */
 export function showShell(shell: BashShell, { agent, name: given, onClosed }: ShellRequest): void {
   const name = given === "main" ? agent : `${agent} · ${given}`;
   const pty = new ShellTerminal(agent, shell, onClosed);
@@ -16,8 +16,8 @@ export function showShell(shell: BashShell, { agent, name: given, onClosed }: Sh
 }
 
 /**
- * Shows what a shell does. Typed into while a program runs, it goes to the program; while nothing
- * runs, it is a line that runs as the user's and that agents wait for.
+ * The pseudoterminal of a shell. Keys go to the running program; without one, they edit a command
+ * line that runs as the user's command, which agents wait for.
  */
 class ShellTerminal implements vscode.Pseudoterminal {
   private readonly writing = new vscode.EventEmitter<string>();
@@ -59,7 +59,7 @@ class ShellTerminal implements vscode.Pseudoterminal {
   handleInput(data: string): void {
     if (this.shell.typeAsUser(data)) return;
     for (const char of data) this.edit(char);
-    this.flush(); // whoever types wants to see it at once
+    this.flush(); // echo typed text at once
   }
 
   close(): void {
@@ -102,7 +102,7 @@ class ShellTerminal implements vscode.Pseudoterminal {
     } else if (what.is === "output") {
       this.throttle.add(what.data);
     } else if (what.is === "closed") {
-      this.closing.fire(undefined); // nothing can be done in it any more
+      this.closing.fire(undefined); // the shell is closed
     } else {
       this.throttle.flush();
       const status = what.status ? `\x1b[2m[${what.status}]\x1b[0m ` : "";
@@ -110,7 +110,7 @@ class ShellTerminal implements vscode.Pseudoterminal {
     }
   }
 
-  /** Our terminal adds no carriage return to a newline, so that output is exact; the screen needs one. */
+  /** Converts LF to CR LF for the screen. The PTY does not (its output is exact). */
   private withReturns(text: string): string {
     const shown = (this.afterReturn ? "\r" : "") + text;
     const returned = shown.replace(/\r?\n/g, "\r\n");

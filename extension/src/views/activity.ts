@@ -1,4 +1,4 @@
-/** What agents did in this window, newest first. */
+/** The tree view "Activity": what agents did in this window, newest first. */
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import { summary } from "../actions/consent";
@@ -50,7 +50,7 @@ export class ActivityView implements vscode.TreeDataProvider<ActivityEntry>, Dis
     this.changed();
   }
 
-  /** A file changed while the newest action on it was done. */
+  /** Links a changed file to the running action that changed it. */
   fileChanged(change: FileChange): void {
     const entry = this.entries.find(
       ({ action, ended }) => ended === undefined && ["write", "edit"].includes(action.action),
@@ -99,7 +99,7 @@ export class ActivityView implements vscode.TreeDataProvider<ActivityEntry>, Dis
     this.changing.dispose();
   }
 
-  /** Drawn at most a few times a second, however busy agents are. */
+  /** Redraws at most five times a second. */
   private changed(): void {
     this.redraw ??= setTimeout(() => {
       this.redraw = undefined;

@@ -1,14 +1,14 @@
-/** Shows the user what an agent has just changed, and marks it for a moment. */
+/** Opens a file that an agent has just changed and highlights the changed lines briefly. */
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
 import { shows, type FileChange } from "../actions/documents";
 
 const MARK_MS = 2500;
-/** Milliseconds in which the editor follows the disk, or the change is not marked. */
+/** Milliseconds to wait until the editor shows the file on disk; later, nothing is highlighted. */
 const FOLLOW_MS = 5000;
 
-/** Only the newest change is shown: an agent may be faster than the editor. */
+/** Skips to the newest change: an agent may be faster than the editor. */
 export class ChangeHighlighter implements Disposable {
   private readonly mark = vscode.window.createTextEditorDecorationType({
     isWholeLine: true,

@@ -1,13 +1,17 @@
-/** Notes in a file that somebody uses an editor here: what ends idle sessions goes by it. */
+/**
+ * Touches a file when somebody types or clicks in an editor; sessions detect idleness by its time.
+ */
 import { open } from "node:fs/promises";
 import * as vscode from "vscode";
 import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 
-/** Milliseconds within which a second keystroke is not worth another note. */
+/** Minimum milliseconds between two updates of the file. */
 const APART = 5_000;
 
-/** An edit by an agent, a file that was opened or a tab that was left open is no keystroke. */
+/**
+ * Only keyboard and mouse selection changes count, not edits by agents, opened files or open tabs.
+ */
 export function noteKeystrokes(file: string, log: Log): vscode.Disposable {
   let noted = 0;
   return vscode.window.onDidChangeTextEditorSelection(({ kind }) => {

@@ -1,6 +1,6 @@
 /**
- * Shows open questions in the window and takes the user's answers. A notice tells that somebody asks;
- * the request itself is shown in a read-only document, as plain text, with the answers above it.
+ * Shows open questions in the window and takes the user's answers. A notification announces a
+ * question; a read-only document shows the whole request as plain text, with the answers above it.
  */
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
@@ -9,16 +9,19 @@ import type { Question, Questions } from "../consent/questions";
 import { shortened, unlinked, visible } from "../consent/visible_text";
 import { CommandId, QUESTION_SCHEME } from "../manifest";
 
-/** Milliseconds a question has to be in view before a click counts: the click may have been for another. */
+/**
+ * Milliseconds a question must be visible before a click counts: an earlier click may have been
+ * meant for something else.
+ */
 const SEEN_MS = 500;
 const MOST_OF_NAME = 40;
-const GONE = "This question is not open any more.\n";
+const GONE = "This question is no longer open.\n";
 
 interface ShownQuestion {
-  /** Its address has a secret: to answer one has to be shown it. */
+  /** Its URI contains a secret, so that only code that was shown the document can answer. */
   uri: vscode.Uri;
   closeNotice: () => void;
-  /** Since when it has been in view; nothing while it is not. */
+  /** Time since when it is visible; undefined while it is not. */
   seenSince: number | undefined;
 }
 
@@ -46,7 +49,7 @@ export class QuestionsView
     add(commands.registerCommand(CommandId.answerQuestion, answer));
     add(commands.registerCommand(CommandId.allowOnce, (uri: unknown) => answer(uri, "once")));
     add(commands.registerCommand(CommandId.denyQuestion, (uri: unknown) => answer(uri, "deny")));
-    void this.closeTabs(() => true); // of questions an earlier host asked
+    void this.closeTabs(() => true); // of questions from an earlier extension host
   }
 
   provideTextDocumentContent(uri: vscode.Uri): string {
@@ -84,7 +87,9 @@ export class QuestionsView
     this.onCount(open.length);
   }
 
-  /** A message with buttons stays when its question is gone; a notice of progress can be closed. */
+  /**
+   * Uses a progress notification, because a message with buttons cannot be closed by the extension.
+   */
   private announce({ id, number, request }: Question): void {
     const secret = randomBytes(16).toString("hex");
     const uri = vscode.Uri.from({
@@ -94,9 +99,9 @@ export class QuestionsView
     });
     const args = encodeURIComponent(JSON.stringify([id]));
     const who = unlinked(shortened(request.requester.name, MOST_OF_NAME));
-    // The link comes first: a long name must not push it out of sight.
+    // The link comes first, so that a long name cannot push it out of sight.
     const link = `[Show the request](command:${CommandId.showQuestions}?${args})`;
-    const title = `${link} that ${who} asks your consent for`;
+    const title = `${link}: ${who} asks for your consent`;
     const progress = { location: vscode.ProgressLocation.Notification, title };
     let closeNotice!: () => void;
     const closed = new Promise<void>((resolve) => (closeNotice = resolve));
@@ -104,7 +109,7 @@ export class QuestionsView
     this.shown.set(id, { uri, closeNotice, seenSince: undefined });
   }
 
-  /** The one that is named, or the one the user picks from all that are open. */
+  /** Opens the named question, or lets the user pick one. */
   private async show(id: unknown): Promise<void> {
     const open = this.questions.list();
     const named = open.find((each) => each.id === id);
@@ -164,11 +169,11 @@ async function pick(open: readonly Question[]): Promise<Question | undefined> {
     description: question.summary,
     question,
   }));
-  const options = { placeHolder: "Questions that wait for your answer" };
+  const options = { placeHolder: "Questions waiting for your answer" };
   return (await vscode.window.showQuickPick(items, options))?.question;
 }
 
-/** What a cell that the user runs asks for; nothing when they give it up. */
+/** Asks the user for the input of a cell; undefined if they cancel. */
 export async function askForInput(question: string): Promise<string | undefined> {
   return vscode.window.showInputBox({
     prompt: unlinked(question) || "The cell asks for input",

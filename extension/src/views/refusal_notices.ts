@@ -1,4 +1,4 @@
-/** Tells the user that an agent was refused without a question, once for each agent and reason. */
+/** Notifies the user that an agent was refused, once for each agent and reason. */
 import * as vscode from "vscode";
 import type { Refusal } from "../actions/consent";
 import { unlinked, visible } from "../consent/visible_text";
@@ -13,10 +13,10 @@ export class RefusalNotices {
   tell(action: AgentAction, why: Refusal): void {
     const who = unlinked(visible(action.agent));
     const key = `${why} ${action.agent} ${why === "settings" ? action.action : ""}`;
-    // A question that nobody answered may be missed again; the other reasons stay as they are.
+    // An unanswered question is reported each time; the other reasons do not change.
     if (why !== "time" && this.told.has(key)) return;
     this.told.add(key);
-    const what = `Bascule refused a '${visible(action.action)}' action of ${who}`;
+    const what = `Bascule refused a '${visible(action.action)}' action from ${who}`;
     switch (why) {
       case "untrusted":
         return this.show(
@@ -32,7 +32,7 @@ export class RefusalNotices {
           "bascule.consent",
         );
       case "time":
-        return this.show(`${what}: nobody answered its question in time.`);
+        return this.show(`${what}: nobody answered the question in time.`);
     }
   }
 

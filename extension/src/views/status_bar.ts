@@ -1,4 +1,4 @@
-/** What holds now, in the status bar: the connection, who asks, and what agents may do. */
+/** The status bar item: connection, open questions, running actions and workspace trust. */
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { ConnectionState } from "../hub/connection";
@@ -26,7 +26,7 @@ export class StatusBar implements Disposable {
     this.draw();
   }
 
-  /** So many questions wait for an answer. */
+  /** Shows the number of open questions. */
   questions(count: number): void {
     this.asking = count;
     this.draw();
@@ -34,7 +34,7 @@ export class StatusBar implements Disposable {
 
   running(count: number): void {
     this.busy = count;
-    // Not for every action: agents can be faster than the window draws.
+    // Throttled: agents can be faster than the window redraws.
     this.redraw ??= setTimeout(() => {
       this.redraw = undefined;
       this.draw();
@@ -73,7 +73,7 @@ export class StatusBar implements Disposable {
     const { item } = this;
     if (!vscode.workspace.isTrusted) {
       item.text = "$(shield) Bascule: restricted";
-      item.tooltip = `Connected to ${hub}, but agents can do nothing here: this workspace is not trusted. Click to manage trust`;
+      item.tooltip = `Connected to ${hub}, but agents cannot act: this workspace is not trusted. Click to manage trust`;
       item.command = "workbench.trust.manage";
       return;
     }
@@ -84,7 +84,8 @@ export class StatusBar implements Disposable {
   private drawQuestions(): void {
     const { item, asking } = this;
     item.text = `$(question) Bascule: ${asking} ${asking === 1 ? "question" : "questions"}`;
-    item.tooltip = "An agent or script waits for your consent. Click to see what it wants to do";
+    item.tooltip =
+      "An agent or script is waiting for your consent. Click to see what it wants to do";
     item.command = CommandId.showQuestions;
     item.backgroundColor = color("warning");
   }

@@ -191,7 +191,7 @@ describe("what is answered", () => {
     ["t/throw", "bridge.failed", "t/throw failed: broken"],
     ["t/nobody", "bridge.unknown_type", "This window does not know the request 't/nobody'"],
     ["toString", "bridge.unknown_type", "This window does not know the request 'toString'"],
-    ["t/circle", "command.not_serializable", "JSON has no words for the answer"],
+    ["t/circle", "command.not_serializable", "The answer cannot be converted to JSON"],
     ["t/large", "bridge.too_large", `The answer has more than ${MAX_MESSAGE} bytes`],
   ])("tells why %s failed", async (type, code, message) => {
     const script = await Script.connect(run);

@@ -328,7 +328,7 @@ test("a host that another has replaced ends what it runs and tells nothing of it
 test("a hub that ends the connection is not tried again", async () => {
   hub.dismiss();
   expect(await becomes("refused")).toMatchObject({
-    problem: "The hub ended the connection and wants no other",
+    problem: "The hub closed the connection and does not accept a new one",
   });
 });
 

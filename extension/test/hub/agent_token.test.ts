@@ -42,7 +42,7 @@ test("it is asked for until the hub takes it, and then kept", async () => {
   expect(complaints).toEqual([
     "",
     "The hub does not know this token",
-    "This token is not one for agents",
+    "This token is not an agent token",
   ]);
   expect(await agentToken(hub, secrets, "t", person().ask)).toBe(GOOD);
 });

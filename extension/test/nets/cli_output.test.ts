@@ -36,7 +36,7 @@ test("lines of nodes count from 0", () => {
 });
 
 test("what is no answer is refused, and said", () => {
-  expect(() => readFindings("Traceback", "")).toThrow("no answer: Traceback");
-  expect(() => readFindings("{}", "")).toThrow("no answer");
-  expect(() => readDrawing("[]")).toThrow("no answer");
+  expect(() => readFindings("Traceback", "")).toThrow("unexpected output: Traceback");
+  expect(() => readFindings("{}", "")).toThrow("unexpected output");
+  expect(() => readDrawing("[]")).toThrow("unexpected output");
 });
