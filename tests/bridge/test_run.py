@@ -200,7 +200,7 @@ def test_messages_nobody_understands_are_dropped_and_said(
     server.on_connection = nonsense
 
     assert bridge.is_available()
-    assert caplog.text.count("no message") == 4
+    assert caplog.text.count("an invalid message") == 4
 
 
 def test_an_answer_past_the_limit_fails_the_call_once_and_is_not_asked_for_again(

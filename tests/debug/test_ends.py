@@ -50,7 +50,7 @@ async def test_terminate_is_answered_while_an_evaluation_never_ends(
     await editor.request("terminate")
 
     assert await editor.end() != 0
-    with pytest.raises(Refused, match="gone"):
+    with pytest.raises(Refused, match="has exited"):
         await evaluating
 
 

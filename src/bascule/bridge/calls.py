@@ -341,7 +341,7 @@ def read(call: BridgeCall[T], answer: Any) -> T:
         return call.read(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BridgeProtocol(
-            f"The window's answer to {call.type} has not the shape it should: {answer!r:.200}"
+            f"The window's answer to {call.type} has an unexpected form: {answer!r:.200}"
         ) from error
 
 

@@ -337,7 +337,9 @@ class BridgeClient:
             case Event(event, body):
                 self._tell_listeners(event, body)
             case _:
-                logger.warning("the window sent what only scripts send: %s", type(message).__name__)
+                logger.warning(
+                    "the window sent a message that only scripts send: %s", type(message).__name__
+                )
 
     def lost(self) -> None:
         with self._lock:

@@ -70,7 +70,7 @@ class _Reading:
         try:
             message = decode(text)
         except BridgeProtocol as error:
-            logger.warning("the window sent what is no message: %s", error.message)
+            logger.warning("the window sent an invalid message: %s", error.message)
             return
         if self._is_greeted:
             self._receiver.received(message)
@@ -166,7 +166,7 @@ class RunTransport:
         except (WebSocketLost, Empty) as error:
             raise self._unavailable("it does not greet") from error
         if not isinstance(hello, Hello):
-            raise BridgeProtocol(f"What answers at {self._endpoint.address} is no bridge")
+            raise BridgeProtocol(f"The server at {self._endpoint.address} is not a bridge")
         if hello.protocol != PROTOCOL:
             raise BridgeProtocol(
                 f"The window speaks version {hello.protocol} of the bridge and this script version "

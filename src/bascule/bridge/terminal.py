@@ -89,7 +89,7 @@ class TerminalTransport:
         if handler is None and type.startswith("vscode/"):
             raise BridgeUnavailable(f"{type} needs a VS Code window, and there is only a terminal")
         if handler is None:
-            raise UnknownRequest(f"Nobody here knows the request {type!r}")
+            raise UnknownRequest(f"The terminal does not support the request {type!r}")
         return handler(params)
 
     # Asking -------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def _typed(line: str, field: Params) -> Any:
     if "enum" in field:
         found = [each for each in field["enum"] if str(each) == line]
         if not found:
-            raise ValueError("This is none of them")
+            raise ValueError("This is not one of the choices")
         return found[0]
     match field.get("type"):
         case "integer":

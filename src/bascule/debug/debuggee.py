@@ -159,7 +159,7 @@ def _tracing(path: str | None) -> Iterator[list[Listener]]:
 
 
 def _nobody(_: Mapping[str, Any]) -> None:
-    raise UsageError("The net has asked nothing")
+    raise UsageError("The net has no request in progress")
 
 
 def _breakpoint(told: Mapping[str, Any]) -> Breakpoint:

@@ -92,7 +92,7 @@ class DebuggeeProcess:
     async def request(self, do: str, **more: Any) -> Any:
         """Raises `UsageError` with what the debuggee says when it cannot."""
         if self._writer is None or self._writer.is_closing():
-            raise SandboxDied("The debuggee is gone")
+            raise SandboxDied("The debuggee has exited")
         number = next(self._numbers)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
@@ -136,7 +136,7 @@ class DebuggeeProcess:
         finally:
             for answer in self._answers.values():
                 if not answer.done():
-                    answer.set_exception(SandboxDied("The debuggee is gone"))
+                    answer.set_exception(SandboxDied("The debuggee has exited"))
             self._answers.clear()
 
     def _answer(self, message: Mapping[str, Any]) -> None:

@@ -40,7 +40,7 @@ class PythonDebugger:
         self._server.close()
         told = await self.request("pydevdAuthorize", {"debugServerAccessToken": None})
         if not secrets.compare_digest(str(told.get("clientAccessToken")), self.token):
-            raise AccessDenied("Somebody else has connected in the debuggee's place")
+            raise AccessDenied("A connection to the debugger did not present the debuggee's token")
         await self.request(
             "initialize",
             {
@@ -62,7 +62,7 @@ class PythonDebugger:
     async def request(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The body of the answer. Raises `UsageError` with what debugpy says instead."""
         if self._writer is None:
-            raise SandboxDied("The debuggee is gone")
+            raise SandboxDied("The debuggee has exited")
         self._seq += 1
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._answers[self._seq] = answer
@@ -107,7 +107,7 @@ class PythonDebugger:
             self._writer = None
             for answer in self._answers.values():
                 if not answer.done():
-                    answer.set_exception(SandboxDied("The debuggee is gone"))
+                    answer.set_exception(SandboxDied("The debuggee has exited"))
             self._answers.clear()
 
     def _take(self, message: Message) -> None:

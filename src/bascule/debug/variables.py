@@ -35,7 +35,9 @@ class Handles:
 
     def children(self, reference: int) -> Sequence[Variable]:
         if not 0 < reference <= len(self._held):
-            raise UsageError(f"There are no variables {reference} any more")
+            raise UsageError(
+                f"The variable reference {reference} is not valid any more; the net has continued"
+            )
         return self._held[reference - 1]()
 
     def shown(self, variable: Variable) -> dict[str, Any]:

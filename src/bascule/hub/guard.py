@@ -140,7 +140,7 @@ class HubGuard:
         kind = headers.get(b"content-type")
         if kind is not None and kind.partition(b";")[0].strip().lower() not in kinds:
             raise Refused(
-                415, InvalidRequest(f"A body of type {kind.decode('latin-1')!r} is not taken here")
+                415, InvalidRequest(f"A body of type {kind.decode('latin-1')!r} is not accepted")
             )
         declared = headers.get(b"content-length")
         if declared is not None and int(declared) > limit:

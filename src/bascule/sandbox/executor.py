@@ -210,8 +210,10 @@ class Sandbox(Closable):
                 raise SandboxDied("The sandbox was closed while the action ran") from error
             observation = error_observation(error, action.id)
         except Exception:
-            logger.exception("the %s action %s failed in a way we did not expect", *_names(action))
-            fault = InternalError(f"The {action.kind} action failed by a fault of the sandbox")
+            logger.exception("the %s action %s failed unexpectedly", *_names(action))
+            fault = InternalError(
+                f"The {action.kind} action failed because of an internal error of the sandbox"
+            )
             observation = error_observation(fault, action.id)
         if observation.timestamp is not None and observation.cause == action.id:
             return observation

@@ -127,7 +127,9 @@ class FakeEditor:
         answer = self.answers.get(request.type)
         try:
             if answer is None:
-                raise UnknownRequest(f"Nobody here knows the request {request.type!r}")
+                raise UnknownRequest(
+                    f"This fake editor has no answer for the request {request.type!r}"
+                )
             response = Response(request.id, answer(asked))
             encode(response, limit=MAX_MESSAGE)
         except BridgeError as error:

@@ -13,7 +13,7 @@ _HEAD: Final = 20_000
 _NOTE: Final = 400
 """Characters that the note about the rest may take."""
 _KEPT: Final = 64 << 20
-"""Characters of all answers together that are kept to be read on from."""
+"""Characters of all long results together that are kept for `read_more`."""
 
 
 class Pages:
@@ -44,8 +44,8 @@ class Pages:
         """A page from `offset` on. Raises `UsageError` for an answer that is not kept."""
         if name not in self._texts:
             raise UsageError(
-                f"There is no answer {name!r} to read on from: only the latest long ones are "
-                "kept. Ask again, for less"
+                f"The result {name!r} is not kept any more: only the latest long results are. "
+                "Run the tool again with a smaller range"
             )
         text = self._texts[name]
         end = offset + PAGE - _NOTE

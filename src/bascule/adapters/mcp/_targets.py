@@ -36,7 +36,7 @@ class ToolTargets(ABC):
         return ()
 
     async def window(self, selector: str) -> Runtime:
-        raise UsageError(f"There are no windows here, {selector!r} or others")
+        raise UsageError(f"There are no windows here, so none matches {selector!r}")
 
     async def sessions(self) -> Sequence[SessionSummary]:
         return ()

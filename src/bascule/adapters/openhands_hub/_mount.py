@@ -167,7 +167,7 @@ async def _body(receive: Receive) -> Any:
     while more:
         message = await receive()
         if message["type"] != "http.request":
-            raise InvalidRequest("The client went away before it had asked")
+            raise InvalidRequest("The client disconnected before its request was complete")
         parts.append(message.get("body", b""))
         more = message.get("more_body", False)
     return from_json(b"".join(parts))

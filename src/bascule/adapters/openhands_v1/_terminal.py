@@ -182,7 +182,7 @@ def _tool(
     if no_change_timeout_seconds is not None:
         ignored.append("no_change_timeout_seconds")
     if ignored:
-        logger.warning("bascule's terminal has no use for %s", ", ".join(ignored))
+        logger.warning("bascule's terminal ignores %s", ", ".join(ignored))
     return TerminalTool(
         action_type=TerminalAction,
         observation_type=TerminalObservation,

@@ -58,7 +58,7 @@ def _absolute(path: str) -> PurePosixPath:
     if not where.is_absolute() or where.name in ("", ".."):
         raise InvalidPath(f"The path has to be absolute, and of a file: {path!r}")
     if "\0" in path or len(os.fsencode(where.name)) > _LONGEST_NAME:
-        raise InvalidPath(f"No file can be called so: {where.name[:50]!r}…")
+        raise InvalidPath(f"The file name is too long: {where.name[:50]!r}…")
     return where
 
 

@@ -116,7 +116,9 @@ class WorkspaceMount(Mount):
             except (BasculeError, Refused):
                 raise
             except ClientDisconnect as error:
-                raise InvalidRequest("The client went away before it had asked") from error
+                raise InvalidRequest(
+                    "The client disconnected before its request was complete"
+                ) from error
             except Exception as error:  # the edge of a request; the log has it
                 logger.exception("%s %s failed", method, request.url.path)
                 raise InternalError("The hub failed; its log has the cause") from error
@@ -258,7 +260,9 @@ async def _asked(request: Request) -> _Asked:
     try:
         return _Asked.model_validate_json(await request.body())
     except ValidationError as error:
-        raise Refused(422, InvalidRequest(f"The command is not asked for well: {error}")) from error
+        raise Refused(
+            422, InvalidRequest(f"The request for a command is invalid: {error}")
+        ) from error
 
 
 def _text(request: Request, name: str) -> str:

@@ -301,7 +301,7 @@ async def _unless_crashed(tab: Tab, work: Any) -> None:
 
 def _button(name: str) -> _Button:
     if name not in ("left", "middle", "right"):
-        raise InvalidAction(f"There is no mouse button {name!r}: left, middle and right there are")
+        raise InvalidAction(f"There is no mouse button {name!r}; use left, middle or right")
     return cast(_Button, name)
 
 
@@ -309,5 +309,5 @@ def _modifiers(names: str | list[str]) -> Any:
     given = [names] if isinstance(names, str) else names
     known = {"Alt", "Control", "ControlOrMeta", "Meta", "Shift"}
     if wrong := [name for name in given if name not in known]:
-        raise InvalidAction(f"{wrong[0]!r} is no modifier: {', '.join(sorted(known))} are")
+        raise InvalidAction(f"{wrong[0]!r} is no modifier; use {', '.join(sorted(known))}")
     return given

@@ -80,7 +80,7 @@ class BrowserProxy:
         try:
             addresses = await _look_up(host, port)
         except OSError as error:
-            logger.warning("%s:%d cannot be kept from pages by address: %s", host, port, error)
+            logger.warning("%s:%d cannot be blocked for pages: %s", host, port, error)
             return
         if any(map(is_of_this_machine, addresses)):
             self._local_ports.add(port)

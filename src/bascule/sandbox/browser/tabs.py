@@ -165,7 +165,7 @@ class Tabs:
                         return
                     await self._changed.wait()
         except (Error, TimeoutError) as error:
-            logger.debug("a tab that was opened has not come: %s", error)
+            logger.debug("a new tab did not open: %s", error)
 
     async def _count(self) -> int:
         """How many tabs the browser itself knows."""

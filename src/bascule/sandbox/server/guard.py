@@ -68,7 +68,7 @@ class SandboxGuard:
         kind = headers.get(b"content-type")
         if kind is not None and kind.partition(b";")[0].strip().lower() not in _BODY_TYPES:
             raise RequestRefused(
-                415, InvalidRequest(f"A body of type {kind.decode('latin-1')!r} is not taken here")
+                415, InvalidRequest(f"A body of type {kind.decode('latin-1')!r} is not accepted")
             )
 
     def _has_key(self, headers: dict[bytes, bytes]) -> bool:

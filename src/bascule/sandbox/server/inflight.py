@@ -45,7 +45,7 @@ class InFlight:
     async def run(self, action_id: EventId | None, work: Coroutine[Any, Any, _Answer]) -> _Answer:
         """Await `work`, which `cancel` can end from elsewhere; then this raises the reason.
 
-        Without an id there is no cancelling it by one. An id that is being done already is
+        Without an id there is no cancelling it by one. An id that is already in progress is
         refused: the same action is never done twice at once.
         """
         task = asyncio.current_task()
@@ -84,7 +84,7 @@ class InFlight:
     def cancel_soon(self, action_id: EventId) -> None:
         """End the action, if it is being done, without waiting."""
         if (entry := self._entries.get(action_id)) is not None:
-            self._end(entry, ActionCancelled(f"Whoever asked for {action_id} went away"))
+            self._end(entry, ActionCancelled(f"The client that sent {action_id} disconnected"))
 
     def end_all(self, reason: BasculeError) -> None:
         """End every action for `reason`, now and those that come later."""
@@ -102,4 +102,4 @@ class InFlight:
             return self._over
         if action_id in self._too_late:
             return ActionCancelled(f"The action {action_id} was cancelled before it arrived")
-        return RequestRefused(409, InvalidAction(f"The action {action_id} is being done already"))
+        return RequestRefused(409, InvalidAction(f"The action {action_id} is already in progress"))

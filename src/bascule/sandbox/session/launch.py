@@ -59,4 +59,6 @@ class SandboxLaunch:
             known = {each.name: given[each.name] for each in fields(cls) if each.name in given}
             return cls(**known)
         except (ValueError, TypeError) as error:
-            raise InvalidSetting(f"The sandbox was not told how to start: {error}") from error
+            raise InvalidSetting(
+                f"The launch parameters on standard input are invalid: {error}"
+            ) from error

@@ -205,7 +205,7 @@ class AppPorts(Closable):
             try:
                 await self.look()
             except Exception:  # the edge of a task; the next look may do better
-                logger.exception("the ports of the session could not be looked at")
+                logger.exception("the ports of the session could not be listed")
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._delay):
                     await self._nudged.wait()
@@ -254,7 +254,7 @@ class AppPorts(Closable):
     async def _open(self, port: int, places: Sequence[ListeningSocket], pid: int | None) -> None:
         n = await asyncio.to_thread(self._numbers.of, port, taken=tuple(self._apps))
         if n is None:
-            logger.warning("port %d gets no address: %d are in use", port, _MOST)
+            logger.warning("port %d gets no app number: all %d are in use", port, _MOST)
             return
         text = await asyncio.to_thread(command, pid) if pid else ""
         app = App(n, port, pid, text, f"app{n}.sock")

@@ -163,7 +163,7 @@ class Forwarder(Closable):
             async with asyncio.timeout(_CONNECT_TIMEOUT):
                 await self._connect(lambda: there)
         except OSError as error:  # a `TimeoutError` is one
-            logger.debug("a connection could not be passed on: %s", error)
+            logger.debug("a connection could not be forwarded: %s", error)
             here.abort()
             self._on_refused()
             return

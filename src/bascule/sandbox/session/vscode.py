@@ -173,7 +173,7 @@ class SessionVSCode(Closable):
     async def _open_tab(self) -> None:
         chromium = await asyncio.to_thread(_find_chromium, self._environment.get("PATH", ""))
         if chromium is None:
-            raise NotSupported("A window that nobody looks at needs Chromium; there is none here")
+            raise NotSupported("A headless window needs Chromium, which is not installed here")
         tab = HeadlessWindow(
             chromium,
             loopback=self._to_vscode,

@@ -109,11 +109,13 @@ class Workspace(Closable):
         """Raises `DirectoryNotEmpty`, also while it is being filled."""
         self._ensure_alone()
         if not await asyncio.to_thread(_is_empty, self._directory):
-            raise DirectoryNotEmpty("The workspace is not empty; only an empty one is filled")
+            raise DirectoryNotEmpty(
+                "The workspace is not empty; clone or unpack only into an empty one"
+            )
 
     def _ensure_alone(self) -> None:
         if self._filling is not None and not self._filling.done():
-            raise DirectoryNotEmpty("The workspace is being filled already")
+            raise DirectoryNotEmpty("Another clone or upload into the workspace is in progress")
 
     async def aclose(self) -> None:
         if self._filling is not None:

@@ -296,7 +296,7 @@ class TestDocker(SpawnerSuite):
         self, spawner: Spawner, plan: SandboxPlan, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("bascule.sandbox.session.launch.Launch.to_json", lambda _: b"")
-        with pytest.raises(SandboxStartFailed, match="not told how to start"):
+        with pytest.raises(SandboxStartFailed, match="launch parameters"):
             await spawner.start(plan)
 
     # Ends ---------------------------------------------------------------------------------
