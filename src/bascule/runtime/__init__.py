@@ -1,4 +1,5 @@
-"""Ways to get an action done: here, in a sandbox far away, in a session of a hub or in VS Code.
+"""Runtimes, which run actions: on this machine, in a remote sandbox, in a hub's session or in VS
+Code.
 
 async with LocalRuntime("project") as runtime:
     seen = await runtime.run("make test")

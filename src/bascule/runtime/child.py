@@ -26,7 +26,7 @@ _LAST_WORDS = 20
 
 
 class ChildServer(Closable):
-    """Starts `python -m bascule.sandbox` on a socket of ours and stops it in the end.
+    """Starts `python -m bascule.sandbox` on a private socket and stops it on close.
 
     The socket listens before the child runs: its address is known at once, and connections wait
     in the kernel until the child takes them. Our end is the child's too, even if we are killed,
@@ -66,7 +66,7 @@ class ChildServer(Closable):
             self._process.stdin.write(pickle.dumps((sock.fileno(), server, self._settings)))
 
     async def while_alive(self, connecting: Coroutine[Any, Any, None]) -> None:
-        """Await `connecting`; raises `SandboxStartFailed` if the child ends before."""
+        """Await `connecting`; raises `SandboxStartFailed` if the child ends first."""
         work = asyncio.ensure_future(connecting)
         ended = asyncio.ensure_future(self._ended.wait())
         try:
@@ -85,7 +85,7 @@ class ChildServer(Closable):
             await asyncio.gather(work, ended, return_exceptions=True)
 
     async def has_ended(self, *, within: float = _DYING) -> bool:
-        """Whether it has, or does so shortly."""
+        """Whether the child has ended, or ends within that time."""
         try:
             async with asyncio.timeout(within):
                 await self._ended.wait()
@@ -99,7 +99,7 @@ class ChildServer(Closable):
         )
 
     def last_words(self) -> str:
-        """How the child ended and what it said last; for the message of an error."""
+        """How the child ended and its last output, for error messages."""
         code = None if self._process is None else self._process.returncode
         return "\n".join([f"exit status {code}", *self._last_words])
 

@@ -1,4 +1,4 @@
-"""A session of a hub: a workspace, a sandbox and a VS Code somewhere else."""
+"""A runtime in a session of a hub: a workspace, a sandbox and VS Code on another machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .vscode import VSCodeRuntime
 
 
 class CloudRuntime(Verbs):
-    """Does actions in a session of the hub at `url`: a new one, or the one of `session_id`.
+    """Runs actions in a session of the hub at `url`: a new session, or that of `session_id`.
 
     In its sandbox, or where the session's `runtime` is `vscode` in its own VS Code window; then
     files still go in and out by way of the sandbox, and there are no logs to read.
@@ -40,7 +40,7 @@ class CloudRuntime(Verbs):
         on_stage: OnStage | None = None,
         default_timeout: float | None = 120.0,
     ) -> None:
-        """`session`: what a new one is to be, as `POST /api/sessions` takes it."""
+        """`session`: the body for a new session, as `POST /api/sessions` takes it."""
         self._calls = SessionCalls(url, token)
         self._token = token
         self._wanted = session_id
@@ -59,16 +59,16 @@ class CloudRuntime(Verbs):
 
     @property
     def session(self) -> HubSession:
-        """As it was when it was connected to."""
+        """The session as it was at `connect`."""
         return self._connected[0]
 
     @property
     def vscode_url(self) -> str:
-        """Where a browser shows the session's VS Code."""
+        """URL of the session's VS Code."""
         return self._connected[0].vscode_url
 
     async def web_hosts(self) -> dict[str, int]:
-        """The addresses of the session's apps, and the ports they listen on inside."""
+        """URLs of the session's apps, with the ports they listen on."""
         ports = await self._calls.ports(self.session_id)
         return {each["url"]: each["port"] for each in ports}
 

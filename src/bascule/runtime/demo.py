@@ -1,4 +1,4 @@
-"""What a demo shows: an agent does a small piece of work in a window, with a mistake to find."""
+"""The script of the demo: an agent finds and fixes a small bug in a window."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ print(f"{'total':<10}{sum(prices.values()):>8.2f}")
 
 @dataclass(frozen=True, slots=True)
 class DemoMessage:
-    """A line for whoever watches: what is done next, what was seen of it, or what came of all."""
+    """A message of the agent: the next step, an observation, or the final result."""
 
     kind: Literal["step", "seen", "done"]
     text: str
@@ -50,7 +50,7 @@ Pause = Callable[[], Awaitable[None]]
 
 
 async def play(agent: VSCodeRuntime, *, say: Say, pause: Pause) -> None:
-    """Do it step by step, each said before it is done. Played again it begins anew."""
+    """Play all steps, each announced first. Playing again starts from the beginning."""
     folders = agent.window.folders
     root = folders[0].path if folders else "."
     folder = f"{root}/{FOLDER}"

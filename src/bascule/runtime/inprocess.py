@@ -1,4 +1,4 @@
-"""A sandbox in this very process."""
+"""A sandbox in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .transfer import copy_in, copy_out
 
 
 class InProcessRuntime(Runtime):
-    """What `LocalRuntime` is by default: a `Sandbox` with the face of a runtime."""
+    """A `Sandbox` with the interface of a runtime; the default of `LocalRuntime`."""
 
     _sandbox: Sandbox
 

@@ -1,4 +1,4 @@
-"""A sandbox on this machine: in this process, or in a child of it."""
+"""A sandbox on this machine: in this process, or in a child process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Answer = TypeVar("_Answer")
 
 
 class LocalRuntime(Verbs):
-    """Does actions here, as the present user.
+    """Runs actions on this machine, as the current user.
 
     In this process that is the fastest there is. With `process=True` a child does the work: the
     caller's loop, memory and signals stay its own, and a fault on either side ends only that one.
@@ -119,7 +119,7 @@ class LocalRuntime(Verbs):
         return remote
 
     async def _or_died(self, work: Awaitable[_Answer]) -> _Answer:
-        """A child that is gone was not mislaid on the way: it has died."""
+        """Turns a lost connection into `SandboxDied` if the child process has ended."""
         try:
             return await work
         except SandboxUnreachable as error:

@@ -1,4 +1,4 @@
-"""A sandbox somewhere else, reached over HTTP."""
+"""A runtime for a remote sandbox, over HTTP."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _EVENT_HEADERS: Final = {**_ACTION_HEADERS, "Accept": "text/event-stream"}
 
 
 class RemoteRuntime(Verbs):
-    """Does actions in the sandbox whose action server is at `url`.
+    """Runs actions in the sandbox whose action server is at `url`.
 
     An action that was sent is never sent again: when the link breaks, `SandboxUnreachable` says
     in its detail (`sent`) whether the action may have been done. Cancelling `act` returns once
@@ -82,9 +82,11 @@ class RemoteRuntime(Verbs):
         max_reply: int = 1 << 30,
         name: str = "",
     ) -> None:
-        """`socket_path`: the unix socket the server listens on; `url` is then its name alone.
-        `socket_uid`: as whom that server has to run. `max_reply`: bytes of an answer. `name`: what
-        errors call the server, in place of its address."""
+        """`socket_path`: the unix socket of the server; `url` is then only a name.
+
+        `socket_uid`: the user id that the server must have. `max_reply`: maximum bytes of an
+        answer. `name`: the server's name in errors, instead of its address.
+        """
         self._http = HttpClient(
             url,
             headers={"X-Session-API-Key": key},
@@ -108,7 +110,7 @@ class RemoteRuntime(Verbs):
         return self._capabilities
 
     async def connect(self) -> None:
-        """Wait until the server listens, and make sure of the key."""
+        """Wait until the server listens, and check the key."""
         await self._http.wait_until_listening()
         answer = await self._ask("GET", "/capabilities")
         if not isinstance(answer, dict) or not isinstance(answer.get("capabilities"), list):
@@ -198,7 +200,7 @@ class RemoteRuntime(Verbs):
         return observation
 
     async def _take(self, event: ServerEvent, on_progress: OnProgress) -> Observation | None:
-        """Hand on output; returns the observation when that is what has come."""
+        """Pass on output; returns the observation when it arrives."""
         with self._reading_answers():
             data = from_json(event.data)
             if event.name == "observation":
@@ -214,7 +216,7 @@ class RemoteRuntime(Verbs):
 
     @contextmanager
     def _reading_answers(self) -> Iterator[None]:
-        """An answer nobody can read is no failure of the action, which may well have been done."""
+        """An unreadable answer is not a failed action: the action may have been done."""
         try:
             yield
         except (InvalidAction, UnknownKind) as error:
@@ -222,7 +224,7 @@ class RemoteRuntime(Verbs):
             raise RemoteError(what, remote_code=error.code) from error
 
     async def _fill_gap(self, shell: str, start: int, end: int, on_progress: OnProgress) -> None:
-        """We were too slow for the stream; the log still has it, unless it is past its bound."""
+        """Read output that the stream dropped from the log, unless the log dropped it too."""
         try:
             missed = await self.read_log(shell, start=start, end=end)
         except (LogRangeGone, NoSuchShell):
@@ -230,7 +232,7 @@ class RemoteRuntime(Verbs):
         on_progress(OutputProgress(shell, start, missed))
 
     async def _cancel(self, action_id: EventId) -> None:
-        """Have the sandbox end the action, and wait until it has.
+        """Make the sandbox end the action, and wait for that.
 
         Our connection is closed already and the server ends the action for that alone; what is
         gained is that the next command does not meet the one that was cancelled.
@@ -281,7 +283,7 @@ def _ensure_ok(status: int, body: bytes) -> None:
 
 
 def _error_in(status: int, body: bytes) -> BasculeError:
-    """The error an answer reports: ours by its code, anybody else's by its status."""
+    """The error in an answer: by its code if it is ours, otherwise by the HTTP status."""
     try:
         said = from_json(body)
     except BasculeError:
@@ -297,6 +299,6 @@ def _error_in(status: int, body: bytes) -> BasculeError:
 
 
 def _file_name(disposition: str) -> str:
-    """The name our server gives a download; its last part, whatever it says."""
+    """The file name in `Content-Disposition`; only its last path component."""
     name = unquote(disposition.partition("filename*=UTF-8''")[2])
     return PurePosixPath(name).name or "download"

@@ -1,4 +1,4 @@
-"""Playing what was recorded once more, and saying what is different."""
+"""Replays a recorded trajectory and reports the differences."""
 
 from .observation_diff import Difference
 from .player import StepOutcome, Verdict, play

@@ -1,4 +1,4 @@
-"""Whether two observations tell the same, apart from what is never the same. Rules only."""
+"""Compares two observations, ignoring what differs on every run. Pure rules."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SORTED: Final = {"glob": ("paths",), "grep": ("matches",)}
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that was seen otherwise than it was recorded."""
+    """One difference between the recorded and the new observation."""
 
     what: str
     """`content`, `exit_code`, …"""
@@ -59,8 +59,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservationDiff:
-    """How to compare: `root_was` and `root_now` are the same place; `exact` lets nothing else
-    differ."""
+    """How to compare: `root_was` and `root_now` are the same directory; `exact` ignores nothing
+    else."""
 
     root_was: str = ""
     root_now: str = ""
@@ -69,7 +69,7 @@ class ObservationDiff:
     def differences(
         self, was: Mapping[str, Any], now: Mapping[str, Any], *, is_masked: bool = False
     ) -> list[Difference]:
-        """Between two observations, as events. Where secrets were masked anything may stand."""
+        """The differences between two observations, as events. Masked secrets match any text."""
         return [
             Difference(what, before, after)
             for what, before, after in self._pairs(was, now)
@@ -77,7 +77,7 @@ class ObservationDiff:
         ]
 
     def moved(self, value: Any) -> Any:
-        """An argument of an action, with the recorded place's name become that of the present."""
+        """An argument of an action with the recorded root replaced by the present one."""
         if isinstance(value, str):
             return _renamed(value, self.root_was, self.root_now)
         if isinstance(value, Mapping):
@@ -120,14 +120,14 @@ class ObservationDiff:
 
 
 def _renamed(text: str, old: str, new: str) -> str:
-    """`text` with the path `old` become `new`, where it is a whole path or the beginning of one."""
+    """`text` with the path `old` replaced by `new`, where it is a whole path or a parent of one."""
     if not old or old == new or old not in text:
         return text
     return re.sub(rf"(?<![\w./-]){re.escape(old)}(?![\w-])", lambda _: new, text)
 
 
 def _fits(masked: str, text: str) -> bool:
-    """Whether `text` is `masked` with something for each mask, or nothing."""
+    """Whether `text` is `masked` with any text, or none, for each mask."""
     first, *rest = _MASKS.split(masked)  # at the end of a line spaces were dropped with nothing
     if not rest or not text.startswith(first):
         return False
@@ -164,7 +164,7 @@ def _value(value: object, kind: str, name: str) -> str:
 
 
 def _lasting(entry: object) -> object:
-    """An entry of a directory without its time, and without the size of a directory."""
+    """A directory entry without its time, and without the size of a directory."""
     if not isinstance(entry, Mapping):
         return entry
     left_out = {"modified", "size"} if entry.get("type") == "directory" else {"modified"}

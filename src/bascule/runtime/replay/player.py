@@ -1,4 +1,4 @@
-"""Plays a script in a runtime, in the order and with the overlaps that it was recorded with."""
+"""Replays a script in a runtime, in the recorded order and with the recorded overlaps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """What became of a step."""
+    """The result of a step."""
 
     step: Step
     verdict: Verdict
@@ -55,7 +55,7 @@ async def play(
     exact: bool = False,
     on_outcome: OnOutcome = lambda _: None,
 ) -> list[StepOutcome]:
-    """Do every action of `script` in `runtime`, which is open, and compare what is seen.
+    """Run every action of `script` in `runtime`, which must be open, and compare the observations.
 
     `root`: where it was recorded, when the script does not say; names below it become those of the
     runtime's own directory. Raises what a runtime raises when it is lost.
@@ -75,7 +75,10 @@ class _Playing:
         self._outcomes: list[StepOutcome] = []
 
     async def play(self, script: Script) -> list[StepOutcome]:
-        """A step begins once those are answered that were when it was recorded."""
+        """Run all steps.
+
+        A step starts once those steps are answered that were when it was recorded.
+        """
         before: Step | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -99,7 +102,7 @@ class _Playing:
                 await asyncio.wait({known[1]})
 
     async def _let_run(self, before: Step, step: Step) -> None:
-        """What is under way gets the time it had. One that never was answered is ended then."""
+        """Give running steps the time they had. A step that was never answered is then ended."""
         if not self._under_way:
             return
         pause = 0.0 if before.seen is not None else _LONGEST_WAIT
@@ -110,7 +113,7 @@ class _Playing:
             await self._end(before.number)
 
     async def _wait(self, most: float) -> None:
-        """Until all that is under way has ended, or for so long."""
+        """Wait until all running steps have ended, at most that long."""
         if self._under_way:
             await asyncio.wait([task for _, task in self._under_way.values()], timeout=most)
 
@@ -122,7 +125,7 @@ class _Playing:
             await self._end(number)
 
     async def _end(self, number: int) -> None:
-        """Interrupt what nobody knows the end of."""
+        """Interrupt a step whose end was not recorded."""
         step, task = self._under_way.pop(number)
         task.cancel()
         await asyncio.wait({task})
@@ -149,13 +152,13 @@ class _Playing:
         self._on_outcome(outcome)
 
     def _moved(self, action: Action) -> Action:
-        """Under an id of its own: the recorded one may be known there, and answered from memory."""
+        """The action under a new id: a runtime could answer the recorded id from memory."""
         event = encode_action(replace(action, id=new_id(), timestamp=None))
         return decode_action({**event, "args": self._diff.moved(event["args"])})
 
 
 async def _working_dir(runtime: Runtime) -> str:
-    """Where the runtime's shells begin; empty where it cannot tell."""
+    """The initial directory of the runtime's shells; empty if unknown."""
     seen = await runtime.act(CmdRun("pwd", is_static=True, hidden=True, timeout=30.0))
     is_told = isinstance(seen, CmdOutput) and seen.exit_code == 0
     return seen.content.strip() if is_told else ""

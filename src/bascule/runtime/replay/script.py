@@ -1,5 +1,7 @@
-"""A trajectory as steps to play: each action with what was seen of it. Plain code, no I/O but the
-reading of a file."""
+"""Reads a trajectory into steps: each action with its recorded observation.
+
+Pure code, except for reading the file.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,12 @@ _HIDDEN: Final = ("<secret_hidden>",)
 
 
 class InvalidTrajectory(InvalidRequest):
-    """The file is no trajectory; the message names the line."""
+    """The file is not a trajectory; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One action to play."""
+    """One action to replay."""
 
     number: int
     """Counts up from 1."""
@@ -53,7 +55,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What a file says was done."""
+    """The steps of a trajectory file."""
 
     steps: Sequence[Step]
     passed_over: Mapping[str, int] = field(default_factory=dict)
@@ -77,7 +79,7 @@ def read_script(path: Path) -> Script:
 
 
 class _Reading:
-    """Puts observations to their actions, event by event."""
+    """Assigns observations to their actions, event by event."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -131,7 +133,7 @@ class _Reading:
         self._steps.append(step)
 
     def _observation(self, event: Mapping[str, Any], overlay: Mapping[str, Any]) -> None:
-        """One without a cause belongs to the action before it."""
+        """Assign an observation. Without a cause it belongs to the action before it."""
         kind, cause = str(event["observation"]), event.get("cause")
         if cause is None and self._open and kind in self._answers_of_last():
             cause = next(reversed(self._open))
@@ -152,7 +154,7 @@ class _Reading:
             self._working_dir = str(metadata.get("working_dir") or "")
 
     def _answers_of_last(self) -> set[str]:
-        """Kinds that may be the answer to the newest action that has none."""
+        """Kinds of observation that can answer the newest unanswered action."""
         kind = self._steps[self._open[next(reversed(self._open))]].action.kind
         return {kind, _ANSWERS.get(kind, kind), "error", "user_rejected"}
 
@@ -166,7 +168,10 @@ class _Reading:
 
 
 def _events(name: str, data: bytes) -> Iterator[tuple[int, object]]:
-    """Each with its line. A list may stand alone, or under `trajectory` as in OpenHands' own."""
+    """Events with their lines.
+
+    A list may stand alone, or under `trajectory` as in OpenHands' files.
+    """
     text = data.lstrip()
     if text.startswith(b"[") or _is_document(text):
         whole = _parsed(name, data, "")
@@ -181,7 +186,7 @@ def _events(name: str, data: bytes) -> Iterator[tuple[int, object]]:
 
 
 def _is_document(text: bytes) -> bool:
-    """Whether an object goes on past its first line, or holds the list."""
+    """Whether the file is one JSON document instead of JSON lines."""
     first = text.partition(b"\n")[0]
     try:
         value = from_json(first)

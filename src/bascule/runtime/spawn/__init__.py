@@ -1,1 +1,4 @@
-"""Ways to get a sandbox for a session. Each kind is a `Spawner` in a module of its name."""
+"""Spawners, which start the sandboxes of sessions.
+
+Each kind is a `Spawner` in the module of its name.
+"""

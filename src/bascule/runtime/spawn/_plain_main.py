@@ -1,4 +1,4 @@
-"""The first process of a plain sandbox: holds its lock, and lets no child inherit it."""
+"""The first process of a plain sandbox: holds its lock and does not let children inherit it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How much of the disk a directory takes, by `du`: that walks trees of any depth and any number of
-files in bounded memory while a session changes them."""
+"""Disk usage of a directory, by `du`: it handles trees of any depth and size in bounded memory,
+while a session changes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MEASURE: Final = 'exec nice -n 19 du -s -x --block-size=1 -- "$0" </dev/null 2>
 
 
 async def used_below(root: Path, directory: Path) -> int:
-    """Of a directory in `root`, or of none; no link on the way there is followed."""
+    """Bytes of a directory in `root`; 0 if it does not exist. Symlinks are not followed."""
     try:
         opened = await asyncio.to_thread(open_beneath, root, directory)
     except NoSuchPath:
@@ -28,7 +28,7 @@ async def used_below(root: Path, directory: Path) -> int:
 
 
 async def used(directory: int) -> int:
-    """Bytes that the open directory and all below it take, files of several names once.
+    """Bytes of the open directory and everything below it. Hard-linked files count once.
 
     Links are not followed, and other file systems not entered. Nobody waits for the answer, so it
     gives way to whatever else the machine has to do. Cancelling ends it.

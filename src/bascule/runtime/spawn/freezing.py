@@ -1,4 +1,4 @@
-"""Stops and continues the processes of a sandbox where no control group can freeze them.
+"""Stops and continues the processes of a sandbox where no cgroup can freeze them.
 
 A shell that sees its command stop takes it for one that somebody stopped by Ctrl-Z: it says so and
 goes on with the rest of the line. So no parent may see a child of its own stopped: parents are
@@ -27,7 +27,7 @@ _POLL_INTERVAL: Final = 0.001
 
 
 def freeze(list_processes: ListProcesses, note: Path | None = None) -> Collection[ProcessInfo]:
-    """Stop all of them where they are; returns once nobody is left who could start another.
+    """Stop all processes; returns once none is left that could start another.
 
     `note`: a file to remember which were stopped already, by Ctrl-Z say, and have to stay so when
     the others continue. One that is there is kept: it is of a pause that was begun before.
@@ -51,7 +51,7 @@ def freeze(list_processes: ListProcesses, note: Path | None = None) -> Collectio
 
 
 def thaw(list_processes: ListProcesses, note: Path | None = None) -> None:
-    """Let all of them go on, children before their parents, except those in the `note`."""
+    """Continue all processes, children before parents, except those listed in `note`."""
     members = list_processes()
     kept = _remembered(note)
     for each in _youngest_first(members):
@@ -62,7 +62,7 @@ def thaw(list_processes: ListProcesses, note: Path | None = None) -> None:
 
 
 def signal_one(pid: int, number: signal.Signals) -> None:
-    """By a descriptor, so that nobody else is hit who has got the number since."""
+    """Send a signal through a pidfd, so that a process with a reused PID is not hit."""
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(pid)
         try:
@@ -72,7 +72,7 @@ def signal_one(pid: int, number: signal.Signals) -> None:
 
 
 def _wait_until_stopped(pids: Collection[int], deadline: float) -> None:
-    """The kernel tells nobody but their parents when they stop."""
+    """Poll until the processes are stopped: the kernel tells only their parents."""
     left = set(pids)
     while left and monotonic() < deadline:
         left = {

@@ -1,4 +1,4 @@
-"""A file that somebody holds for as long as they live.
+"""A lock file that a process holds for as long as it lives.
 
 The kernel lets go of the lock when its holder ends, however that happens, and a process number
 that was given to somebody else since is never taken for the holder.
@@ -16,7 +16,7 @@ _FLOCK: Final = "hhqqi4x"
 
 
 def acquire(path: Path) -> int | None:
-    """A descriptor that holds `path`, made when it is not there; None while somebody else does.
+    """A descriptor that holds the lock on `path`, created if missing; None if it is locked.
 
     Whoever inherits the descriptor holds the file too.
     """
@@ -33,7 +33,7 @@ def acquire(path: Path) -> int | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody holds it; asking disturbs nobody."""
+    """Whether a process holds the lock. Asking has no side effects."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:

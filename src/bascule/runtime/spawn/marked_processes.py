@@ -1,4 +1,4 @@
-"""Every process that one process brought about, found without a namespace or a cgroup.
+"""Finds every descendant of a sandbox's first process, without a namespace or cgroup.
 
 Belongs: a process that carries the family's mark in the environment it was started with, the
 descendants of one that belongs, and the members of a terminal session that one of them leads.
@@ -30,14 +30,14 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def marked_processes(mark: str) -> dict[int, ProcessInfo]:
-    """All living members, by process number. Zombies are dead."""
+    """All living processes with the mark, by PID. Zombies do not count."""
     found = all_processes()
     marked = f"{MARK}={mark}".encode()
     return with_relatives([pid for pid in found if marked in _environment(pid)], found)
 
 
 def kill_leader(mark: str, leader: int, *, heirs: bytes, within: float = 2.0) -> None:
-    """End one of them by force, and wait for those that clear up after it.
+    """Kill one of the processes, and wait for those that clean up after it.
 
     `heirs`: what is in their command lines. Killed with the rest they would leave their files.
     """
@@ -56,7 +56,7 @@ def kill_leader(mark: str, leader: int, *, heirs: bytes, within: float = 2.0) ->
 
 
 def kill(mark: str, *, within: float = 10.0) -> None:
-    """End all of them by force, and return once they are gone."""
+    """Kill all of them, and wait until they are gone."""
     deadline = monotonic() + within
     while members := freeze(lambda: marked_processes(mark)):
         handles = [handle for member in members if (handle := _handle(member.pid)) is not None]
@@ -81,7 +81,7 @@ def usage(members: Collection[ProcessInfo]) -> Usage:
 
 
 def _environment(pid: int) -> list[bytes]:
-    """What it was started with; nothing for processes that are not ours to look at."""
+    """The initial environment of a process; empty if we may not read it."""
     return _read(pid, "environ").split(b"\0")
 
 

@@ -1,4 +1,4 @@
-"""Sandboxes that nothing keeps apart: processes of whoever runs the hub."""
+"""Sandboxes without isolation: processes of the user who runs the hub."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Record:
 
 
 class PlainSpawner(Spawner):
-    """Starts sandboxes as processes of the present user, for machines that have nothing better.
+    """Starts sandboxes as processes of the current user, for machines that can isolate nothing.
 
     A session can read, and end, whatever that user can: other sessions and the hub included. So
     it opens only for somebody who said `allow_unisolated`. Limits and egress are not enforced.
@@ -67,7 +67,7 @@ class PlainSpawner(Spawner):
         start_timeout: float = 60.0,
         vscode: SharedVSCode | None = None,
     ) -> None:
-        """`vscode`: what sessions have as theirs; None: they have none."""
+        """`vscode`: the VS Code of sessions; None: they have none."""
         self._run_root = run_root
         self._vscode = vscode
         self._is_allowed = allow_unisolated
@@ -84,7 +84,7 @@ class PlainSpawner(Spawner):
         await asyncio.to_thread(self._run_root.mkdir, mode=0o700, parents=True, exist_ok=True)
 
     async def aclose(self) -> None:
-        """Sandboxes go on; only starts that failed are undone to their end."""
+        """Undo failed starts to their end. Running sandboxes continue."""
         await asyncio.gather(*self._undoing)
 
     async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
@@ -163,7 +163,7 @@ class PlainSpawner(Spawner):
         return record
 
     async def _undo(self, session_id: SessionId, spawning: asyncio.Future[_Record]) -> None:
-        """The thread goes on though nobody awaits it; what it starts has to be ended as well."""
+        """Undo a start. Its thread continues when cancelled, so what it starts is ended as well."""
         with suppress(SandboxStartFailed):
             record = await spawning
             await asyncio.to_thread(self._clear, session_id, record)
@@ -244,7 +244,7 @@ def _say_nothing(_stage: str) -> None: ...
 
 
 def _ensure_can(plan: SandboxPlan) -> None:
-    """A plain sandbox is whoever runs the hub and has this machine's paths."""
+    """Raise an error for a plan that needs isolation: a user or paths of its own."""
     if plan.likeness:
         raise NotSupported(
             f"A session of the spawner plain has no paths of its own, so none like those of "
@@ -298,7 +298,7 @@ def _launch(plan: SandboxPlan, workspace: Path, vscode: SharedVSCode | None) -> 
 
 
 def _spawn(launch: SandboxLaunch, plan: SandboxPlan, lock: int) -> _Record:
-    """In a thread. The launch goes through a pipe that has room for it or a reader."""
+    """Start the process. Runs in a thread. The launch settings go through a pipe."""
     log = plan.directory / "state" / LOG
     environment = launch.environment
     read, write = os.pipe2(os.O_CLOEXEC)
@@ -348,7 +348,7 @@ async def _ended(record: _Record) -> str:
 
 @asynccontextmanager
 async def _watched(pid: int) -> AsyncIterator[tuple[int, asyncio.Event]]:
-    """A handle of the process and its end; raises `ProcessLookupError` when it is over."""
+    """A pidfd and a future of the process's end; raises `ProcessLookupError` if it has ended."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     handle = os.pidfd_open(pid)
@@ -369,7 +369,7 @@ def _how_it_ended(record: _Record) -> str:
 
 
 def _reap(pid: int) -> int | None:
-    """Its exit status, where it is a child of ours that nobody has asked about yet."""
+    """The exit status, if it is a child of ours and not yet reaped."""
     try:
         waited, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

@@ -1,4 +1,4 @@
-"""Processes as `/proc` shows them at one moment, and which of them belong together."""
+"""A snapshot of the processes in `/proc`, and which of them belong together."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class ProcessInfo:
 
 
 def all_processes() -> Mapping[int, ProcessInfo]:
-    """All living processes, by number. Zombies are dead."""
+    """All living processes by PID. Zombies do not count."""
     return {each.pid: each for each in _processes()}
 
 
 def with_relatives(
     found: Collection[int], processes: Mapping[int, ProcessInfo]
 ) -> dict[int, ProcessInfo]:
-    """Those, their descendants, and the members of terminal sessions that one of them leads."""
+    """These processes, their descendants, and members of terminal sessions they lead."""
     known = set(found) & processes.keys()
     while more := _relatives(processes, known):
         known |= more
@@ -43,7 +43,7 @@ def with_relatives(
 
 
 def process_info(pid: int) -> ProcessInfo | None:
-    """None: there is none of that number, or it is a zombie."""
+    """The process; None if there is none of that PID, or it is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Waiting for a new sandbox's action server, which ends early when the sandbox does."""
+"""Waits until a new sandbox's action server answers, or until the sandbox ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def wait_until_ready(
     within: float,
     said: Awaitable[object] | None = None,
 ) -> None:
-    """Return once the action server takes `key`; raises `SandboxStartFailed` with the cause.
+    """Wait until the action server accepts `key`; raises `SandboxStartFailed` with the cause.
 
     `ended` says how the sandbox ended, if it does. `said` is over once it says that it listens;
     without, it is asked again and again.

@@ -1,4 +1,4 @@
-"""Routes of a network namespace that lead nowhere, so that whoever is in it reaches less.
+"""Routes in a network namespace that reject traffic, so that programs in it reach less.
 
 Nobody in a session has the right to change them. Stands by itself: containers run this file's
 text with the Python that they have. All of it blocks.
@@ -32,7 +32,7 @@ def bring_up_loopback() -> None:
 
 
 def reject(networks: Iterable[str]) -> None:
-    """Have nothing in these networks be reached by the namespace we are in."""
+    """Reject all traffic from this namespace to these networks."""
     for each in map(ipaddress.ip_network, networks):
         if isinstance(each, ipaddress.IPv4Network):
             _add(each, _UP | _REJECT)
@@ -41,7 +41,7 @@ def reject(networks: Iterable[str]) -> None:
 
 
 def route_via_gateway(networks: Iterable[str], gateway: str) -> None:
-    """Have these be reached by a gateway, where a wider network is rejected. IPv4 alone."""
+    """Route these networks through a gateway, inside a wider rejected one. IPv4 only."""
     for each in map(ipaddress.IPv4Network, networks):
         _add(each, _UP | _GATEWAY, gateway)
 
@@ -78,7 +78,7 @@ def _ask(sock: socket.socket, route: bytes) -> None:
 
 
 def _default_gateway() -> str:
-    """Of a container: the machine it runs on."""
+    """The default gateway; in a container this is the host."""
     with open("/proc/net/route") as file:  # noqa: PTH123
         rows = [line.split() for line in file.readlines()[1:]]
     number = next(int(row[2], 16) for row in rows if int(row[1], 16) == int(row[7], 16) == 0)

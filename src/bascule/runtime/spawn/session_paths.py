@@ -1,4 +1,4 @@
-"""What a session sees, whatever kind of spawner it has: where its files are, and who it is."""
+"""Paths and user names inside a session, the same for every kind of spawner."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def home_of(user: str) -> str:
 
 
 def account_files(uid: int, gid: int, user: str = USER) -> Mapping[str, str]:
-    """Files of `/etc` in which the numbers it runs as have names."""
+    """`passwd` and `group` files that give the session's user and group ids a name."""
     home = home_of(user)
     mine = f"{user}:x:{uid}:{gid}:{user}:{home}:/bin/bash\n"
     root = "root:x:0:0:root:/root:/usr/sbin/nologin\n"

@@ -1,4 +1,4 @@
-"""Directories with all that is in them, however deep a session has nested them.
+"""Removes and walks directory trees of any depth.
 
 A session makes trees of any depth, one step at a time; whoever follows by recursion, or keeps all
 of the way open, ends at some thousand steps. All of it blocks.
@@ -41,7 +41,7 @@ def open_dir(name: str, parent: int) -> int:
 
 
 def open_anyhow(name: str, parent: int) -> int:
-    """Its owner may have forbidden it to themselves, and we may be the owner."""
+    """Open a directory, changing its mode first if its owner, who may be us, has closed it."""
     try:
         descriptor = open_dir(name, parent)
     except PermissionError:
@@ -55,7 +55,7 @@ def open_anyhow(name: str, parent: int) -> int:
 def innermost_first(
     directory: int, *, opening: OpenDir = open_dir
 ) -> Iterator[tuple[int, list[str], list[str]]]:
-    """The open directory and every one below it, with the directories in it and all else.
+    """Walk the open directory and everything below it, innermost directories first.
 
     Each is open until the next is asked for, and comes after those that are in it. Links are not
     followed. Two descriptors do for any depth: the way back is `..`, and raises `OSError` where
@@ -82,7 +82,7 @@ def innermost_first(
 
 
 def clear(directory: int) -> None:
-    """Remove all that is in it. No process that could change it meanwhile may be left."""
+    """Remove the contents of a directory. No process may change it meanwhile."""
     for opened, folders, others in innermost_first(directory, opening=open_anyhow):
         for name in others:
             os.unlink(name, dir_fd=opened)
@@ -91,7 +91,7 @@ def clear(directory: int) -> None:
 
 
 def remove(directory: Path) -> None:
-    """With all in it; done already when it is not there. A link is no directory."""
+    """Remove a directory with its contents, if it exists. Refuses a symlink."""
     try:
         opened = os.open(directory, _DIRECTORY)
     except FileNotFoundError:

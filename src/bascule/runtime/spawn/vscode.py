@@ -1,4 +1,4 @@
-"""The VS Code of this machine, as spawners that share the machine's files give it to sessions."""
+"""The VS Code installation of this machine, as spawners share it with sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class SharedVSCode:
-    """Read by all sessions, written by none."""
+    """A VS Code installation that all sessions can read and none can write."""
 
     home: Path
     """The installation."""
@@ -22,5 +22,5 @@ class SharedVSCode:
         return cls(Path(data["home"]), Path(data["extensions"]))
 
     def seen_at(self, place: str) -> tuple[str, str]:
-        """Both, for a session that sees `home` at another place."""
+        """The installation for a session that sees `home` at another path."""
         return place, str(Path(place, self.extensions.relative_to(self.home)))

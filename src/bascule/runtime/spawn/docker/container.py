@@ -1,4 +1,4 @@
-"""What is asked of the engine for one sandbox, and what the sandbox is told. Rules only, no I/O."""
+"""What the engine is asked for to make one sandbox's container. Pure rules, no I/O."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LOG: Final = {"max-size": "1m", "max-file": "2"}
 
 @dataclass(frozen=True, slots=True)
 class HostOwner:
-    """Whose a session's files are on the host."""
+    """The owner of a session's files on the host."""
 
     uid: int
     gid: int
@@ -53,7 +53,7 @@ class HostOwner:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """A container that is still to be made."""
+    """A container that is still to be created."""
 
     settings: DockerSettings
     plan: SandboxPlan
@@ -75,7 +75,7 @@ class ContainerSpec:
 
     @property
     def user(self) -> str:
-        """What it is called inside."""
+        """The user name inside the container."""
         return self.plan.user or USER
 
     @property
@@ -84,12 +84,14 @@ class ContainerSpec:
 
     @property
     def user_ids(self) -> HostOwner:
-        """As whom it runs, in the container's own count."""
+        """The user and group id inside the container."""
         return HostOwner(0, 0) if self.is_rootless else self.owner
 
     def configuration(self) -> dict[str, Any]:
-        """For the engine's `containers/create`. Holds nothing secret: anybody who may ask the
-        engine can read it."""
+        """The body for the engine's `containers/create`.
+
+        It holds no secret: everyone with access to the engine can read it.
+        """
         first, *rest = self.settings.command
         return {
             "Image": self.image,
@@ -108,7 +110,7 @@ class ContainerSpec:
         }
 
     def launch(self, image: Mapping[str, Any]) -> SandboxLaunch:
-        """`image` is what the engine says of the one it runs in."""
+        """The launch settings of the sandbox. `image` is the engine's description of its image."""
         plan, labels = self.plan, labels_of(image)
         user = self.user
         own = {"HOME": self.home, "USER": user, "LOGNAME": user, "SHELL": "/bin/bash"}
@@ -134,7 +136,7 @@ class ContainerSpec:
         )
 
     def initial_files(self) -> bytes:
-        """A tar for `/`: files in which the number it runs as has a name, and links."""
+        """A tar for `/`: files that give the user id a name, and links."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
             for name, text in account_files(
@@ -202,7 +204,7 @@ class ContainerSpec:
 
 
 def ensure_can(plan: SandboxPlan, *, is_rootless: bool) -> None:
-    """Raises what cannot be had in a container."""
+    """Raise an error for a plan that a container cannot fulfil."""
     ensure_user(plan.user)
     if plan.user == ROOT and not is_rootless:
         raise NotSupported(
@@ -215,7 +217,7 @@ def ensure_can(plan: SandboxPlan, *, is_rootless: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ContainerInfo:
-    """A container of ours, as its labels and state tell."""
+    """A container of ours, read from its labels and state."""
 
     id: str
     session_id: SessionId
@@ -249,12 +251,12 @@ class ContainerInfo:
 
 
 def container_name(settings: DockerSettings, session_id: SessionId) -> str:
-    """The engine refuses a second one of the same name, whoever asks."""
+    """The name of the session's container. The engine refuses a second one of the same name."""
     return f"bascule-{settings.scope}-{session_id}"
 
 
 def environment_of(image: Mapping[str, Any]) -> dict[str, str]:
-    """What an image gives to whatever runs in it."""
+    """The environment variables that an image sets."""
     given = (image.get("Config") or {}).get("Env") or ()
     return dict(each.split("=", 1) for each in given if "=" in each)
 
@@ -268,8 +270,8 @@ def _bind(there: Path, seen: str, *, read_only: bool) -> dict[str, Any]:
 
 
 def _hub_view(hub_socket: Path, session_id: SessionId) -> dict[str, Path]:
-    """The directory of the socket, in which the next hub will make a new one: a socket that is
-    shown by itself stays the old one for ever. But never a directory that others have too."""
+    """The directory of the hub's socket, as a mount: the next hub creates a new socket in it, while
+    a mounted socket would stay the old one. A directory shared with others is never mounted."""
     if hub_socket.parent.name == session_id:
         return {HUB_DIR: hub_socket.parent}
     return {f"{HUB_DIR}/{hub_socket.name}": hub_socket}

@@ -1,4 +1,4 @@
-"""The egress proxies of the sessions of one spawner."""
+"""The egress proxies of one spawner's sessions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bascule.runtime.spawn.local.directories import EGRESS_SOCKET, egress_dir
 
 
 class EgressProxies(Closable):
-    """They run here, in the hub; while that is down, their sessions reach nothing."""
+    """Proxies that run in the hub; while the hub is down, sessions reach no network."""
 
     def __init__(self, run_dir: Path, resolve: Resolve | None) -> None:
         self._run_dir = run_dir
@@ -24,7 +24,7 @@ class EgressProxies(Closable):
         self._open: dict[SessionId, EgressProxy] = {}
 
     async def open(self, session_id: SessionId, egress: Egress) -> None:
-        """If the session has one that is not open yet."""
+        """Open the session's proxy, if it has one that is not open yet."""
         if egress.mode != "proxy" or session_id in self._open:
             return
         rules = EgressRules(egress.domains, own_addresses=await asyncio.to_thread(own_addresses))
@@ -39,12 +39,13 @@ class EgressProxies(Closable):
                 await asyncio.to_thread(egress_dir(self._run_dir, session_id).rmdir)
 
     async def close_others(self, session_ids: Collection[SessionId]) -> None:
-        """Close all others."""
+        """Close the proxies of all other sessions."""
         for session_id in set(self._open) - set(session_ids):
             await self.close(session_id)
 
     async def aclose(self) -> None:
-        """Their directories stay: sandboxes go on seeing them, and the sockets of the next hub."""
+        """Close all. Their directories stay: sandboxes will see the sockets of the next hub in
+        them."""
         while self._open:
             _, proxy = self._open.popitem()
             await proxy.aclose()

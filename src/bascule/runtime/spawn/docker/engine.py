@@ -1,4 +1,4 @@
-"""The engine's API: aiodocker, what that has no method for, and its errors as ours."""
+"""Client of the Docker engine: aiodocker, the calls it lacks, and its errors as ours."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OLDEST: Final = (1, 41)
 
 
 class Engine(Closable):
-    """A Docker engine of this machine, asked by any number of tasks at once."""
+    """A Docker engine on this machine; any number of tasks may use it at once."""
 
     def __init__(self, address: str) -> None:
         if not address.startswith(_UNIX):
@@ -47,7 +47,7 @@ class Engine(Closable):
         return self._docker
 
     async def open(self) -> None:
-        """Raises `MissingTool` when no engine answers that we can use."""
+        """Connect. Raises `MissingTool` if no usable engine answers."""
         # As many connections as are asked for: one waits for the end of every sandbox.
         self._connector = aiohttp.UnixConnector(self.address.removeprefix(_UNIX), limit=0)
         self._docker = aiodocker.Docker(url="unix://localhost", connector=self._connector)
@@ -88,7 +88,7 @@ class Engine(Closable):
         return ContainerInfo.read(shown["Id"], shown["Config"]["Labels"], shown["State"]["Status"])
 
     async def all(self, label: str) -> list[ContainerInfo]:
-        """Every container that has the label, `name=value`."""
+        """Every container with the label, `name=value`."""
         with losses():
             listed = await self.docker.containers.list(
                 all="true", filters=json.dumps({"label": [label]})
@@ -96,7 +96,7 @@ class Engine(Closable):
         return [ContainerInfo.read(each["Id"], each["Labels"], each["State"]) for each in listed]
 
     async def idle_since(self, id: str) -> datetime:
-        """When it ended; when it was made, if it never ran. Now, if it is gone."""
+        """When the container ended, or was created if it never ran. Now, if it is gone."""
         try:
             with losses():
                 shown = await self.container(id).show()
@@ -123,8 +123,8 @@ class Engine(Closable):
         )
 
     async def run_in_network_of(self, id: str, image: str, command: list[str]) -> str:
-        """Run a program with rights over the network of a container, in another one that has
-        nothing else of it and is gone afterwards; returns what it said."""
+        """Run a command with rights over a container's network, in another container that shares
+        nothing else with it and is removed afterwards; returns its output."""
         first, *rest = command
         configuration: dict[str, Any] = {
             "Image": image,
@@ -152,8 +152,8 @@ class Engine(Closable):
         return said.decode(errors="replace")
 
     async def written(self, id: str) -> int:
-        """Bytes of the disk that a container has changed in its image's files, `/tmp` included; 0
-        when it is gone."""
+        """Bytes that a container has changed in its image's files, including `/tmp`; 0 if it is
+        gone."""
         with losses():
             try:
                 shown = await self.container(id).show(size="true")
@@ -180,14 +180,16 @@ class Engine(Closable):
                 raise
 
     def pull(self, name: str) -> AsyncIterator[Mapping[str, Any]]:
-        """What the engine tells while it pulls."""
+        """Progress messages of the engine while it pulls."""
         return self.docker.images.pull(name, stream=True)
 
     async def build(
         self, context: IO[bytes], asked: Mapping[str, str]
     ) -> AsyncIterator[Mapping[str, Any]]:
-        """What the engine tells while it builds. aiodocker knows neither `target` nor
-        `networkmode`."""
+        """Progress messages of the engine while it builds.
+
+        aiodocker lacks `target` and `networkmode`.
+        """
         async with self.docker._query(
             "build",
             "POST",
@@ -201,7 +203,7 @@ class Engine(Closable):
 
 
 def end_input(line: Stream) -> None:
-    """No more is written to a container; what it says goes on coming. aiodocker ends both."""
+    """Close a container's stdin but keep reading its output. aiodocker would close both."""
     if line._resp is not None and line._resp.connection is not None:
         transport = line._resp.connection.transport
         if transport is not None:
@@ -210,7 +212,7 @@ def end_input(line: Stream) -> None:
 
 @contextmanager
 def losses() -> Iterator[None]:
-    """Turns a lost connection to the engine into our error for it."""
+    """Turns a lost connection to the engine into our error."""
     try:
         yield
     except (aiohttp.ClientError, OSError) as error:

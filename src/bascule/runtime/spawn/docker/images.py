@@ -1,4 +1,4 @@
-"""Getting an image: from the engine's own store, from a registry, or from our Dockerfile."""
+"""Gets an image: from the engine's store, from a registry, or from our Dockerfile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EXTENSION: Final = "src/bascule/sandbox/vscode/dist/bascule.vsix"
 
 
 async def ensure_image(engine: Engine, name: str, on_stage: OnStage) -> Mapping[str, Any]:
-    """What the engine says of the image, which is pulled if it is not there."""
+    """The engine's description of the image, which is pulled if missing."""
     image = await engine.image(name)
     if image is None:
         on_stage(f"pulling the image {name}")
@@ -73,7 +73,7 @@ async def _generator(given: AsyncIterator[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """How our Dockerfile is to be built."""
+    """Options for building our Dockerfile."""
 
     project: Path
     """A clone of ours."""
@@ -100,8 +100,7 @@ class Build:
         return {**asked, **({"networkmode": self.network} if self.network else {})}
 
     def context(self) -> IO[bytes]:
-        """What the Dockerfile copies from, in a tar of its own. The same files give the same
-        layers, whenever and by whomever they were checked out."""
+        """The build context as a tar. The same files always give the same layers."""
         if not (self.project / _DOCKERFILE).is_file():
             raise MissingTool(
                 f"The image is built in a clone of the project; {self.project} is none"
@@ -119,7 +118,10 @@ class Build:
 
 
 async def build_image(engine: Engine, build: Build, on_line: OnStage) -> None:
-    """Raises `SandboxStartFailed` with the step that failed; `on_line` gets what is printed."""
+    """Build the image.
+
+    Raises `SandboxStartFailed` with the failed step; `on_line` gets the output.
+    """
     context = await asyncio.to_thread(build.context)
     with context:
         try:

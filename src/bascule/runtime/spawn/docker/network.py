@@ -1,4 +1,4 @@
-"""The network of sessions that may reach out. None of them reaches another over it."""
+"""The Docker network of sessions with egress. Sessions cannot reach each other over it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .engine import Engine
 
 
 class Network:
-    """There while a session needs it, so that an engine we used is left as it was."""
+    """Exists while a session needs it, so that no trace stays in the engine."""
 
     def __init__(self, engine: Engine, name: str, scope: str) -> None:
         self._engine = engine
@@ -23,7 +23,7 @@ class Network:
 
     @asynccontextmanager
     async def held(self, *, needed: bool) -> AsyncIterator[None]:
-        """It is there, and stays while a container is made that joins it."""
+        """Hold the network while a container that joins it is created."""
         if not needed:
             yield
             return
@@ -32,7 +32,7 @@ class Network:
             yield
 
     async def drop(self) -> None:
-        """Unless another container is in it; then whoever removes the last one drops it."""
+        """Remove the network, unless another container uses it; the last one to go removes it."""
         async with self._turn:
             with suppress(aiodocker.DockerError):
                 network = await self._engine.docker.networks.get(self._name)

@@ -1,4 +1,4 @@
-"""What the spawner of kind `docker` is told when it is made."""
+"""Settings of the spawner of kind `docker`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENGINE: Final = "unix:///var/run/docker.sock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerSettings:
-    """Two spawners with the same `sessions_dir` and engine see each other's sandboxes."""
+    """Settings. Spawners with the same `sessions_dir` and engine share their sandboxes."""
 
     sessions_dir: Path
     """Directories of sessions lie directly in it, each named by its session."""
@@ -58,5 +58,5 @@ class DockerSettings:
 
     @property
     def scope(self) -> str:
-        """Keeps the containers of hubs that share an engine apart."""
+        """A label that separates the containers of several hubs on one engine."""
         return hashlib.sha256(str(self.sessions_dir.absolute()).encode()).hexdigest()[:12]

@@ -82,7 +82,7 @@ class DockerSpawner(Spawner):
                 await self._proxies.open(found.session_id, found.egress)
 
     async def aclose(self) -> None:
-        """Sandboxes go on; only starts that failed are undone to their end."""
+        """Undo failed starts to their end. Running sandboxes continue."""
         await asyncio.gather(*self._undoing, return_exceptions=True)
         await self._proxies.aclose()
         await self._engine.aclose()
@@ -101,8 +101,11 @@ class DockerSpawner(Spawner):
                 raise SandboxStartFailed(f"The engine refused: {error.message}") from error
 
     async def running(self) -> Sequence[RunningSandbox]:
-        """Removes on the way what a spawner that died has left: containers that were never
-        started, and those that ended long ago."""
+        """The running sandboxes.
+
+        Also removes what a killed spawner left: containers that never started, and those that ended
+        long ago.
+        """
         everything = await self._all()
         for found in everything:
             if not found.is_running and not self._turns[found.session_id].locked():
@@ -168,7 +171,7 @@ class DockerSpawner(Spawner):
     # Starting -----------------------------------------------------------------------------
 
     async def _answers(self, plan: SandboxPlan, found: ContainerInfo) -> bool:
-        """False: it has ended. The engine may know that a moment later than everybody else."""
+        """Whether the container answers. False: it has ended, which the engine may notice later."""
         if found.is_paused:
             with losses():
                 await self._engine.container(found.id).unpause()
@@ -203,7 +206,9 @@ class DockerSpawner(Spawner):
         return RunningSandbox(session_id=plan.session_id, uid=owner.uid)
 
     async def _run(self, spec: ContainerSpec, image: Mapping[str, Any]) -> tuple[str, Stream]:
-        """Not to be cancelled: the engine would go on, and nobody knew with what.
+        """Create and start the container.
+
+        Must not be cancelled: the engine would continue regardless.
 
         The first that comes on the stream, which is the caller's to close, says that it answers.
         """
@@ -229,8 +234,8 @@ class DockerSpawner(Spawner):
         return made.id, line
 
     async def _keep_to_the_internet(self, container_id: str, image: str) -> None:
-        """Set routes in its network, before anything of the session runs. What sets them has the
-        right to; nobody in the session has."""
+        """Block private networks in the container's network, before the session runs anything; the
+        session has no rights to change that."""
         out = await asyncio.to_thread(
             lambda: network_reach(self.settings.open_networks, own_addresses())
         )
@@ -245,8 +250,11 @@ class DockerSpawner(Spawner):
             raise SandboxStartFailed(f"The routes of its network could not be set: {said.strip()}")
 
     async def _created(self, spec: ContainerSpec) -> DockerContainer:
-        """The engine may still be busy with what a spawner that was killed had asked of it. It
-        goes, once the engine has made it: a container of our name is ours."""
+        """Create the container.
+
+        The engine may still be creating one for a killed spawner: that one is removed first, as a
+        container of our name is ours.
+        """
         deadline = asyncio.get_running_loop().time() + _BUSY
         while True:
             try:
@@ -318,7 +326,7 @@ class DockerSpawner(Spawner):
     # Ending -------------------------------------------------------------------------------
 
     async def _ask_to_end(self, found: ContainerInfo, grace: float) -> None:
-        """The engine lets a paused one go on once the signal waits for it."""
+        """Send the stop signal, then unpause a paused container so that it can handle it."""
         with losses(), suppress(aiodocker.DockerError):  # it ended, or is removed by force next
             await self._engine.container(found.id).stop(t=math.ceil(grace))
 
@@ -331,7 +339,8 @@ class DockerSpawner(Spawner):
                 await self._remove(found)
 
     async def _remove(self, found: ContainerInfo) -> None:
-        """By force, with all that was made for it; what it said last is kept."""
+        """Remove the container by force, with everything made for it; its last log lines
+        are kept."""
         container = self._engine.container(found.id)
         with suppress(aiodocker.DockerError):  # never started, or gone
             said = await self._engine.log(found.id, _KEPT_LINES)

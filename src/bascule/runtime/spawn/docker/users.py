@@ -1,4 +1,4 @@
-"""As whom a sandbox runs, and its directories made theirs. All of it blocks."""
+"""Chooses the user that a sandbox runs as and gives it its directories. All functions block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .settings import DockerSettings
 
 
 def prepare(settings: DockerSettings, plan: SandboxPlan, taken: Collection[int]) -> HostOwner:
-    """Choose the user, make what is missing and hand it over. `taken`: UIDs that are in use."""
+    """Choose the user, create missing directories and change their owner. `taken`: UIDs in use."""
     if plan.directory != settings.sessions_dir / plan.session_id:
         raise AccessDenied(f"{plan.directory} is no directory of a session in this hub's own")
     workspace = plan.folder or plan.directory / "workspace"
@@ -92,7 +92,10 @@ def _hand_over(settings: DockerSettings, plan: SandboxPlan, owner: HostOwner) ->
 
 
 def remove_directory(directory: Path) -> None:
-    """With all in it, also what its session closed to itself. Links are removed, not followed."""
+    """Remove a directory with its contents, whatever their permissions.
+
+    Symlinks are not followed.
+    """
     try:
         opened = safe_open.open_beneath(directory.parent, directory)
     except NoSuchPath:

@@ -1,1 +1,1 @@
-"""What a session may reach of the network by HTTP, and the proxy that holds it to that."""
+"""Egress: which parts of the network a session may reach, and the proxy that enforces it."""

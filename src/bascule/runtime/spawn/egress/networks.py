@@ -1,5 +1,7 @@
-"""Which networks a session whose egress is `open` does not reach. Rules, and a look at
-this machine's own addresses."""
+"""Networks that a session with egress `open` cannot reach.
+
+Rules, and this machine's own addresses.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ for an IPv4 address."""
 
 @dataclass(frozen=True, slots=True)
 class NetworkReach:
-    """What is rejected in the namespace of a session, and what in there is led out all the same."""
+    """The networks rejected in a session's namespace, and those inside them that are allowed."""
 
     rejected: Sequence[str]
     allowed_networks: Sequence[str]
@@ -43,7 +45,7 @@ def network_reach(allowed: Iterable[str], own_addresses: Iterable[str]) -> Netwo
 
 
 def own_addresses() -> frozenset[str]:
-    """Of this machine, as others know it; the hub is at one of them. Blocks."""
+    """This machine's addresses; the hub listens at one of them. Blocks."""
     given = (each for several in psutil.net_if_addrs().values() for each in several)
     families = (socket.AF_INET, socket.AF_INET6)
     return frozenset(each.address.partition("%")[0] for each in given if each.family in families)
@@ -67,6 +69,6 @@ def _covers(wide: Network, narrow: Network) -> bool:
 
 
 def _counts(network: Network) -> bool:
-    """A session has a loopback of its own, and link-local addresses mean nothing without a link."""
+    """Whether the address can be reached from a session, which has its own loopback and no link."""
     address = network.network_address
     return not address.is_loopback and not (address.version == 6 and address.is_link_local)

@@ -1,4 +1,4 @@
-"""An HTTP proxy on a unix socket: the one way out of a session whose egress is `proxy`.
+"""An HTTP proxy on a unix socket: the only way out of a session whose egress is `proxy`.
 
 `CONNECT` and plain requests. A name is looked up once, its addresses are judged, and the
 connection goes to an address that was judged: a name that points elsewhere a moment later gains
@@ -60,7 +60,7 @@ class EgressProxy(Closable):
         self._clients: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """In place of a socket that an earlier hub left there."""
+        """Listen, in place of a socket that an earlier hub left."""
         await asyncio.to_thread(_make_way, self._path)
         self._server = await asyncio.start_unix_server(
             self._on_client, self._path, limit=_MOST_HEAD
@@ -176,7 +176,7 @@ async def _join(
     far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     body: int | None,
 ) -> None:
-    """Carry bytes both ways until the host has said all, or either side is gone."""
+    """Copy bytes both ways until the server has sent everything, or either side is gone."""
     async with asyncio.TaskGroup() as both:
         up = both.create_task(_carry(near[0], far[1], body))
         await _carry(far[0], near[1], None)

@@ -1,4 +1,4 @@
-"""Parses the head of a request to the egress proxy. Rules only, no sockets.
+"""Parses the head of a request to the egress proxy. Pure rules, no sockets.
 
 Every byte of a head is checked against the grammar of HTTP/1.1 before anything else looks at it.
 A host with a NUL byte, for example, is one name to the rules and another to the resolver; a bare
@@ -34,7 +34,7 @@ _HOP_BY_HOP: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ProxyRequest:
-    """What a client wants of which host."""
+    """A client's request to a host."""
 
     host: str
     port: int
@@ -45,7 +45,7 @@ class ProxyRequest:
 
 
 def parse_request(head: bytes) -> ProxyRequest:
-    """`head` ends with an empty line. Raises `ValueError` that says what is wrong with it."""
+    """Parse a head that ends with an empty line. Raises `ValueError` with the reason."""
     first, *lines = head.removesuffix(b"\r\n\r\n").decode("latin-1").split("\r\n")
     request = _REQUEST_LINE.fullmatch(first)
     if request is None:
@@ -60,7 +60,7 @@ def parse_request(head: bytes) -> ProxyRequest:
 
 
 def is_host_name(text: str) -> bool:
-    """Whether this is a name of the DNS: letters, digits, `-`, `_` and dots, nothing else."""
+    """Whether this is a DNS name: only letters, digits, `-`, `_` and dots."""
     return len(text) <= _LONGEST_NAME and bool(re.fullmatch(rf"{_NAME}(?:\.{_NAME})*\.?", text))
 
 

@@ -1,4 +1,4 @@
-"""Which names and addresses the egress proxy lets a session reach. Rules only, no sockets."""
+"""Which names and addresses the egress proxy lets a session reach. Pure rules, no sockets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class EgressRules:
         return is_name and port in self.ports and any(_fits(host, each) for each in self.domains)
 
     def allows_address(self, address: str) -> bool:
-        """Only what the whole Internet reaches: nothing of this machine or its neighbourhood."""
+        """Whether this is a public address: nothing of this machine or its network."""
         inner = _innermost(ipaddress.ip_address(address.partition("%")[0]))
         is_public = inner.is_global and not inner.is_multicast
         return is_public and str(inner) not in self.own_addresses
@@ -50,7 +50,7 @@ def _fits(host: str, domain: str) -> bool:
 def _innermost(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """An IPv4 address may come dressed as one of IPv6, in four ways."""
+    """The IPv4 address inside an IPv6 address, in any of its four notations."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address.ipv4_mapped is not None:
