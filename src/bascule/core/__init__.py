@@ -1,1 +1,1 @@
-"""The words everyone shares: actions, observations, contracts, errors. No I/O."""
+"""Shared types: actions, observations, contracts, errors. No I/O."""

@@ -1,4 +1,4 @@
-"""Names for events: who they are and when they happened."""
+"""Ids and times of events."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ EventId = NewType("EventId", str)
 
 
 def new_id() -> EventId:
-    """A random UUID (version 4), as `uuid.uuid4` makes it, at a quarter of the price: every
-    event has one."""
+    """A random UUID (version 4), four times faster than `uuid.uuid4`: every event has one."""
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return EventId(
@@ -21,5 +20,5 @@ def new_id() -> EventId:
 
 
 def now() -> str:
-    """The present moment as every event writes it: ISO 8601 with its offset."""
+    """The present time as events write it: ISO 8601 with offset."""
     return datetime.now(UTC).isoformat()

@@ -1,4 +1,4 @@
-"""Text of unknown origin, made safe for a terminal and for a line of a log."""
+"""Makes untrusted text safe for a terminal and for log lines."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tup
 
 
 def printable(text: str) -> str:
-    """`text` with such characters as escapes (`\\x1b`); lines and tabs stay as they are."""
+    """`text` with control characters as escapes (`\\x1b`); newlines and tabs stay."""
     return _HARMFUL.sub(_escaped, text)
 
 
 def one_line(text: str) -> str:
-    """The same, with newlines and tabs as escapes too."""
+    """`text` with all control characters as escapes, including newlines and tabs."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

@@ -1,4 +1,4 @@
-"""What happened in one place, newest last: numbered, bounded, and told to whoever listens."""
+"""A bounded, numbered list of what happened in one session or window, with subscribers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OnEntry = Callable[["TimelineEntry"], None]
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """One thing that happened: `action`, `observation`, `failed`, or a piece of `output`."""
+    """One entry: `action`, `observation`, `failed`, or a chunk of `output`."""
 
     number: int
     """Counts up from 1. 0 for output, which is told while it comes and then held by nobody: the
@@ -31,7 +31,7 @@ class TimelineEntry:
 
 
 class Timeline:
-    """Holds the newest entries. Past either bound the oldest are dropped.
+    """Holds the newest entries. Above either limit the oldest are dropped.
 
     Who remembers `epoch` and the number of the last entry it saw goes on from there. Another epoch
     is another timeline, whose numbers mean nothing to the first. One that goes on with what was
@@ -65,13 +65,13 @@ class Timeline:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody wants output while it comes."""
+        """Whether a subscriber wants output as it arrives."""
         return bool(self._watchers)
 
     def note(
         self, kind: str, data: Mapping[str, Any], *, size: int = 0, time: float | None = None
     ) -> TimelineEntry:
-        """Keep it and tell it. `time`: when it happened, if not now."""
+        """Add an entry and pass it to subscribers. `time`: when it happened, if not now."""
         self._last += 1
         entry = TimelineEntry(self._last, kind, self._clock() if time is None else time, data, size)
         self._entries.append(entry)
@@ -84,12 +84,12 @@ class Timeline:
         return entry
 
     def show(self, kind: str, data: Mapping[str, Any], *, size: int = 0) -> None:
-        """Tell it to those who watch now, and keep nothing."""
+        """Pass an entry to the present subscribers without keeping it."""
         if self._watchers:
             _tell(self._watchers, TimelineEntry(0, kind, self._clock(), data, size))
 
     def after(self, number: int, epoch: str = "") -> list[TimelineEntry]:
-        """What is held behind that entry; all of it to whoever comes from another epoch."""
+        """Entries after that number; all entries for a reader from another epoch."""
         if epoch != self.epoch:
             number = 0
         first = self._last - len(self._entries) + 1
@@ -97,7 +97,7 @@ class Timeline:
         return list(self._entries)[skipped:]
 
     def subscribe(self, listener: OnEntry, *, output: bool = True) -> Callable[[], None]:
-        """Have it called with each entry from now on, until the returned function is."""
+        """Call `listener` with each new entry, until the returned function is called."""
         lists = [self._listeners, self._watchers] if output else [self._listeners]
         for each in lists:
             each.append(listener)

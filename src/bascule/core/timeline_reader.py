@@ -1,4 +1,4 @@
-"""Reading a timeline at one's own pace."""
+"""Reads a timeline at the reader's own speed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_OUTPUT: Final = 1 << 20
 
 
 class TimelineReader:
-    """What a timeline held and holds from then on, in batches: all that came since the last one.
+    """Past and new entries of a timeline in batches, each with everything since the last.
 
     Used as a context. Who is too slow misses output first, and is then let go: `batches` ends, and
     it comes again with the number it has. Without `output` it is told entries alone.
@@ -46,8 +46,10 @@ class TimelineReader:
     async def batches(
         self, *, heartbeat: float | None = None, gather: float = 0.0
     ) -> AsyncIterator[list[TimelineEntry]]:
-        """An empty one after every `heartbeat` seconds without news. With `gather` what comes in
-        so many seconds comes together, for those who are in no hurry."""
+        """Batches of entries; an empty one after `heartbeat` seconds without any.
+
+        `gather`: seconds to wait for more entries before a batch is returned.
+        """
         while True:
             if self._waiting:
                 if gather and not self._over.is_set():

@@ -1,4 +1,4 @@
-"""Which window is meant: a rule without I/O."""
+"""Chooses a window by a selector. Pure rules, no I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .windows import Window
 
 
 def choose(windows: Sequence[Window], selector: str = "") -> Window:
-    """The one window that answers to `selector`: its id, a path in one of its folders, its name.
+    """The one window that matches `selector`: its id, a path in one of its folders, or its name.
 
     Without a selector, the only one there is. Windows that are gone do not count, and of those
     that fit, the healthy go first. A session says by itself what its window is called and which
@@ -41,12 +41,12 @@ def _fitting(windows: Sequence[Window], selector: str) -> Sequence[Window]:
 
 
 def _own(windows: Sequence[Window]) -> Sequence[Window]:
-    """Windows of people, not of sessions."""
+    """Windows that belong to people, not to sessions."""
     return [each for each in windows if not each.session_id]
 
 
 def _by_folder(windows: Sequence[Window], selector: str) -> Sequence[Window]:
-    """Windows one of whose folders is the path, or holds it; the closest folder wins."""
+    """Windows with a folder that contains the path; the closest folder wins."""
     if not selector.startswith(("/", "~", ".")) and ":" not in selector[:3]:
         return ()
     path = os.path.normpath(selector)

@@ -1,1 +1,1 @@
-"""The one home of client connections."""
+"""All client connections."""

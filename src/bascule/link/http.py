@@ -1,4 +1,4 @@
-"""HTTP/1.1 to one server over connections that are kept.
+"""An HTTP/1.1 client for one server, with connections that are reused.
 
 The parser is httptools', the loop asyncio's; what is here is the pool and the one rule that a
 general client cannot know: an action whose fate is unknown is never sent twice. Why not a general
@@ -39,7 +39,7 @@ _SMALL: Final = 4 << 10
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """A whole answer. Header names are in lower case."""
+    """A complete response. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -47,7 +47,7 @@ class HttpReply:
 
 
 class StreamedReply:
-    """An answer whose body is read as it comes."""
+    """A response whose body is read as it arrives."""
 
     def __init__(self, connection: _Connection) -> None:
         self._connection = connection
@@ -56,7 +56,7 @@ class StreamedReply:
 
     @property
     def buffered(self) -> int:
-        """Bytes that have come and were not read yet; bounded."""
+        """Bytes that arrived and were not read yet; bounded."""
         return self._connection.buffered
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -64,7 +64,7 @@ class StreamedReply:
             yield chunk
 
     async def read(self) -> bytes:
-        """All of it. Raises `MessageTooLarge` past the client's `max_reply`."""
+        """The whole body. Raises `MessageTooLarge` above the client's `max_reply`."""
         body, limit = bytearray(), self._connection.max_reply
         async for chunk in self.chunks():
             body += chunk
@@ -74,7 +74,7 @@ class StreamedReply:
 
 
 class HttpClient(Closable):
-    """Requests to one server, many at a time, each on a connection of its own.
+    """Sends requests to one server, many at a time, each on its own connection.
 
     A lost server raises `unreachable`, whose detail `sent` says whether the request may have
     reached it; nothing that was sent is sent again. Cancelling a request closes its connection,
@@ -97,7 +97,7 @@ class HttpClient(Closable):
         name: str = "",
         unreachable: type[LinkError] = SandboxUnreachable,
     ) -> None:
-        """`name`: what errors call the server, where its path is nobody's business."""
+        """`name`: the server's name in errors, if its path must not be shown."""
         try:
             parts = urlsplit(url)
             given_port = parts.port
@@ -132,7 +132,7 @@ class HttpClient(Closable):
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> HttpReply:
-        """Send a request and return the whole answer, whatever its status."""
+        """Send a request and return the complete response, whatever its status."""
         head = self._head(method, target, body, headers)
         connection = await self._take()
         try:
@@ -153,7 +153,7 @@ class HttpClient(Closable):
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[StreamedReply]:
-        """Send a request and read the answer's body as it comes; `timeout` ends with its head."""
+        """Send a request and stream the body of the response; `timeout` covers the head only."""
         head = self._head(method, target, body, headers)
         connection = await self._take()
         try:
@@ -167,7 +167,7 @@ class HttpClient(Closable):
             self._give_back(connection)
 
     async def wait_until_listening(self) -> None:
-        """Return once the server accepts connections; raises `unreachable` when it never does.
+        """Wait until the server accepts connections; raises `unreachable` if it never does.
 
         There is no event for "somebody listens now" on another machine, so refused attempts are
         repeated at growing distances.
@@ -228,7 +228,8 @@ class HttpClient(Closable):
         return connection
 
     def _idle_connection(self) -> _Connection | None:
-        """The one used last, unless it is gone or so old that the server may be closing it."""
+        """The most recently used connection, unless it is closed or so old that the server may
+        close it."""
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
@@ -287,8 +288,8 @@ class HttpClient(Closable):
 
 
 class _Held:
-    """Bytes of answers that all connections of a client hold together, so that many at a time cost
-    no more memory than a few."""
+    """Bytes of responses that all connections of a client hold together, so that many connections
+    need no more memory than a few."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -296,7 +297,7 @@ class _Held:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: one request at a time, its answer collected or handed on in chunks."""
+    """One connection: one request at a time, its response collected or streamed."""
 
     _transport: asyncio.Transport
 
@@ -335,7 +336,7 @@ class _Connection(asyncio.Protocol):
     # Sending ----------------------------------------------------------------------------
 
     async def send(self, head: bytes, body: Body, *, stream: bool) -> None:
-        """Send a request. A server that answers before a long body ends is not sent the rest."""
+        """Send a request. If the server answers early, the rest of a long body is not sent."""
         if self._error is not None:
             raise self._error
         self.status, self.headers = 0, {}
@@ -492,7 +493,7 @@ class _Connection(asyncio.Protocol):
 
 
 def target(path: str, /, **query: str | int | None) -> str:
-    """A path and query as they go on the request line; parameters that are None are left out."""
+    """A path and query for the request line; None parameters are left out."""
     given = {name: value for name, value in query.items() if value is not None}
     return quote(path) + ("?" + urlencode(given) if given else "")
 
@@ -505,7 +506,7 @@ def _header_lines(headers: Mapping[str, str]) -> str:
 
 
 def _notice_a_dead_peer(sock: socket.socket | None) -> None:
-    """Let the kernel find out, within two minutes, that a peer vanished without a word."""
+    """Enable TCP keep-alive, so that a vanished peer is detected within two minutes."""
     if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

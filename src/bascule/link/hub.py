@@ -1,4 +1,4 @@
-"""The way to a hub's windows from another process or machine."""
+"""Access to a hub's windows from another process or machine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ENVELOPE: Final = 1024
 
 
 class _Waiting:
-    """Somebody who waits for an observation."""
+    """A caller that waits for an observation."""
 
     def __init__(self, on_progress: OnProgress | None) -> None:
         self.answered: asyncio.Future[Mapping[str, Any]] = (
@@ -55,7 +55,7 @@ class _Waiting:
 
 
 class HubLink(WindowLink):
-    """Speaks to the hub at `url`: actions over one socket, questions over HTTP.
+    """Connects to the hub at `url`: actions over one socket, other calls over HTTP.
 
     The socket is made again when it breaks; whoever waited is told by `HubUnreachable`.
     """
@@ -99,7 +99,7 @@ class HubLink(WindowLink):
         return await self._calls.windows()
 
     async def watch(self) -> AsyncIterator[Sequence[Window]]:
-        """The windows as they are now, and again whenever that may have changed."""
+        """The present windows, and again after each possible change."""
         while True:
             await self._socket.wait_connected()
             news = self._next_news()
@@ -188,12 +188,12 @@ class HubLink(WindowLink):
             )
 
     async def _confirm(self, window_id: WindowId, ids: Sequence[EventId]) -> None:
-        """What the window is not told of, it keeps until its life is over."""
+        """Confirm received observations; a window keeps unconfirmed ones."""
         with suppress(LinkError, UsageError, AccessDenied):
             await self._socket.emit("oh_received", {"window_id": window_id, "ids": list(ids)})
 
     async def _cancel(self, window_id: WindowId, action_id: EventId) -> None:
-        """Have the window end the action, and wait until it has."""
+        """Make the window end the action, and wait for that."""
         with suppress(LinkError, UsageError):
             asked = {"window_id": window_id, "id": action_id}
             await self._socket.call("oh_cancel", asked, timeout=_CANCEL)

@@ -1,4 +1,4 @@
-"""The questions a hub answers over HTTP."""
+"""The hub's REST calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _QUICK: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """What lets one window in, once."""
+    """A code that lets one window connect, once."""
 
     code: str = field(repr=False)
     expires: str
@@ -31,7 +31,7 @@ class Pairing:
 
 
 class HubCalls(Closable):
-    """Asks the hub at `url` with a token. Errors of the hub are raised as what they are."""
+    """Calls the hub at `url` with a token. Errors of the hub are raised as their own classes."""
 
     def __init__(self, url: str, token: str) -> None:
         headers = {"Authorization": f"Bearer {token}"}
@@ -50,12 +50,12 @@ class HubCalls(Closable):
         return decode_window(await self._ask("GET", target(f"/api/vscode/instance/{window_id}")))
 
     async def pair(self) -> Pairing:
-        """A new code; needs scope admin."""
+        """A new pairing code; needs scope admin."""
         answer = await self._ask("POST", "/api/vscode/pair")
         return Pairing(answer["code"], answer["expires"], answer["link"])
 
     async def sign_in_address(self, onward: str, *, same_user: bool = False) -> str:
-        """Opened in a browser it signs in as we are, once, and leads to that path of the hub.
+        """A URL that signs a browser in as us, once, and then opens the path `onward`.
 
         With `same_user` only in a browser of the same user of the hub's machine, where we have to
         be too: others can read the arguments of a browser that is started with the address.
@@ -72,8 +72,10 @@ class HubCalls(Closable):
     async def create_token(
         self, name: str, scope: str, *, owner: str = "", lifetime: float | None = None
     ) -> str:
-        """A new token, seen this once, of whoever asks unless another owner is named; needs scope
-        admin."""
+        """Create a token, shown only once.
+
+        Its owner is the caller unless named; needs scope admin.
+        """
         body = {"name": name, "scope": scope, "lifetime": lifetime}
         if owner:
             body["owner"] = owner
@@ -81,7 +83,7 @@ class HubCalls(Closable):
         return token
 
     async def revoke_token(self, name: str) -> bool:
-        """Whether there was one of that name; needs scope admin."""
+        """Revoke a token; returns whether it existed. Needs scope admin."""
         reply = await self._http.request("DELETE", f"/api/tokens/{quote(name)}", timeout=_QUICK)
         if reply.status == 404:
             return False
@@ -91,8 +93,10 @@ class HubCalls(Closable):
     async def timeline(
         self, kind: Literal["sessions", "windows"], which: str, *, as_list: bool = False
     ) -> AsyncIterator[bytes]:
-        """What was done in a session or window as a trajectory, in pieces as they come: an event a
-        line, or one list. Raises `HubUnreachable` when it breaks off."""
+        """The trajectory of a session or window, streamed: one event per line, or one list.
+
+        Raises `HubUnreachable` if it breaks off.
+        """
         where = target(f"/api/{kind}/{which}/timeline.jsonl", format="json" if as_list else "jsonl")
         async with self._http.stream("GET", where, timeout=_QUICK) as reply:
             if reply.status != 200:
@@ -121,7 +125,7 @@ class HubCalls(Closable):
 
 
 def value_of(status: int, body: bytes) -> Any:
-    """What the hub answered; raises the error it answered with."""
+    """The JSON answer of the hub; raises the error it contains."""
     if status == 200:
         return from_json(body)
     try:

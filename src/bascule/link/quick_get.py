@@ -1,4 +1,4 @@
-"""One question to a hub by somebody who cannot wait, such as a person who pressed Tab."""
+"""One GET request to a hub with a strict time limit, such as for tab completion."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 
 def quick_get(url: str, token: str, where: str, *, within: float) -> Any:
-    """What the hub at `url` answers to a GET of `where`; None if it does not in so many seconds.
+    """The JSON answer of the hub at `url` to a GET of `where`; None if it takes too long or fails.
 
     Blocks for no longer than that, whatever a name server or a network does: the question goes on
     in a thread of its own, which ends with the process.

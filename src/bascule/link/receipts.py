@@ -1,4 +1,4 @@
-"""Tells windows which observations have arrived, many at a time."""
+"""Confirms received observations to windows, in batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Send = Callable[[WindowId, Sequence[EventId]], Awaitable[None]]
 
 
 class Receipts(Closable):
-    """Gathers ids and hands them to `send`, at the latest when it is closed."""
+    """Collects ids and passes them to `send`, at the latest on close."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""What a client asks a hub about sessions."""
+"""The hub's REST calls about sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SLOW = 120.0
 
 @dataclass(frozen=True, slots=True)
 class HubSession:
-    """A session as its hub tells it."""
+    """A session as the hub describes it."""
 
     id: SessionId
     name: str
@@ -42,7 +42,7 @@ class HubSession:
 
 @dataclass(frozen=True, slots=True)
 class HubSessionEvent:
-    """Something that happened; `number` is where to go on from, 0 for what is not kept."""
+    """An event of a session. Continue after `number`; 0 for an event that is not stored."""
 
     number: int
     name: str
@@ -50,10 +50,10 @@ class HubSessionEvent:
 
 
 class SessionCalls(HubCalls):
-    """Asks the hub at `url` with a token of scope agent or admin."""
+    """Calls the hub at `url` with a token of scope agent or admin."""
 
     async def create(self, body: Mapping[str, Any], *, key: str = "") -> HubSession:
-        """Begin one. With a `key` it may be sent again after a loss: it is the same session."""
+        """Create a session. With a `key` the request can be repeated: it is the same session."""
         headers = {"Idempotency-Key": key} if key else {}
         return HubSession.of(await self._ask("POST", "/api/sessions", dict(body), headers=headers))
 
@@ -68,7 +68,7 @@ class SessionCalls(HubCalls):
         return HubSession.of(await self._ask("POST", _one(session_id, "pause")))
 
     async def resume(self, session_id: str, changes: Mapping[str, Any] | None = None) -> HubSession:
-        """`changes`: `egress` and `shells` of one that is stopped or failed, to start it with."""
+        """Resume. `changes`: `egress` and `shells` to start a stopped or failed session with."""
         body = dict(changes) if changes else None
         return HubSession.of(await self._ask("POST", _one(session_id, "resume"), body))
 
@@ -79,7 +79,7 @@ class SessionCalls(HubCalls):
         await self._ask("DELETE", _one(session_id), timeout=_SLOW)
 
     async def window(self, session_id: str) -> Window:
-        """The session's own window, which is opened for it."""
+        """The session's own window, opened if necessary."""
         asked = self._ask("POST", _one(session_id, "window"), timeout=_SLOW)
         return decode_window(await asked)
 
@@ -91,13 +91,13 @@ class SessionCalls(HubCalls):
         return str(answer["text"])
 
     async def upload_archive(self, body: AsyncIterable[bytes]) -> str:
-        """Its id, for `workspace.archive` of a new session."""
+        """Upload an archive; returns its id, for `workspace.archive` of a new session."""
         headers = {"Content-Type": "application/octet-stream"}
         reply = await self._http.request("POST", "/api/archives", body=body, headers=headers)
         return str(value_of(reply.status, reply.body)["archive"])
 
     async def events(self, session_id: str, *, after: int = 0) -> AsyncIterator[HubSessionEvent]:
-        """What happened after that number, then what happens; ends when the hub ends it."""
+        """Events after that number, then new ones, until the hub ends the stream."""
         where = f"{_one(session_id, 'events')}?after={after}"
         async with self._http.stream("GET", where) as reply:
             if reply.status != 200:
@@ -108,7 +108,7 @@ class SessionCalls(HubCalls):
                     yield HubSessionEvent(int(event.id or 0), event.name, from_json(event.data))
 
     async def until_ready(self, session_id: str, *, on_stage: OnStage | None = None) -> HubSession:
-        """Follow a start to its end; raises `SandboxStartFailed` with its cause.
+        """Wait for the end of a start; raises `SandboxStartFailed` with its cause.
 
         A hub that is restarted meanwhile is asked again: it goes on with the start.
         """

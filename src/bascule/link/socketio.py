@@ -1,4 +1,4 @@
-"""Socket.IO: one namespace of one server, kept connected. The only home of the client library."""
+"""A Socket.IO client: one namespace of one server, kept connected. The only user of the library."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OVERHEAD: Final = 1 << 16
 
 
 class SocketJson:
-    """The `json` module as Socket.IO's packets use it: UTF-8 as it is, NaN refused both ways.
+    """The `json` module for Socket.IO's packets: UTF-8 unescaped, NaN refused both ways.
 
     Escaping all that is not ASCII, as the library would, makes a message up to three times
     larger than the size its sender checked.
@@ -55,15 +55,17 @@ class SocketJson:
 
 
 class TextPacket(socketio.packet.Packet):  # type: ignore[misc]  # the library has no types
-    """For both ends of a hub's sockets. Our messages hold no bytes, so none is searched for them,
-    which would cost more than all else the library does with one."""
+    """Packets without binary data, for both ends.
+
+    The library would search every message for bytes, which costs more than everything else.
+    """
 
     uses_binary_events = False
     json = SocketJson
 
 
 class _Queue(asyncio.Queue[Any]):
-    """What the library's writer takes packets from; None tells it to end.
+    """The packet queue of the library's writer; None ends it.
 
     It takes all that is there at a time, and when None is the last of them it drops it and waits
     for more: a connection that broke just then is noticed 15 seconds late. So None is only ever
@@ -138,7 +140,8 @@ class SocketClient(Closable):
         return self._settled.is_set() and self._refused is None and not self._closed
 
     async def connect(self) -> None:
-        """Raises `HubUnreachable`, `AccessDenied`, `VersionMismatch` or what the server says."""
+        """Connect. Raises `HubUnreachable`, `AccessDenied`, `VersionMismatch` or the server's
+        error."""
         if self._closed:
             raise UsageError("This connection was closed; make another")
         if self._keeper is not None:
@@ -147,12 +150,12 @@ class SocketClient(Closable):
         self._keeper = asyncio.create_task(self._keep(lost))
 
     async def wait_connected(self) -> None:
-        """Returns once connected; raises the refusal if there never will be a connection."""
+        """Wait until connected; raises the refusal if the server refuses for good."""
         await self._settled.wait()
         self._ensure_open()
 
     async def wait_refused(self) -> None:
-        """Wait until the server has ended the connection for good; raises why."""
+        """Wait until the server ends the connection for good, and raise the reason."""
         while self._refused is None:
             keeper = self._keeper
             assert keeper is not None, "not connected yet"
@@ -165,7 +168,7 @@ class SocketClient(Closable):
         await self._live.emit(event, data, namespace=self.namespace)
 
     async def call(self, event: str, data: object, *, timeout: float) -> Any:
-        """Send and return the acknowledgement. Raises `HubUnreachable` when none comes."""
+        """Send, and return the acknowledgement. Raises `HubUnreachable` if none arrives."""
         self._ensure_open()
         socket = self._live
         try:
@@ -184,7 +187,8 @@ class SocketClient(Closable):
     # One connection -----------------------------------------------------------------------
 
     async def _connect_once(self) -> asyncio.Event:
-        """Connect and be greeted; returns an event that is set when the connection is lost."""
+        """Connect and wait for the greeting; returns an event that is set when the connection is
+        lost."""
         lost = asyncio.Event()
         greeted: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._socket = self._make(greeted, lost)
@@ -265,7 +269,7 @@ class SocketClient(Closable):
             raise self._why(error) from error
 
     def _why(self, error: Exception) -> BasculeError:
-        """The library says only that it failed; the handshake's answer is further down."""
+        """The cause of a failed connection, from the handshake's answer; the library hides it."""
         cause: BaseException | None = error
         while cause is not None:
             if isinstance(cause, aiohttp.WSServerHandshakeError) and cause.status in (401, 403):
@@ -334,7 +338,7 @@ class SocketClient(Closable):
 
 
 def ensure_protocol(number: object, *, who: str) -> None:
-    """Raises `VersionMismatch`, whose message says who has to be updated."""
+    """Raise `VersionMismatch` if versions differ; the message says which side to update."""
     if number != PROTOCOL:
         older = isinstance(number, int) and number < PROTOCOL
         raise VersionMismatch(

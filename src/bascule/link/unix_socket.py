@@ -1,4 +1,4 @@
-"""Connecting to a unix socket in a directory where somebody else may put things."""
+"""Connects to a unix socket in a directory that other users can write to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PEER: Final = struct.Struct("3i")
 
 
 async def connect_to(path: Path, *, uid: int | None) -> socket.socket:
-    """A connection to what lies at `path` itself: a link planted there would lead to another's.
+    """Connect to the socket at `path` itself: a symlink planted there could lead elsewhere.
 
     `uid`: as whom whoever listens has to run; None: anybody. Raises `OSError`, without a number
     when it is we who refuse.
@@ -35,8 +35,7 @@ async def connect_to(path: Path, *, uid: int | None) -> socket.socket:
 
 
 def shown(path: Path) -> str:
-    """A session's socket as errors name it: they also reach people, and sessions, whom the hub's
-    directories do not concern."""
+    """The socket's name in errors, without the hub's directories: sessions and users see them."""
     return f"{path.parent.name}/{path.name}"
 
 

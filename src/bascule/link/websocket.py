@@ -1,4 +1,4 @@
-"""One WebSocket to a server on this machine: texts out, texts in. The library's only home here.
+"""A WebSocket client for servers on this machine. The only user of the library here.
 
 What comes is handed on in the thread that reads it; anyone may send.
 """
@@ -27,11 +27,11 @@ class WebSocketRefused(Exception):
 
 
 class WebSocketUnreachable(Exception):
-    """Nobody answers at the address, or what answers is no WebSocket server."""
+    """No server answers at the address, or it is not a WebSocket server."""
 
 
 class WebSocketLost(Exception):
-    """The connection is over; `code` is that of WebSocket, 1006 for none."""
+    """The connection has ended; `code` is the WebSocket close code, 1006 for none."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"closed with code {code}")
@@ -39,7 +39,7 @@ class WebSocketLost(Exception):
 
 
 class WebSocketConnection:
-    """An open WebSocket. Closing twice is fine, and so is closing from another thread.
+    """An open WebSocket. Closing twice, or from another thread, is allowed.
 
     `on_text` is called with every message in the thread that reads the socket: nothing is handed
     from thread to thread on the way, which would take longer than all the rest.
@@ -101,7 +101,7 @@ class WebSocketConnection:
             raise _lost(error) from error
 
     def wait_lost(self) -> WebSocketLost:
-        """Returns once the connection is over, with why."""
+        """Wait until the connection has ended; returns the reason."""
         self._connection.wait_closed()
         try:
             self._connection.recv()
@@ -114,7 +114,7 @@ class WebSocketConnection:
 
 
 def _reading(on_text: OnText) -> type[ClientConnection]:
-    """The library's connection, except that messages go to `on_text` and not into its queue."""
+    """The library's connection class, with messages passed to `on_text` instead of a queue."""
     from websockets.frames import Frame, Opcode
     from websockets.sync.client import ClientConnection
 

@@ -1,4 +1,4 @@
-"""Runtimes for code that does not await."""
+"""Runtimes for synchronous code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _Answer = TypeVar("_Answer")
 
 
 class SyncRuntime:
-    """The same words as the runtime it wraps, each of which returns when it is done.
+    """The methods of the runtime it wraps, as blocking calls.
 
     It runs that runtime on an event loop in a thread of its own, from `connect` to `close`, and
     may be called from several threads. A `KeyboardInterrupt` while waiting cancels the action.
@@ -69,8 +69,10 @@ class SyncRuntime:
             raise
 
     def close(self) -> None:
-        """End the runtime. At the interpreter's exit, once no thread can be started any more, that
-        is left to the end of the process, which a sandbox does not outlive."""
+        """Close the runtime.
+
+        At interpreter exit, when no thread can be started, the end of the process does it.
+        """
         if self._loop is None or self._thread is None:
             return
         if not threading.main_thread().is_alive():
@@ -99,7 +101,7 @@ class SyncRuntime:
         return self._wait(self._runtime.act(action, on_progress=on_progress))
 
     def begin(self, action: Action) -> Future[Observation]:
-        """Have `action` done without waiting for it; cancelling the future cancels the action."""
+        """Start `action` without waiting; cancelling the future cancels the action."""
         return self._submit(self._runtime.act(action))
 
     def run(

@@ -1,4 +1,4 @@
-"""Files between this machine and a sandbox, the same way whether that is here or far away."""
+"""Copies files between this machine and a sandbox, local or remote."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def pack(source: Path) -> FileDownload:
-    """What to send of `source`: a file as it is, a directory as a zip. Raises `NoSuchPath`."""
+    """The data to send for `source`: a file as it is, a directory as a zip. Raises `NoSuchPath`."""
     return FileTransfers(Storage(Paths())).download(str(source.absolute()), "/")
 
 
 def destination_of(packed: FileDownload, source: Path, destination: str) -> str:
-    """Where it goes: a file into `destination`, a directory into one of its own name there."""
+    """Where it goes: a file into `destination`, a directory into a subdirectory of its own name."""
     if not packed.is_zip:
         return destination
     name = source.name if source.name not in ("", "..") else source.resolve().name
@@ -51,7 +51,7 @@ def copy_out(sandbox: Sandbox, path: str, destination: Path) -> Path:
 
 
 async def save(chunks: AsyncIterator[bytes], name: str, destination: Path) -> Path:
-    """Write `chunks` to the file `destination`, or to `name` in it where that is a directory.
+    """Write `chunks` to the file `destination`, or to `name` in it if it is a directory.
 
     The file appears when it is complete; nothing is left when it does not get so far.
     """
@@ -74,7 +74,7 @@ def _final(name: str, destination: Path) -> Path:
 
 @contextmanager
 def _appearing(final: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes the name `final` when the context ends without an error."""
+    """A temporary file that is renamed to `final` if the context ends without an error."""
     beside = final.with_name(f".bascule-{secrets.token_hex(6)}.tmp")
     try:
         with beside.open("xb") as file:

@@ -1,4 +1,4 @@
-"""The everyday words for actions: `await runtime.run("make")` instead of an action and its answer.
+"""Convenience methods for actions, such as `await runtime.run("make")`.
 
 Each returns what was seen and raises the error when the action failed. `act` itself does neither
 choose nor raise, and takes every kind.
@@ -52,7 +52,7 @@ _Seen = TypeVar("_Seen", bound=Observation)
 
 
 class Verbs(Runtime):
-    """A runtime with a method for each thing people do most."""
+    """A runtime with a method for each common action."""
 
     default_timeout: float | None = None
     """Seconds for commands that bring no time-out of their own; None: no bound."""
@@ -70,7 +70,7 @@ class Verbs(Runtime):
         output_limit: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> CmdOutput:
-        """Run `command`; a status other than 0 is an answer, not an error."""
+        """Run `command`. A non-zero exit code is a result, not an error."""
         action = CmdRun(
             command,
             shell=shell,
@@ -93,7 +93,7 @@ class Verbs(Runtime):
         output_limit: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> IPythonOutput:
-        """Run a cell; one that raises is an answer (`succeeded`, `metadata`), not an error.
+        """Run a cell. An exception in it is a result (`succeeded`, `metadata`), not an error.
 
         With `is_input`, `code` answers a cell that asks. `include_extra` ends the content with the
         kernel's directory and interpreter, as agents are used to.
@@ -108,7 +108,7 @@ class Verbs(Runtime):
         return expect(await self.act(action, on_progress=on_progress), IPythonOutput)
 
     async def interrupt(self, shell: str = "", *, kill: bool = False) -> Interrupted:
-        """Interrupt what a shell runs, or with `ipython` the cell that runs."""
+        """Interrupt the running command of a shell, or with `ipython` the running cell."""
         return await self._do(Interrupt(shell, kill=kill), Interrupted)
 
     async def read(self, path: str, *, start: int = 0, end: int = -1) -> FileContent:
@@ -172,7 +172,7 @@ class Verbs(Runtime):
     async def browse(
         self, url: str, *, return_axtree: bool = False, timeout: float | None = None
     ) -> BrowserOutput | FileDownloaded:
-        """Open a page, or a file by its path, and read it; or download what is no page.
+        """Open a URL or a local file and read it; anything but a page is downloaded.
 
         One that cannot be opened is an answer with `error`, not an error.
         """
@@ -181,7 +181,7 @@ class Verbs(Runtime):
     async def browse_interactive(
         self, calls: str, *, return_axtree: bool = False, timeout: float | None = None
     ) -> BrowserOutput | FileDownloaded:
-        """Act in the browser (`click('12')`), and see the page's accessibility tree."""
+        """Act in the browser (`click('12')`), and return the page's accessibility tree."""
         action = BrowseInteractive(calls, return_axtree=return_axtree, timeout=timeout)
         return _page(await self.act(action))
 
@@ -190,8 +190,10 @@ class Verbs(Runtime):
 
 
 def prepared(action: Action, default: float | None) -> Action:
-    """The action as it is done: checked, and a command or cell that brings no time-out with the
-    runtime's. Raises `InvalidAction`, or `CommandInvalid` for a program that cannot be written."""
+    """The action as it will be run: validated, and with the default timeout if it has none.
+
+    Raises `InvalidAction`, or `CommandInvalid` for a command that cannot be encoded.
+    """
     ensure_valid(action)
     if isinstance(action, CmdRun | IPythonRun):
         _ensure_writable(action.command if isinstance(action, CmdRun) else action.code)
@@ -201,7 +203,8 @@ def prepared(action: Action, default: float | None) -> Action:
 
 
 def _ensure_writable(program: str) -> None:
-    """On its way elsewhere such a character would be replaced, and another program be run."""
+    """Refuse a command with lone surrogates: encoding would replace them and run another
+    command."""
     try:
         program.encode()
     except UnicodeEncodeError as error:
@@ -218,7 +221,7 @@ def _page(observation: Observation) -> BrowserOutput | FileDownloaded:
 
 
 def expect(observation: Observation, kind: type[_Seen]) -> _Seen:
-    """`observation` as the kind it should be; raises the error it reports."""
+    """`observation` as the expected kind; raises the error it reports."""
     if isinstance(observation, kind) and not getattr(observation, "error_id", ""):
         return observation
     raise _error_in(observation)

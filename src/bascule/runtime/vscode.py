@@ -1,4 +1,4 @@
-"""A VS Code window as a place where actions get done."""
+"""A runtime in a VS Code window."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LONGEST_DELAY: Final = 2.0
 
 
 class VSCodeRuntime(WindowVerbs):
-    """Does actions in a VS Code window that is connected to a hub.
+    """Runs actions in a VS Code window that is connected to a hub.
 
     `window` is the window's id, a path in one of its folders, or its name; without one there has
     to be just one window. Hub, token and window come from BASCULE_HUB, BASCULE_TOKEN and
@@ -84,7 +84,7 @@ class VSCodeRuntime(WindowVerbs):
 
     @property
     def window(self) -> Window:
-        """The window that was picked, as it was then."""
+        """The chosen window, as it was then."""
         if self._window is None:
             raise UsageError("The runtime is not connected; use `async with` or `connect`")
         return self._window
@@ -94,7 +94,9 @@ class VSCodeRuntime(WindowVerbs):
         return self.window.capabilities
 
     async def connect(self) -> None:
-        """Find the window. Raises `NoWindow`, `AmbiguousWindow`, or why the hub is not reached.
+        """Find the window.
+
+        Raises `NoWindow`, `AmbiguousWindow`, or the reason the hub is unreachable.
 
         A hub that is not reached is tried again for `connect_patience` seconds. So is a hub without
         the window, but for no longer than a window takes to come back to a restarted hub.
@@ -175,12 +177,12 @@ class VSCodeRuntime(WindowVerbs):
         _cannot("log")
 
     async def aclose(self) -> None:
-        """Let go of the window. What runs in its shells goes on."""
+        """Disconnect from the window. Programs in its shells continue."""
         self._closed = True
         await self._link.aclose()
 
     async def _act(self, action: Action, on_progress: OnProgress | None) -> Observation:
-        """Send until there is an answer, or none can be had."""
+        """Send the action until there is an answer, or none is possible."""
         sending = _Sending(action, on_progress)
         try:
             async with asyncio.timeout(_time_for(action)):
@@ -216,7 +218,7 @@ class VSCodeRuntime(WindowVerbs):
             raise self._unknown(sending, why) from error
 
     def _unknown(self, sending: _Sending, why: str) -> OutcomeUnknown:
-        """Tells what is known, which is not whether the action was done."""
+        """The error for an action of which nobody knows whether it was done."""
         seen = sending.output_bytes
         begun = f"it had begun: {seen} bytes of its output came" if seen else "it may have begun"
         return OutcomeUnknown(
@@ -231,7 +233,7 @@ class VSCodeRuntime(WindowVerbs):
 
 
 class _Sending:
-    """An action on its way: whether it may have reached the window, and since when."""
+    """An action being sent: whether it may have reached the window, and since when."""
 
     def __init__(self, action: Action, on_progress: OnProgress | None) -> None:
         self.action = action
@@ -253,7 +255,7 @@ class _Sending:
         return 0.0 if first is None else time.monotonic() - first
 
     def begin(self) -> float:
-        """It is sent now. Returns how old it was before."""
+        """Note that it is sent now; returns its age before that."""
         age = self.age
         self._this = time.monotonic()
         return age
@@ -285,7 +287,7 @@ def _time_for(action: Action) -> float | None:
 
 
 def _as_link_error(error: BasculeError) -> BasculeError:
-    """A window that was there and is not registered any more is gone."""
+    """A window that was connected and is no longer registered counts as gone."""
     return error if isinstance(error, LinkError) else WindowGone(error.message, sent=False)
 
 

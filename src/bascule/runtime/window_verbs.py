@@ -1,4 +1,4 @@
-"""The everyday words for what only a VS Code window can do."""
+"""Convenience methods for actions that only a VS Code window can do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Severity = Literal["error", "warning", "information", "hint"]
 
 
 class WindowVerbs(Verbs):
-    """`Verbs`, and those that need an editor and somebody who looks at it."""
+    """`Verbs`, and methods that need an editor and its user."""
 
     async def diagnostics(
         self, path: str | None = None, *, severity: Severity = "hint", limit: int = 200

@@ -1,4 +1,4 @@
-"""Values to and from what travels: events, errors, the schema of both. No sockets.
+"""Encodes and decodes events and errors, and generates their schema. No sockets.
 
 A name is imported when it is first used: what scripts load of this room (`bridge`) must not
 cost them the validation of events.

@@ -1,4 +1,4 @@
-"""What the source says about a dataclass and its fields, for those who document them."""
+"""Reads docstrings of dataclasses and their fields from the source, for documentation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import pairwise
 
 
 def class_docstring(cls: type) -> str:
-    """The docstring `cls` was written with; not the signature a dataclass gets instead."""
+    """The docstring in the source of `cls`, not the signature that dataclasses generate."""
     return ast.get_docstring(_definition(cls)) or ""
 
 

@@ -117,6 +117,6 @@ def _line(words: tuple[str, str], fields: Mapping[str, Any]) -> str:
 
 
 def _short(text: str) -> str:
-    """The first line, cut where it gets long; never more than a glance at a long text."""
+    """The first line, shortened."""
     line = text[: _WIDTH + 1].partition("\n")[0]
     return line if len(line) == len(text) else line[: _WIDTH - 1] + "…"

@@ -1,4 +1,4 @@
-"""Earlier spellings that OpenHands' clients and stored events still use.
+"""Old field names that OpenHands' clients and stored events still use.
 
 Looked at only when an event has a name its kind does not know, so today's events pay nothing.
 """
@@ -15,7 +15,7 @@ _DROPPED_EXTRAS = ("formatted_output_and_error",)
 
 
 def modern_args(args: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """`args` in today's names. A name this kind does know is never touched."""
+    """`args` with current names. Names that this kind knows are never changed."""
     modern = dict(args)
     for old, new in _RENAMED_ARGS.items():
         if old in modern and new in known:
@@ -29,7 +29,7 @@ def modern_args(args: Mapping[str, Any], known: Collection[str]) -> dict[str, An
 
 
 def modern_extras(extras: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """`extras` in today's names; what `metadata` says itself is kept."""
+    """`extras` with current names; values already in `metadata` are kept."""
     modern = dict(extras)
     for name in _DROPPED_EXTRAS:
         if name not in known:

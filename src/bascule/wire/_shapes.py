@@ -1,4 +1,4 @@
-"""How the dataclasses of `core` lie on the wire: their own fields, and a validator for them.
+"""How the dataclasses of `core` are laid out on the wire: their fields, and a validator.
 
 A shape is made on first use, once per class, in a third of a millisecond. It is written for
 pydantic's core directly: importing all of pydantic would cost a sandbox 15 MB and a good part of
@@ -28,7 +28,7 @@ UNION_MEMBER = "|"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One class as it lies on the wire."""
+    """The wire layout of one class."""
 
     names: tuple[str, ...]
     """The fields that lie in `args` or `extras`, in order: all but the envelope's."""
@@ -71,7 +71,7 @@ shape_of: Callable[[type], Shape] = cache(_shape_of)
 
 
 def envelope_names(cls: type) -> frozenset[str]:
-    """The fields of `cls` that lie around its `args` or `extras`."""
+    """The fields of `cls` that stand beside its `args` or `extras`."""
     for base in (Action, Observation):
         if issubclass(cls, base):
             return frozenset(field.name for field in dataclasses.fields(base))

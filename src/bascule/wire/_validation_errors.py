@@ -1,4 +1,4 @@
-"""What is wrong with an event, said so that its sender can mend it."""
+"""Error messages for invalid events, which tell the sender what to fix."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REPR.maxlevel = 3
 
 
 def invalid(event: str, field: str, expected: str, value: object) -> InvalidAction:
-    """`event` names the kind with its word: `run action`."""
+    """The error for a wrong value. `event` names the kind with its word: `run action`."""
     shown = shortened(value)
     return InvalidAction(
         f"{event}: `{field}` must be {expected}, not {shown}",
@@ -55,14 +55,14 @@ def unknown_kind(word: str, kind: str, known: Iterable[str]) -> UnknownKind:
 
 
 def faults(error: ValidationError) -> list[ErrorDetails]:
-    """What pydantic found."""
+    """The errors that pydantic found."""
     return error.errors(include_url=False)
 
 
 def from_validation(
     details: Sequence[ErrorDetails], event: str, *, part: str, names: frozenset[str]
 ) -> InvalidAction:
-    """The first of the faults, in our words. `names` are the fields that lie in `part`."""
+    """The first of pydantic's errors, in our words. `names`: the fields inside `part`."""
     first = details[0]
     place = _place(first)
     field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
@@ -74,12 +74,12 @@ def from_validation(
 
 
 def refuse(value: object) -> NoReturn:
-    """For `plain`: what JSON has no words for cannot travel."""
+    """For `plain`: raises an error for a value that JSON cannot express."""
     raise InvalidAction(f"{shortened(value)} ({type(value).__name__}) cannot be written as JSON")
 
 
 def shortened(value: object) -> str:
-    """A glance at `value`, whatever its size."""
+    """A short text of `value`, whatever its size."""
     return _REPR.repr(value)
 
 

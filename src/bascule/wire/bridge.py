@@ -51,7 +51,7 @@ RequestId: TypeAlias = str | int
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Who speaks; what else it says of itself is in `about`."""
+    """The greeting of one side; further fields are in `about`."""
 
     protocol: int
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Something that comes before the answer to a request, or is added to a question."""
+    """A partial result before the answer, or an addition to a request."""
 
     id: RequestId
     value: Any
@@ -96,7 +96,10 @@ Message: TypeAlias = Hello | Request | Response | Cancel | Piece | Event
 
 
 def encode(message: Message, *, limit: int = MAX_MESSAGE) -> str:
-    """Raises `InvalidParams` for what JSON cannot say, and `BridgeTooLarge`."""
+    """Encode a message.
+
+    Raises `InvalidParams` for values JSON cannot express, and `BridgeTooLarge`.
+    """
     shape = _shape(message)
     try:
         text = _write(shape)
@@ -114,7 +117,7 @@ def encode(message: Message, *, limit: int = MAX_MESSAGE) -> str:
 
 
 def decode(text: str | bytes) -> Message:
-    """Raises `BridgeProtocol` for what is no message. Fields nobody knows are left out."""
+    """Decode a message. Raises `BridgeProtocol` if it is invalid. Unknown fields are ignored."""
     try:
         shape = json.loads(text if isinstance(text, str) else text.decode())
     except (ValueError, RecursionError) as error:
@@ -131,7 +134,7 @@ def to_dap(message: Message) -> dict[str, Any]:
 
 
 def from_dap(arguments: Mapping[str, Any]) -> Message:
-    """What the arguments of a `customRequestResponse` request say. Raises `BridgeProtocol`."""
+    """The message in the arguments of a `customRequestResponse`. Raises `BridgeProtocol`."""
     shape = dict(arguments)
     if "requestId" in shape:
         shape["id"] = shape.pop("requestId")
@@ -148,7 +151,7 @@ def error_to_wire(error: BridgeError) -> dict[str, Any]:
 
 
 def error_from_wire(data: object) -> BridgeError:
-    """The error a window reported; never fails. A plain text, as others send, is one too."""
+    """The error a window reported. Never fails; plain text is an error too."""
     if isinstance(data, str):
         return BridgeRemoteError(data)
     if not isinstance(data, Mapping):

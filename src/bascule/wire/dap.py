@@ -1,4 +1,4 @@
-"""The debug adapter protocol's framing: a head that says how long, then JSON."""
+"""Framing of the debug adapter protocol: a header with the length, then JSON."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ def encode(message: Message) -> bytes:
 
 
 class Decoder:
-    """Turns pieces of a stream, cut anywhere, into messages."""
+    """Decodes messages from chunks of a stream, split anywhere."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """The messages that are complete now. Raises `InvalidRequest` for what is no message:
-        nobody can tell where the next one begins, so the stream is of no use any more."""
+        """The messages that are now complete.
+
+        Raises `InvalidRequest` for invalid data; the stream is then unusable, as the start of the
+        next message is unknown.
+        """
         self._buffer += data
         while (message := self._next()) is not None:
             yield message

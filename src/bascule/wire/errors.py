@@ -1,4 +1,4 @@
-"""Errors to and from the form that travels: `{code, message, detail}`.
+"""Encodes and decodes errors as `{code, message, detail}`.
 
 A code stands for its class in `bascule.core.errors` and for nothing else: what a peer sends is
 never imported by name.
@@ -25,7 +25,7 @@ _MESSAGE: Final = 16_000
 
 
 def error_to_wire(error: BasculeError) -> dict[str, Any]:
-    """`error` as JSON. Values in `detail` that JSON has no words for become short text."""
+    """`error` as JSON. Values in `detail` that JSON cannot express become short text."""
     return {
         "code": code_of(error),
         "message": well_formed(error.message),
@@ -53,12 +53,12 @@ def error_from_wire(data: object) -> BasculeError:
 
 
 def error_observation(error: BasculeError, cause: EventId | None) -> Error:
-    """What whoever asked for action `cause` sees when it failed with `error`."""
+    """The observation for the caller of action `cause` when it failed with `error`."""
     return Error(content=error.message, error_id=code_of(error), cause=cause)
 
 
 def code_of(error: BasculeError) -> str:
-    """The code `error` travels under. One that came from a peer keeps the peer's."""
+    """The code that `error` has on the wire. An error from a peer keeps the peer's code."""
     return error.remote_code if isinstance(error, RemoteError) else error.code
 
 

@@ -1,4 +1,4 @@
-"""Actions and observations to and from the event that travels.
+"""Encodes and decodes actions and observations.
 
 An event is a plain mapping, ready for JSON. Going in it is checked once, here, so that the inside
 can trust what it holds; `id` and `cause` become strings. Going out, keys keep one order, text
@@ -33,7 +33,7 @@ _AROUND_OBSERVATIONS = ("content", "timestamp", "source", "tool_call_metadata", 
 
 
 def decode_action(data: Mapping[str, Any]) -> Action:
-    """The action an event describes.
+    """The action that an event describes.
 
     Raises `InvalidAction` for a wrong or missing field and `UnknownKind` for a kind nobody here
     knows. Earlier spellings are understood; arguments that nobody knows are kept in `unknown`.
@@ -65,7 +65,7 @@ def decode_observation(data: Mapping[str, Any]) -> Observation:
 
 
 def ensure_valid(action: Action) -> None:
-    """Raise `InvalidAction` where `decode_action` would, for an action that was made here.
+    """Raise `InvalidAction` where `decode_action` would, for an action made in this process.
 
     Text may be what UTF-8 has no form for, as names of files are; each kind knows what to do.
     """
@@ -83,7 +83,7 @@ def ensure_valid(action: Action) -> None:
 
 
 def encode_action(action: Action) -> dict[str, Any]:
-    """The event for `action`. Raises `InvalidAction` for values JSON has no words for."""
+    """The event for `action`. Raises `InvalidAction` for values JSON cannot express."""
     if isinstance(action, Condensation):
         _ensure_consistent(action)
     args = _parts(action)
@@ -113,7 +113,7 @@ def encode_observation(observation: Observation) -> dict[str, Any]:
 
 
 def reply_envelope(request: Mapping[str, Any], observation: Observation) -> dict[str, Any]:
-    """The event for `observation`, as whoever sent `request` understands it.
+    """The event for `observation`, in the form that the sender of `request` understands.
 
     A string `id` means a peer of ours: it gets the whole envelope, with that id as `cause`. An
     integer or no `id` means OpenHands: `cause` is that integer or left out, so are `id`,
@@ -158,7 +158,7 @@ def _kind(data: Mapping[str, Any], word: str, kinds: Mapping[str, type[_Event]])
 def _fields(
     data: Mapping[str, Any], part: str, event: str, shape: Shape, modernise: _Modernise
 ) -> dict[str, Any]:
-    """The fields in `part`, with those nobody knows under `unknown`."""
+    """The fields in `part`; unknown ones are kept under `unknown`."""
     fields = data.get(part)
     if fields is None:
         return {}
@@ -199,7 +199,7 @@ def _add_id(payload: dict[str, Any], data: Mapping[str, Any], name: str, event: 
 
 
 def _is_unset(value: object) -> bool:
-    """OpenHands writes an id that nobody has given yet as -1, or not at all."""
+    """Whether an id is unset: OpenHands writes -1 or leaves it out."""
     return value is None or value == -1
 
 
@@ -233,7 +233,7 @@ def _ensure_consistent(action: Condensation) -> None:
 
 
 def _parts(event: Action | Observation) -> dict[str, Any]:
-    """What goes into `args` or `extras`: the fields of the kind, then those nobody knows."""
+    """The contents of `args` or `extras`: the fields of the kind, then the unknown ones."""
     parts = _record(event)
     for name, value in event.unknown.items():
         value = plain(value, _otherwise)

@@ -1,4 +1,4 @@
-"""JSON as bytes, in and out: fast on one string of many megabytes, strict on the rest.
+"""JSON encoding and decoding of bytes: fast for very long strings, strict otherwise.
 
 NaN and Infinity are refused both ways, since JSON has no words for them and peers differ.
 """
@@ -21,7 +21,7 @@ _SCANNED = 100_000
 
 
 def to_json(value: object) -> bytes:
-    """`value` as compact UTF-8, lone surrogates replaced.
+    """`value` as compact UTF-8; lone surrogates are replaced.
 
     Raises `InvalidAction` for what JSON cannot hold.
     """
@@ -36,7 +36,7 @@ def to_json(value: object) -> bytes:
 
 
 def from_json(data: bytes | bytearray | str) -> Any:
-    """The value `data` writes. Raises `InvalidAction` for all that is not well-formed JSON.
+    """Decode JSON. Raises `InvalidAction` for anything malformed.
 
     Nesting deeper than 200 and text with lone surrogates count as malformed.
     """

@@ -1,4 +1,4 @@
-"""An event whose content travels beside it, as it is, instead of inside its JSON.
+"""A binary form of events: the content follows the JSON as raw bytes.
 
 Megabytes of output cost more time to escape and to parse than to produce. A parcel is the event as
 one line of JSON without its `content`, a newline, and the content in UTF-8. Between peers of ours,
@@ -21,13 +21,13 @@ WORTHWHILE: Final = 64 << 10
 
 
 def pack(event: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """The parcel of an event with a content, in two parts so that nothing large is copied."""
+    """The parcel of an event with content, in two parts so that nothing large is copied."""
     around = {name: value for name, value in event.items() if name != "content"}
     return to_json(around) + b"\n", event["content"].encode()
 
 
 def unpack(parcel: bytes) -> dict[str, Any]:
-    """The event in a parcel. Raises `InvalidAction` for what is none."""
+    """The event in a parcel. Raises `InvalidAction` if it is invalid."""
     end = parcel.find(b"\n")
     if end < 0:
         raise InvalidAction("This is no parcel: the line with the event does not end")

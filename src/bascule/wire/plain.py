@@ -1,4 +1,4 @@
-"""Any value as JSON knows it: text, numbers, true, false, null, lists and objects.
+"""Converts any value to JSON's own types.
 
 What has no place in JSON is handed to the caller's `otherwise`, which returns a stand-in or
 raises. Text comes out free of lone surrogates, so that UTF-8 can always hold it.

@@ -1,4 +1,4 @@
-"""Pieces of a shell's output on their way to whoever watches, while the command still runs."""
+"""Encodes and decodes chunks of output from a running command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import _validation_errors
 
 
 def encode_progress(progress: OutputProgress) -> dict[str, Any]:
-    """The frame for `progress`; Base64, since a piece may end inside a character."""
+    """The frame for `progress`, in Base64, as a chunk may end inside a character."""
     return {
         "shell": progress.shell,
         "offset": progress.offset,
@@ -22,7 +22,7 @@ def encode_progress(progress: OutputProgress) -> dict[str, Any]:
 
 
 def decode_progress(frame: Mapping[str, Any]) -> OutputProgress:
-    """The progress a frame describes. Raises `InvalidAction` for a wrong or missing field."""
+    """The progress in a frame. Raises `InvalidAction` for a wrong or missing field."""
     shell = _field(frame, "shell", str, "a string")
     offset = _field(frame, "offset", int, "an integer")
     data = _field(frame, "data", str, "a string")

@@ -1,4 +1,4 @@
-"""A timeline's entries as they travel, cut to what a person looks at."""
+"""Encodes timeline entries, shortened to what a person looks at."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def encode_entry(entry: TimelineEntry) -> dict[str, Any]:
 
 
 def decode_entry(data: Mapping[str, Any]) -> TimelineEntry:
-    """What `encode_entry` wrote, by one of our own."""
+    """The entry that our own `encode_entry` encoded."""
     rest = {name: value for name, value in data.items() if name not in ("n", "kind", "time")}
     return TimelineEntry(int(data["n"]), str(data["kind"]), float(data["time"]), rest)
 
 
 def brief(value: Any, *, name: str = "") -> Any:
-    """An event without what is too long to look at."""
+    """An event with long values shortened."""
     if isinstance(value, str):
         return _cut(value, _PICTURE if name in _PICTURES else TEXT, is_text=name not in _PICTURES)
     if isinstance(value, Mapping):
@@ -41,7 +41,7 @@ def brief(value: Any, *, name: str = "") -> Any:
 
 
 def whole(event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event with all that people and other programs make use of: texts in full, pictures too."""
+    """An event with everything that people and programs use: texts in full, pictures too."""
     return {
         name: {key: each for key, each in part.items() if key not in _BULKY}
         if isinstance(part, Mapping)
@@ -51,7 +51,7 @@ def whole(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def size_of(value: Any) -> int:
-    """About how many bytes it takes."""
+    """The approximate size in bytes."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
@@ -62,7 +62,7 @@ def size_of(value: Any) -> int:
 
 
 def output_data(cause: str, data: bytes) -> dict[str, Any]:
-    """A piece of output, in Base64: it may end inside a character."""
+    """A chunk of output, in Base64, as it may end inside a character."""
     return {"cause": cause, "data": base64.b64encode(data).decode()}
 
 

@@ -1,4 +1,4 @@
-"""What was done as an OpenHands trajectory: one event after the other, as its own tools read it.
+"""Converts records to OpenHands trajectories, as OpenHands' own tools read them.
 
 What only we know of an event is in `bascule` beside the rest, which OpenHands passes over:
 arguments and extras that its classes would refuse, and kinds of ours, which go by `null` there.
@@ -23,7 +23,7 @@ _LOST: Final = "outcome.unknown"
 
 
 class Trajectory:
-    """Makes events of a record's entries, given in their order.
+    """Makes events from a record's entries, in their order.
 
     OpenHands counts events and names a cause by its number, so an event's `id` is its entry's.
     """
@@ -34,7 +34,7 @@ class Trajectory:
         self._working_dir = ""
 
     def event(self, entry: Mapping[str, Any]) -> dict[str, Any] | None:
-        """None for an action that was sent once more while it was under way."""
+        """The event; None for an action that was sent again while it was running."""
         event = entry.get("event")
         event = event if isinstance(event, Mapping) else {}
         match entry["kind"]:
@@ -75,7 +75,10 @@ class Trajectory:
         }
 
     def _failed(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Nobody knows what came of it. It stays under way: its window may come back to tell."""
+        """The event for an action with unknown result.
+
+        It stays pending: its window may still report.
+        """
         known = self._begun.get(str(entry.get("cause")))
         return {
             **_head(entry, {}, "environment"),
@@ -92,7 +95,7 @@ class Trajectory:
 
 
 def ours(event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event of a trajectory, OpenHands' own or one of ours, as we know it."""
+    """An event of a trajectory, OpenHands' own or ours, in our form."""
     whole = {name: value for name, value in event.items() if name != OVERLAY}
     overlay = event.get(OVERLAY)
     if not isinstance(overlay, Mapping):
@@ -108,7 +111,7 @@ def ours(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def overlay_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is told of it besides: `id`, `who`, `seconds`, `masked`, `missed`, `lost` and
+    """Our additional fields: `id`, `who`, `seconds`, `masked`, `missed`, `lost` and
     `working_dir`."""
     overlay = event.get(OVERLAY)
     return overlay if isinstance(overlay, Mapping) else {}
@@ -125,7 +128,7 @@ class _Parts:
 def _split(
     event: Mapping[str, Any], word: str, part: str, known: Mapping[str, frozenset[str]]
 ) -> tuple[str, _Parts]:
-    """The kind OpenHands knows it by; what goes into `part`, and what beside it."""
+    """The kind by which OpenHands knows the event, the contents of `part`, and the rest."""
     kind, fields = str(event.get(word)), event.get(part)
     fields = dict(fields) if isinstance(fields, Mapping) else {}
     if kind == "run" and part == "extras":  # this one class takes whatever comes

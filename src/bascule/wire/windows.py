@@ -1,4 +1,4 @@
-"""Windows as a hub lists them and as they describe themselves."""
+"""Encodes and decodes windows, as a hub lists them and as they describe themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import _validation_errors
 
 
 def encode_window(window: Window) -> dict[str, Any]:
-    """A window as `GET /api/vscode/instances` lists it."""
+    """The window as `GET /api/vscode/instances` lists it."""
     return {
         "connection_id": window.id,
         "workspace_name": window.name,
@@ -34,7 +34,7 @@ def encode_window(window: Window) -> dict[str, Any]:
 
 
 def decode_window(data: Mapping[str, Any]) -> Window:
-    """The window a hub lists. Raises `InvalidAction` for what is not one."""
+    """A window from a hub's list. Raises `InvalidAction` if it is invalid."""
     window_id, status = data.get("connection_id"), data.get("status")
     if not isinstance(window_id, str):
         raise _validation_errors.invalid("window", "connection_id", "a string", window_id)
@@ -61,7 +61,7 @@ def decode_window(data: Mapping[str, Any]) -> Window:
 
 
 def decode_folders(value: object) -> Sequence[Folder] | None:
-    """Folders as a window tells them; None for what is no list of folders."""
+    """Folders as a window lists them; None if it is not a list of folders."""
     if not isinstance(value, list):
         return None
     return tuple(

@@ -326,7 +326,10 @@ class DockerSpawner(Spawner):
     # Ending -------------------------------------------------------------------------------
 
     async def _ask_to_end(self, found: ContainerInfo, grace: float) -> None:
-        """Send the stop signal, then unpause a paused container so that it can handle it."""
+        """Stop the container within `grace` seconds.
+
+        The engine unpauses a paused one to deliver the signal.
+        """
         with losses(), suppress(aiodocker.DockerError):  # it ended, or is removed by force next
             await self._engine.container(found.id).stop(t=math.ceil(grace))
 

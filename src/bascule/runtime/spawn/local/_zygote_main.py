@@ -1,4 +1,5 @@
-"""The zygote: a process that has everything a sandbox needs loaded, and forks one in milliseconds.
+"""The zygote: a process with everything a sandbox needs already loaded, which forks one in
+milliseconds.
 
 `python -P -m bascule.runtime.spawn.local._zygote_main FD PARENT`. Over the socket FD come orders,
 one message each, with descriptors; for each it forks. The fork joins the session's cgroups, has
@@ -78,8 +79,11 @@ _WAY_OUT_FILES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to make. `given` has descriptors by name; a word `@name` of `bubblewrap` stands for the
-    path at which the mount that has that descriptor is attached."""
+    """A sandbox to make.
+
+    `given` has descriptors by name. A word `@name` in `bubblewrap` stands for the path at which the
+    mount with that descriptor is attached.
+    """
 
     bubblewrap: Sequence[str]
     """Empty: no isolation."""
@@ -118,7 +122,7 @@ class Order:
 
 
 class _ProgramFailed(Exception):
-    """What it said itself is in the log before this."""
+    """A program failed; its own output is in the log before this."""
 
 
 def main(descriptor: int, parent: int) -> None:
@@ -202,7 +206,10 @@ def _reap(link: socket.socket) -> None:
 
 
 def _become_sandbox(order: Order, failure: OSError | None) -> NoReturn:
-    """Tells on the descriptor `result` how far it came; the cause of a failure is in `log`."""
+    """Turn this process into the sandbox.
+
+    Reports each step on the descriptor `result`; the cause of a failure is in `log`.
+    """
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT):
@@ -232,7 +239,7 @@ def _become_sandbox(order: Order, failure: OSError | None) -> NoReturn:
 
 
 def _isolate(order: Order) -> list[int]:
-    """Be inside; returns the descriptors that keep the inside alive."""
+    """Enter the sandbox's namespaces; returns the descriptors that keep them alive."""
     input_end, life = os.pipe2(os.O_CLOEXEC)
     answers, output_end = os.pipe2(os.O_CLOEXEC)
     told, info = os.pipe2(os.O_CLOEXEC)
@@ -288,7 +295,7 @@ def _isolate(order: Order) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _WayOut:
-    """The network namespace of a session, as root makes it, and what leads out of it."""
+    """The network namespace of a session, created by root, and the process that connects it."""
 
     user: int
     """A user namespace to which the other belongs, with one user in it."""
@@ -302,7 +309,7 @@ class _WayOut:
         return cls(*new_network(uid), outside)
 
     def become(self, uid: int) -> None:
-        """Have rights over the session's network and nothing else."""
+        """Take rights over the session's network and nothing else."""
         join_network(self.outside)
         with_own_device(TUN, uid)
         become_root_of(self.user)
@@ -313,7 +320,7 @@ class _WayOut:
 
 
 def _connect(order: Order, inside: int, way_out: _WayOut | None) -> int:
-    """Start what gives the namespace a way out; it ends when what is returned closes.
+    """Start the process that connects the namespace to the network; closing the result ends it.
 
     It shuts itself in before it sees the first packet (`--enable-sandbox`).
     """
@@ -368,7 +375,7 @@ def _set_routes(order: Order) -> None:
 
 
 def _with_rights(order: Order, inside: int, kind: str, do: Callable[[], None]) -> None:
-    """In a process of its own, with rights over the session's namespace of that kind."""
+    """Run `do` in a child process with rights over the session's namespace of that kind."""
     child = os.fork()
     if child == 0:
         try:
@@ -426,7 +433,7 @@ def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
 
 
 def _be_ready(order: Order) -> None:
-    """Say that we answer; or end, if whoever ordered us has gone, or wants us no more."""
+    """Report that the server answers; or exit, if the warden is gone or aborted the start."""
     with socket.socket(fileno=order.given["result"]) as link:
         try:
             link.recv(1, socket.MSG_DONTWAIT)
@@ -449,7 +456,8 @@ def _in_memory(text: str) -> int:
 
 
 def _attached(order: Order) -> list[str]:
-    """Bubblewrap's words, with every mount we were given at a path that only its heirs see."""
+    """Bubblewrap's arguments, with each given mount attached at a path that only its
+    children see."""
     mounts = {name: number for name, number in order.given.items() if name.startswith("dir:")}
     if mounts:
         bind_mounts.attach_all(mounts, Path(order.stage))

@@ -1,4 +1,4 @@
-"""Bind mounts held as file descriptors, with files shown as another user's where that is wanted.
+"""Bind mounts held as file descriptors, optionally with their files mapped to another owner.
 
 The warden opens a directory step by step (`safe_open`) and clones the mount of what it opened: from
 then on nobody can exchange it, since no path is looked up again. An id-mapped mount (Linux 5.12)
@@ -70,8 +70,9 @@ def clone(
     read_only: bool = False,
     programs: bool = False,
 ) -> int:
-    """A descriptor of a detached mount of what `source` is, and of the mounts below it; closing it
-    while it is attached nowhere ends the mount. Blocks.
+    """A descriptor of a detached mount of `source` and the mounts below it.
+
+    Closing it before it is attached removes the mount. Blocks.
 
     `owner`, `shown_as`: show the files of the first as the second's. Raises `OSError` where the
     kernel or one of the file systems has no id-mapped mounts. `programs`: files in a read-only
@@ -109,8 +110,7 @@ def open_stage(stage: Path) -> None:
 
 
 def attach_all(trees: Mapping[str, int], stage: Path) -> None:
-    """Attach each at its name below `stage`, in a mount namespace of this process's own, as a copy
-    of the one that `open_stage` made. Acts on the calling process for good."""
+    """Attach each mount at its name below `stage`, in a private mount namespace."""
     _new_namespace()
     for name, tree in trees.items():
         make_target(tree, stage / name)
@@ -133,7 +133,7 @@ def attach(tree: int, path: Path) -> None:
 
 
 def mount_empty(path: Path) -> None:
-    """Show an empty directory there, in which nothing can be made."""
+    """Mount an empty read-only directory at `path`."""
     flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     _mount_tmpfs(path, flags, "mode=0555,size=4k")
 
@@ -149,7 +149,7 @@ def unmount(path: Path) -> None:
 
 
 def id_map_lines(inside: int, outside: int) -> Sequence[str]:
-    """Lines of a `uid_map`: the number `inside` is `outside`, and all others are themselves."""
+    """Lines of a `uid_map`: id `inside` maps to `outside`, and all others to themselves."""
     low, high = sorted((inside, outside))
     others = ((0, low), (low + 1, high), (high + 1, _NO_ID))
     lines = [f"{first} {first} {end - first}" for first, end in others if end > first]
@@ -158,7 +158,7 @@ def id_map_lines(inside: int, outside: int) -> Sequence[str]:
 
 @contextlib.contextmanager
 def _id_map(owner: MountOwner, shown_as: MountOwner) -> Iterator[int]:
-    """A descriptor of a user namespace that has this map; nothing runs in it any more."""
+    """A descriptor of a user namespace with this id map, in which no process runs any more."""
     unshare = shutil.which("unshare", path="/usr/bin:/bin")
     if unshare is None:
         raise FileNotFoundError("unshare(1) of util-linux is not installed")

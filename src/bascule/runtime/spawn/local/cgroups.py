@@ -1,4 +1,4 @@
-"""Limits, freezing and bookkeeping by cgroups, of version 1 and 2.
+"""Resource limits, freezing and accounting by cgroups, versions 1 and 2.
 
 Plain reading and writing of small files in memory. One group of ours holds a group per session;
 its name says whose they are, so that two hubs on a machine never sweep each other's.
@@ -24,14 +24,15 @@ _V2: Final = ("memory", "cpu", "pids")
 
 
 class Cgroups(ABC):
-    """A group for every session, by its id. Asking for one that is not there answers with zeros."""
+    """One group for each session, by its id. Queries about a missing group return zeros."""
 
     version: str
     """For people."""
 
     @abstractmethod
     def make(self, name: str, limits: SessionLimits) -> Sequence[Path]:
-        """The group with its limits; returns the files into which a process writes 0 to join."""
+        """Create the group with its limits; returns the files to which a process writes 0
+        to join."""
 
     @abstractmethod
     def names(self) -> Sequence[str]: ...
@@ -47,31 +48,34 @@ class Cgroups(ABC):
 
     @abstractmethod
     def kills_for_memory(self, name: str) -> int:
-        """How many processes were ended because the memory limit was reached."""
+        """How many processes were killed because of the memory limit."""
 
     @abstractmethod
     def directories(self, name: str) -> Sequence[Path]: ...
 
     def processes(self, name: str) -> frozenset[int]:
-        """Every one that is in the group still, as this process's PID namespace numbers them."""
+        """PIDs of the processes in the group, in this process's PID namespace."""
         files = (directory / "cgroup.procs" for directory in self.directories(name))
         return frozenset(int(line) for file in files for line in _read(file).split()) - {0}
 
     def kill(self, name: str) -> None:
-        """End all of them by force. Who forks meanwhile may be missed: ask again until none is."""
+        """Kill all processes in the group.
+
+        One that forks meanwhile may survive: call again until none is left.
+        """
         for pid in self.processes(name):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def remove(self, name: str) -> None:
-        """Raises `OSError` while there are processes in it."""
+        """Remove the group. Raises `OSError` while processes are in it."""
         for directory in self.directories(name):
             with contextlib.suppress(FileNotFoundError):
                 directory.rmdir()
 
     @abstractmethod
     def remove_all(self) -> None:
-        """Our own group too, if no session is left."""
+        """Remove our own parent group, if no session is left."""
 
 
 class CgroupsV1(Cgroups):
@@ -190,7 +194,7 @@ class CgroupsV2(Cgroups):
 
 
 def find_cgroups(name: str, mounted: Path = MOUNTED) -> tuple[Cgroups | None, str]:
-    """What this machine has and lets us use; or None, and why not, for people."""
+    """The usable cgroups of this machine; or None and the reason."""
     try:
         if (mounted / "cgroup.controllers").exists():
             return _first_that_works(name, mounted), ""
@@ -202,7 +206,7 @@ def find_cgroups(name: str, mounted: Path = MOUNTED) -> tuple[Cgroups | None, st
 
 
 def _first_that_works(name: str, mounted: Path) -> Cgroups:
-    """At the top where we may; else in the part that was given to us (systemd's `Delegate=`)."""
+    """The top-level group if permitted; else the one delegated to us (systemd's `Delegate=`)."""
     try:
         return CgroupsV2(name, mounted)
     except OSError:
@@ -213,7 +217,7 @@ def _first_that_works(name: str, mounted: Path) -> Cgroups:
 
 
 def _own_group(mounted: Path) -> Path | None:
-    """The group above the one we are in: processes may only be in groups without groups below."""
+    """The parent of our group: processes may only be in groups without subgroups."""
     for line in _read(Path("/proc/self/cgroup")).splitlines():
         if line.startswith("0::/"):
             own = mounted / line[4:]

@@ -1,4 +1,4 @@
-"""The hub's end of the conversation with a warden."""
+"""The hub's client of a warden."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OnStage = Callable[[str], None]
 
 
 def start_warden(settings: LocalSettings) -> socket.socket:
-    """A warden with the rights we have now; it leaves when what is returned is closed.
+    """Start a warden with our present rights; it exits when the returned socket is closed.
 
     For a hub that starts as root: start it, then drop the rights, then hand the socket to the
     spawner.
@@ -42,7 +42,7 @@ def start_warden(settings: LocalSettings) -> socket.socket:
 
 
 async def warden_child(settings: LocalSettings) -> tuple[socket.socket, asyncio.subprocess.Process]:
-    """The same as a child of this event loop."""
+    """Start a warden as a child process of this event loop."""
     ours, theirs = socket.socketpair()
     with theirs:
         process = await asyncio.create_subprocess_exec(
@@ -59,8 +59,10 @@ def _command(link: socket.socket) -> list[str]:
 
 
 class WardenClient(Closable):
-    """Asks over a connected socket. Questions that wait when it breaks raise
-    `SandboxUnreachable`."""
+    """Sends requests over a connected socket.
+
+    If it breaks, pending ones raise `SandboxUnreachable`.
+    """
 
     def __init__(self) -> None:
         self._writer: asyncio.StreamWriter | None = None
@@ -85,7 +87,7 @@ class WardenClient(Closable):
         self._reading = asyncio.create_task(self._read(reader))
 
     async def ask(self, do: str, *, on_stage: OnStage | None = None, **given: Any) -> Any:
-        """Cancelling has the warden undo what it had begun, and returns when it has."""
+        """Send a request. Cancelling makes the warden undo it, and returns when that is done."""
         number = next(self._numbers)
         answer = asyncio.get_running_loop().create_future()
         self._waiting[number] = (answer, on_stage)

@@ -1,4 +1,4 @@
-"""The directories a warden acts in, each opened anew for what was asked. Most of it blocks.
+"""Opens the directories that a warden works in, anew for each request. Most functions block.
 
 The hub's user owns what is above and around them, may rename it at any moment and may be in the
 hands of an attacker. So a path of the settings is opened step by step (`safe_open.open_real`), has
@@ -25,7 +25,7 @@ EGRESS_SOCKET: Final = "proxy.sock"
 
 
 def egress_dir(run_dir: Path, session_id: SessionId) -> Path:
-    """Where the egress proxy of a session listens; the sandbox sees the directory."""
+    """The directory of a session's egress proxy socket; the sandbox sees this directory."""
     return run_dir / "egress" / session_id
 
 
@@ -39,7 +39,7 @@ class WardenDirectories:
     """Whether a UID is one that sessions are lent."""
 
     def ensure_usable(self) -> None:
-        """Look at those that are there already, so that the operator hears of it at once."""
+        """Check existing directories at the start, so that the operator sees errors at once."""
         for root in (self.settings.sessions_dir, self.settings.run_dir):
             try:
                 os.close(self._open_root(root))
@@ -47,14 +47,14 @@ class WardenDirectories:
                 continue
 
     def open_session(self, directory: Path) -> int:
-        """The directory of a session, which lies directly in `sessions_dir`."""
+        """The directory of a session, directly in `sessions_dir`."""
         return self._open_child(self.settings.sessions_dir, directory)
 
     def open_folder(self, folder: Path) -> int:
         return safe_open.open_folder(self.settings.workspace_roots, folder)
 
     def make_run_dir(self, run_dir: Path, uid: int) -> int:
-        """The run directory of a session, directly in `run_dir`; made if it is not there.
+        """The run directory of a session, directly in `run_dir`; created if missing.
 
         `uid`: whose it may be besides, from an earlier start of the session.
         """
@@ -73,7 +73,7 @@ class WardenDirectories:
         return safe_open.open_below(root, path.relative_to(self.settings.run_dir))
 
     async def used(self, directory: Path, uid: int | None = None) -> int:
-        """Bytes that it and the run directory of the same name take; 0 for what is not there.
+        """Bytes of the directory and of the run directory with its name; 0 for missing ones.
 
         `uid`: whose the run directory may be besides, while the session runs.
         """
@@ -82,7 +82,7 @@ class WardenDirectories:
         return own + await _used(lambda: self._open_child(self.settings.run_dir, run_dir, uid))
 
     def remove(self, directory: Path) -> None:
-        """A session's own directory with all in it; done already when it is not there."""
+        """Remove a session's directory with its contents, if it exists."""
         self._remove(self.settings.sessions_dir, directory)
 
     def remove_run_dir(self, run_dir: Path, uid: int) -> None:
@@ -120,7 +120,7 @@ class WardenDirectories:
         return self._ensured(safe_open.open_real(root), root)
 
     def _ensured(self, opened: int, path: Path, uid: int | None = None) -> int:
-        """The descriptor, of a directory that was made by the hub, by us or for a session."""
+        """The descriptor, if the directory belongs to the hub, to us or to a session."""
         owner = os.fstat(opened).st_uid
         hub = self.settings.hub_uid
         if owner in (0, os.geteuid(), hub, uid) or self.is_lent(owner):
@@ -144,7 +144,7 @@ async def _used(opening: Callable[[], int]) -> int:
 
 
 def _ensure_same(path: Path, opened: int, parent: int) -> None:
-    """What has that name in `parent` is what was opened."""
+    """Ensure that the name in `parent` still refers to the opened directory."""
     try:
         now = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:

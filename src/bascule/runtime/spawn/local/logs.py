@@ -1,4 +1,7 @@
-"""What the servers of sandboxes said last: a file each, for the warden alone. All of it blocks."""
+"""Logs of the sandboxes' servers: one file each, readable only by the warden.
+
+All functions block.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class SandboxLogs:
         self.directory.chmod(0o700)
 
     def tail(self, session_id: SessionId, lines: int) -> str:
-        """Empty for one of which nothing is known."""
+        """The last lines of a log; empty if there is none."""
         try:
             text = _end(self.directory / session_id).decode(errors="replace")
         except FileNotFoundError:
@@ -36,7 +39,7 @@ class SandboxLogs:
         return "\n".join(text.splitlines()[-lines:])
 
     def trim(self) -> None:
-        """Leave the end of those that are too large. Who writes appends, and notices nothing."""
+        """Cut large logs to their end. Writers append, so they are not disturbed."""
         for each in self.directory.iterdir():
             with suppress(FileNotFoundError):  # its session was removed just now
                 _trim(each)

@@ -1,4 +1,4 @@
-"""What this machine lets us do to keep sandboxes apart, and what it lacks, said for people."""
+"""Checks what this machine offers to isolate sandboxes, and explains what is missing."""
 
 from __future__ import annotations
 
@@ -48,12 +48,15 @@ class Machine:
 
     @property
     def own_user(self) -> bool:
-        """Namespaces are made by somebody without rights, inside one for users."""
+        """Whether namespaces are created without root, inside a user namespace."""
         return bool(self.bubblewrap) and not self.is_root
 
 
 def look(settings: LocalSettings) -> Machine:
-    """Try everything once. Raises `CannotIsolate`, unless that was allowed; never silently less."""
+    """Test everything once.
+
+    Raises `CannotIsolate` if isolation is incomplete and that was not allowed.
+    """
     is_root = os.geteuid() == 0
     notices = []
     bubblewrap = shutil.which("bwrap") or ""
@@ -98,7 +101,7 @@ def look(settings: LocalSettings) -> Machine:
 
 
 def network_lack() -> str:
-    """Why sessions cannot reach the network from a namespace of their own; empty: they can."""
+    """Why sessions cannot have a network namespace with egress; empty if they can."""
     if not shutil.which("slirp4netns"):
         return (
             "slirp4netns is not installed (Debian or Ubuntu, as root: apt-get install slirp4netns)"
@@ -115,7 +118,7 @@ def network_lack() -> str:
 
 
 def _lack(bubblewrap: str, is_root: bool) -> str:
-    """What is missing and how to get it; empty: nothing."""
+    """What is missing for isolation and how to get it; empty if nothing is."""
     if not bubblewrap:
         return f"bubblewrap is not installed (Debian or Ubuntu, as root: {INSTALL})"
     words = [bubblewrap, *([] if is_root else ["--unshare-user"])]
@@ -142,13 +145,14 @@ def _switch(path: str) -> str:
 
 
 def _group_name(settings: LocalSettings) -> str:
-    """Of this state directory alone, so that two hubs do not sweep each other's groups."""
+    """The cgroup name for this state directory, so that two hubs do not remove each
+    other's groups."""
     tag = f"{hash_of(str(settings.state_dir.resolve())):08x}"
     return f"{settings.cgroup}-{tag}"
 
 
 def hash_of(text: str) -> int:
-    """The same in every process, of 32 bits."""
+    """A stable 32-bit hash."""
     value = 2166136261
     for byte in text.encode():
         value = (value ^ byte) * 16777619 & 0xFFFFFFFF

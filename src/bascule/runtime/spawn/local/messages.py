@@ -1,4 +1,4 @@
-"""What hub and warden say to each other: lines of JSON, several questions at a time.
+"""Messages between hub and warden: JSON lines, with several requests at a time.
 
 ask      {"id": 1, "do": "start", "with": {…}}        {"id": 1, "do": "cancel"}
 answer   {"id": 1, "stage": "…"}*, then {"id": 1, "answer": …} or {"id": 1, "error": {…}}

@@ -1,4 +1,4 @@
-"""Entering the namespaces another process is in, and giving up what one could do before.
+"""Enters namespaces of other processes, and drops privileges.
 
 The few system calls that Python 3.11 has no words for. Every function acts on the calling process
 for good; they are meant for one that was forked to become a sandbox.
@@ -47,8 +47,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def enter(
     pid: int, *, own_network: bool, own_user: bool, arrange: Callable[[], None] = lambda: None
 ) -> None:
-    """Join the namespaces of process `pid`; its PID namespace counts for our next child. `arrange`
-    is called inside, with the rights over the mounts there.
+    """Join the namespaces of process `pid`; its PID namespace applies to our next child.
+
+    `arrange` is called inside, with rights over the mounts.
 
     With a user namespace of its own, the others belong to the one that was made first, and the
     process may have gone on into a further one. Rights over the others are had in the first only.
@@ -70,15 +71,16 @@ def enter(
 
 
 def owner_of_network(pid: int) -> int:
-    """A descriptor of the user namespace that has the rights over the network of `pid`."""
+    """A descriptor of the user namespace that owns the network namespace of `pid`."""
     return _owner_of(Path(f"/proc/{pid}/ns/net"))
 
 
 def become(
     uid: int, gid: int, *, as_root: bool = False, confine: Callable[[], None] = lambda: None
 ) -> None:
-    """Be that user, without any right beyond a user's, now and after any `exec`. `confine` is
-    called as that user, while it may still be held to a filter of system calls.
+    """Become that user, without privileges, also after any `exec`.
+
+    `confine` is called as that user, while a seccomp filter can still be installed.
 
     `as_root`: have the number 0, in a user namespace in which nobody else has one. It is a name and
     no more: the rights that come with it there are given up as well.
@@ -102,7 +104,7 @@ def become(
 def become_with_root(
     uid: int, gid: int, root: int, confine: Callable[[], None] = lambda: None
 ) -> None:
-    """Be that user, beside another who is root: both in a user namespace in which nobody else is.
+    """Become that user, in a user namespace with a second user who is root, and no others.
 
     Whoever runs a program that has the set-user-ID bit of `root` becomes that one, and may then do
     what root can with what belongs to the two.
@@ -118,7 +120,7 @@ def become_with_root(
 
 
 def _be_two(uid: int, gid: int, root: int) -> None:
-    """Numbers of others can be had in a new user namespace only from somebody outside of it."""
+    """Map two users. Only a process outside a new user namespace can map ids other than its own."""
     entered, enters = os.pipe2(os.O_CLOEXEC)
     writer = os.fork()
     if writer == 0:
@@ -146,8 +148,8 @@ def _be_numbered_zero(uid: int, gid: int) -> None:
 
 
 def new_network(uid: int) -> tuple[int, int]:
-    """Descriptors of a new user namespace, in which that user is root and nobody else is, and of a
-    network namespace that belongs to it. Needs root's rights."""
+    """Descriptors of a new user namespace with that user as its only root, and of a network
+    namespace it owns. Needs root."""
     made, makes = os.pipe2(os.O_CLOEXEC)
     maker = os.fork()
     if maker == 0:
@@ -172,7 +174,7 @@ def new_network(uid: int) -> tuple[int, int]:
 
 
 def become_root_of(user: int) -> None:
-    """Be root of a user namespace that has one, and nobody anywhere else."""
+    """Become root of a user namespace, without rights anywhere else."""
     if os.geteuid() == 0:
         os.setgroups([])
     _set(user, _CLONE_NEWUSER)
@@ -181,7 +183,8 @@ def become_root_of(user: int) -> None:
 
 
 def with_own_device(device: str, uid: int) -> None:
-    """Have `device` be that user's, in a mount namespace of our own: it may be root's alone."""
+    """Make `device` that user's, in a private mount namespace: on the host it may be
+    root's only."""
     _checked(_libc.unshare(_CLONE_NEWNS), "unshare")
     _checked(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "mount")
     number = Path(device).stat().st_rdev
@@ -196,7 +199,7 @@ def join_network(network: int) -> None:
 
 
 def enter_with_rights(pid: int, kind: str, *, own_user: bool) -> None:
-    """Join the namespace of process `pid` of one kind, `net` or `mnt`, with rights over it."""
+    """Join a namespace of process `pid`, `net` or `mnt`, with rights over it."""
     path = Path(f"/proc/{pid}/ns/{kind}")
     namespace = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     if own_user:
@@ -205,7 +208,7 @@ def enter_with_rights(pid: int, kind: str, *, own_user: bool) -> None:
 
 
 def limit_terminals(most: int) -> None:
-    """In the mount namespace that we are in, which has terminals of its own."""
+    """Limit the number of terminals in the present mount namespace, which has its own."""
     flags = _MS_REMOUNT | _MS_NOSUID | _MS_NOEXEC
     options = f"ptmxmode=0666,mode=620,max={most}".encode()
     _checked(_libc.mount(b"devpts", b"/dev/pts", b"devpts", flags, options), "mount of /dev/pts")
@@ -224,12 +227,12 @@ def _drop_from_bounding_set(*, kept: Set[int]) -> None:
 
 
 def adopt_orphans() -> None:
-    """Have processes below us come to us when their parent ends."""
+    """Become the parent of orphaned descendants (subreaper)."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with(parent: int) -> bool:
-    """End when our parent does, from now on; whether it is still there."""
+    """Die when the parent does; returns whether the parent is still alive."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     return os.getppid() == parent
 

@@ -1,4 +1,4 @@
-"""A directory in which no symlink is followed, by whoever comes through it.
+"""Makes a directory in which the kernel follows no symlinks, for any process (`nosymfollow`).
 
 Sessions make sockets in directories that the hub and nginx look into. A link one of them plants
 there, to another session's socket or to one of the machine's, would be followed with the hub's
@@ -40,7 +40,7 @@ class _Attributes(ctypes.Structure):
 
 
 def forbid_links(path: Path) -> bool:
-    """Whether we made it so; it may have been already. Raises `OSError` where that cannot be."""
+    """Forbid symlinks; returns whether this changed anything. Raises `OSError` if impossible."""
     directory = open_real(path)
     try:
         if follows_no_links(directory):
@@ -52,7 +52,7 @@ def forbid_links(path: Path) -> bool:
 
 
 def allow_links(path: Path) -> None:
-    """Undo it."""
+    """Allow symlinks again."""
     directory = open_real(path)
     try:
         if follows_no_links(directory) and _is_top_of_mount(directory):
@@ -67,7 +67,7 @@ def follows_no_links(directory: int) -> bool:
 
 
 def _cover(directory: int, path: Path) -> None:
-    """Mount the directory over itself, with the attributes set before anybody sees it."""
+    """Mount the directory over itself, with the attribute set before the mount is visible."""
     clone = _libc.syscall(
         _OPEN_TREE, directory, b"", _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH
     )

@@ -43,6 +43,8 @@ _SLIRP_RESOLVER: Final = "10.0.2.3"
 
 @dataclass(slots=True)
 class PreparedSandbox:
+    """A sandbox ready to be ordered from the zygote."""
+
     record: SandboxRecord
     order: Mapping[str, Any]
     given: Mapping[str, int]
@@ -54,6 +56,8 @@ class PreparedSandbox:
 
 @dataclass(slots=True)
 class SandboxPreparation:
+    """Prepares sandboxes."""
+
     settings: LocalSettings
     machine: Machine
     records: SandboxRecords
@@ -77,7 +81,10 @@ class SandboxPreparation:
         self.readable = view.outermost(path for path in given if os.access(path, os.R_OK))
 
     def prepare(self, plan: SandboxPlan) -> PreparedSandbox | None:
-        """None: a sandbox of that session runs, or is being started. Raises what cannot be had."""
+        """Prepare a sandbox.
+
+        None: one of that session runs or is starting. Raises an error if the plan is impossible.
+        """
         opened: dict[str, int] = {}
         try:
             return self._prepare(plan, opened)
@@ -152,7 +159,7 @@ class SandboxPreparation:
         self._open_shown(plan, opened)
 
     def _open_shown(self, plan: SandboxPlan, opened: dict[str, int]) -> None:
-        """What a sandbox sees besides its own, and the hub's user could exchange."""
+        """Open directories that the sandbox also sees and that the hub's user could replace."""
         if self.settings.vscode is not None:
             opened["dir:vscode"] = safe_open.open_real(self.settings.vscode.home)
         if plan.egress.mode == "proxy":
@@ -187,8 +194,10 @@ class SandboxPreparation:
         return uid, uid
 
     def _map_owner(self, folder: Path, opened: dict[str, int], uid: int) -> bool:
-        """Have the folder be a mount in which its owner's files are that UID's; False: it cannot
-        be had, and the session has to be the owner. But it is never root."""
+        """Mount the folder with its owner mapped to that UID.
+
+        False: not possible, so the session must run as the owner, though never as root.
+        """
         directory = opened["dir:workspace"]
         found = os.fstat(directory)
         try:
@@ -217,8 +226,11 @@ class SandboxPreparation:
         return self.machine.is_root and bool(self.machine.bubblewrap)
 
     def _root(self, plan: SandboxPlan, opened: dict[str, int]) -> int | None:
-        """For a session that is to have a root besides its user; on some machines none can. Nor can
-        one in a folder of the host: files of two UIDs cannot both become the owner's."""
+        """The second user, root, of a session that needs one.
+
+        Impossible on some machines, and in a host folder: files of two UIDs cannot both map to its
+        owner.
+        """
         wanted = (
             plan.likeness == "openhands" and plan.user != session_paths.ROOT and plan.folder is None
         )
@@ -227,7 +239,8 @@ class SandboxPreparation:
         return self._lend("lease:root", [], opened)
 
     def _network(self, plan: SandboxPlan, opened: dict[str, int]) -> int | None:
-        """As whom its way out runs: a user of its own, where we can lend one."""
+        """The user for the process that connects the session's network: a leased UID if
+        possible."""
         if plan.egress.mode != "open" or not (self.machine.is_root and self.machine.bubblewrap):
             return None
         return self._lend("lease:network", [], opened)
@@ -249,7 +262,10 @@ class SandboxPreparation:
         before: int | None,
         look_on: bool,
     ) -> None:
-        """`before`: as whom the session ran earlier, where that was no leased UID."""
+        """Give directories to the user.
+
+        `before`: the session's earlier user, if not a leased UID.
+        """
         if not self.machine.is_root:
             os.fchmod(opened["dir:run"], 0o700)
             return
@@ -386,13 +402,13 @@ class SandboxPreparation:
 
 
 def _earlier_user(opened: Mapping[str, int]) -> int | None:
-    """The folder's owner, if an earlier version had the session run as that user."""
+    """The folder's owner, if an earlier version ran the session as that user."""
     home, folder = (os.fstat(opened[f"dir:{name}"]).st_uid for name in ("home", "workspace"))
     return home if home == folder else None
 
 
 def _clone_mounts(opened: dict[str, int]) -> None:
-    """Hold each directory as a mount: whoever may rename things gains nothing from here on."""
+    """Hold each directory as a mount, so that a later rename has no effect."""
     for name in [name for name in opened if name.startswith("dir:")]:
         mapped = opened.pop(name.replace("dir:", "mount:"), None)
         mount = bind_mounts.clone(opened[name]) if mapped is None else mapped
@@ -422,8 +438,8 @@ def _socket_gid(settings: LocalSettings) -> int:
 
 
 def _hub_view(hub_socket: Path, session_id: SessionId) -> tuple[str, Path]:
-    """The directory of the socket if that is this session's own: a new hub makes a new socket in
-    it, which is then seen too. Else the socket alone."""
+    """The socket's directory if it belongs to this session alone, as a new hub creates a new socket
+    in it. Otherwise the socket only."""
     if hub_socket.parent.name == session_id:
         return session_paths.HUB_DIR, hub_socket.parent
     return f"{session_paths.HUB_DIR}/{hub_socket.name}", hub_socket

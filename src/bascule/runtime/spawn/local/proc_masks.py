@@ -1,4 +1,4 @@
-"""What `/proc` has of the machine as a whole, covered before anything of a session runs.
+"""Hides the parts of `/proc` that show the whole machine, before a session runs anything.
 
 Bubblewrap leaves these as they are for its purposes. It could be told to cover them, but reads all
 mounts anew for each thing it is told.
@@ -21,7 +21,7 @@ HIDDEN: Final = (
 
 
 def cover_proc() -> None:
-    """In the mount namespace that the calling process is in, with the rights over it."""
+    """Hide them in the present mount namespace. Needs the rights over it."""
     for name in READ_ONLY:
         path = Path("/proc", name)
         if path.exists():

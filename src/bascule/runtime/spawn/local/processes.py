@@ -1,4 +1,4 @@
-"""Processes as the kernel tells of them: who is in a namespace, what they use, when they end."""
+"""Processes by pidfd: members of a namespace, their usage, and their end."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class ProcessHandle:
-    """One process for as long as we look at it: its number cannot become another's meanwhile."""
+    """A process held by a pidfd, so that its PID cannot be reused meanwhile."""
 
     def __init__(self, pid: int) -> None:
-        """Raises `ProcessLookupError` when there is none."""
+        """Open a pidfd. Raises `ProcessLookupError` if there is no such process."""
         self.pid = pid
         self._descriptor = os.pidfd_open(pid)
 
@@ -33,12 +33,12 @@ class ProcessHandle:
         return bool(watched.poll(0))
 
     def signal(self, number: signal.Signals) -> None:
-        """One that has ended is not signalled."""
+        """Send a signal; no effect if the process has ended."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._descriptor, number)
 
     async def ended(self) -> None:
-        """Wait until it has ended; its parent may not have asked for its status yet."""
+        """Wait until the process has ended, even if it is not reaped yet."""
         loop = asyncio.get_running_loop()
         over = loop.create_future()
         watched = os.dup(self._descriptor)  # several may wait, and a loop has one reader for each
@@ -62,7 +62,7 @@ class ProcessHandle:
 
 
 def namespace_of(pid: int) -> int:
-    """The number of its PID namespace; 0 when it cannot be told."""
+    """The id of a process's PID namespace; 0 if unknown."""
     try:
         return (_PROC / str(pid) / "ns" / "pid").stat().st_ino
     except OSError:
@@ -70,14 +70,14 @@ def namespace_of(pid: int) -> int:
 
 
 def firsts() -> Mapping[int, int]:
-    """By PID namespace, as far as we may look, the process whose end is the end of all in it."""
+    """The first process of each visible PID namespace; its end kills all others in it."""
     found = {namespace_of(pid): pid for pid in _all() if _is_first(pid)}
     found.pop(0, None)
     return found
 
 
 def members(namespace: int) -> Iterator[int]:
-    """Every process in that PID namespace, as far as we may look."""
+    """Every visible process in that PID namespace."""
     return (pid for pid in _all() if namespace and namespace_of(pid) == namespace)
 
 
@@ -86,7 +86,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def usage_of(pids: Iterator[int]) -> Usage:
-    """Without cgroups. Memory that processes share is left out, not counted for each of them."""
+    """Usage without cgroups. Memory shared between processes is left out."""
     seconds, pages, count = 0.0, 0, 0
     for pid in pids:
         fields = _stat(pid)
@@ -111,7 +111,7 @@ def _own_pages(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[str]:
-    """From the state on: the name before it may hold anything."""
+    """The fields of `/proc/PID/stat` after the name, which may contain anything."""
     with contextlib.suppress(OSError):
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     return []

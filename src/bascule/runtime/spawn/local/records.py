@@ -1,4 +1,4 @@
-"""Which sandboxes run: a file for each, locked for as long as its server lives.
+"""Records of running sandboxes: one file each, locked for as long as its server lives.
 
 The lock is the truth, the file only says what the lock is about. It is held twice by one
 descriptor: as a `flock`, which goes from the warden to the server without a gap, and as a record
@@ -26,7 +26,7 @@ _FLOCK: Final = "hhlli4x"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRecord:
-    """What has to be known about a sandbox by a warden that did not start it."""
+    """What a warden must know about a sandbox that another warden started."""
 
     session_id: SessionId
     uid: int
@@ -42,7 +42,7 @@ class SandboxRecord:
 
     @property
     def uids(self) -> Sequence[int]:
-        """All it was lent."""
+        """All UIDs leased to the sandbox."""
         return [self.uid, *(n for n in (self.root, self.network) if n is not None)]
 
     def to_json(self) -> bytes:
@@ -56,7 +56,7 @@ class SandboxRecord:
 
 @dataclass(frozen=True, slots=True)
 class LockedRecord:
-    """A record somebody has locked."""
+    """A record whose lock is held by a running server."""
 
     record: SandboxRecord
     pid: int | None
@@ -72,7 +72,10 @@ class SandboxRecords:
         return [SessionId(each.name) for each in os.scandir(self._directory)]
 
     def take(self, record: SandboxRecord) -> int | None:
-        """A descriptor that holds the lock, for a server to inherit. None: it is running."""
+        """Create and lock a record.
+
+        Returns the descriptor, which the server inherits; None if the sandbox runs.
+        """
         descriptor = _lock_file(self._directory / record.session_id, os.O_CREAT)
         if descriptor is not None:
             os.ftruncate(descriptor, 0)
@@ -80,11 +83,11 @@ class SandboxRecords:
         return descriptor
 
     def write(self, record: SandboxRecord, descriptor: int) -> None:
-        """What is newly known; it never gets shorter, so there is no moment without a record."""
+        """Update a record. It never gets shorter, so it is valid at every moment."""
         os.pwrite(descriptor, record.to_json(), 0)
 
     def held(self, session_id: SessionId) -> LockedRecord | None:
-        """None: no sandbox of that session lives, whether or not there is a record."""
+        """The record of a living sandbox. None if none lives, whether or not there is a record."""
         try:
             descriptor = os.open(self._directory / session_id, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -100,7 +103,7 @@ class SandboxRecords:
             os.close(descriptor)
 
     def stale(self, session_id: SessionId) -> tuple[int, SandboxRecord | None] | None:
-        """A record whose sandbox is gone, and the lock on it, under which to clear up."""
+        """The record of an ended sandbox, with its lock, to be held during the cleanup."""
         descriptor = _lock_file(self._directory / session_id, 0)
         if descriptor is None:
             return None
@@ -108,13 +111,13 @@ class SandboxRecords:
         return descriptor, SandboxRecord.from_json(text) if text else None
 
     def forget(self, session_id: SessionId, descriptor: int) -> None:
-        """Remove the record and let go of its lock."""
+        """Delete the record and release its lock."""
         (self._directory / session_id).unlink(missing_ok=True)
         os.close(descriptor)
 
 
 class UidLeases:
-    """Lends numbers of a range, each to one holder at a time, on this whole machine."""
+    """Leases UIDs of a range, each to one holder at a time on the whole machine."""
 
     def __init__(self, directory: Path, first: int, count: int) -> None:
         self._directory = directory
@@ -124,7 +127,8 @@ class UidLeases:
         return number in self._range
 
     def take(self, wanted: Sequence[int]) -> tuple[int, int] | None:
-        """The first of `wanted` that is free, else any: the number, and what holds it."""
+        """Lease the first free UID of `wanted`, else any: the UID and the descriptor that
+        holds it."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         start = next(iter(wanted), self._range.start) - self._range.start
         others = (self._range[(start + n) % len(self._range)] for n in range(len(self._range)))
@@ -135,7 +139,7 @@ class UidLeases:
         return None
 
     def tidy(self, number: int) -> None:
-        """Leave no file of a number that nobody has any more, nor a directory without files."""
+        """Remove the file of a free UID, and the directory if it is empty."""
         path = self._directory / str(number)
         if number in self and (descriptor := _lock_file(path, 0)) is not None:
             path.unlink()
@@ -145,12 +149,15 @@ class UidLeases:
 
 
 def claim(descriptor: int) -> None:
-    """Called by the server itself: let the kernel tell our PID to whoever finds the lock."""
+    """Called by the server itself: makes the kernel report its PID as the holder of the lock."""
     fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _lock_file(path: Path, flags: int) -> int | None:
-    """None: somebody has it, or, without `O_CREAT`, it is not there."""
+    """A locked descriptor.
+
+    None if another process has the lock, or the file is missing without `O_CREAT`.
+    """
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)

@@ -1,4 +1,4 @@
-"""The directories of a session, opened one step at a time so that no link leads elsewhere.
+"""Opens directories one path component at a time, so that no symlink can redirect the warden.
 
 A warden with the rights of root does here what somebody without them asks. So it is told names
 and settles itself where they lead: each step is opened without following links, and what is done
@@ -28,7 +28,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def open_real(path: Path) -> int:
-    """A descriptor of the directory `path`, each step from `/` on opened by itself.
+    """A descriptor of the directory `path`, opened component by component from `/`.
 
     A symlink on the way is followed only if root or we ourselves made it, in a directory where
     nobody else can exchange it. Whoever else could, could have us act on any directory.
@@ -56,14 +56,14 @@ def open_real(path: Path) -> int:
 
 
 def open_beneath(root: Path, path: Path) -> int:
-    """A descriptor of the directory `path`, which has to be in `root`, or be it."""
+    """A descriptor of the directory `path`, which must be `root` or inside it."""
     if not path.is_relative_to(root) or ".." in path.parts:
         raise AccessDenied(f"{path} is not in {root}")
     return open_below(open_real(root), path.relative_to(root))
 
 
 def open_below(directory: int, path: Path) -> int:
-    """The directory `path` of the open one, which is closed. No link on the way is followed."""
+    """Open the directory `path` below an open one, which is closed. Symlinks are not followed."""
     for part in path.parts:
         try:
             below = os.open(part, _DIRECTORY, dir_fd=directory)
@@ -76,7 +76,7 @@ def open_below(directory: int, path: Path) -> int:
 
 
 def open_folder(roots: Sequence[Path], folder: Path) -> int:
-    """A folder of the host that may be a workspace."""
+    """Open a host folder that may be a workspace."""
     for root in roots:
         if folder.is_relative_to(root):
             return open_beneath(root, folder)
@@ -85,7 +85,7 @@ def open_folder(roots: Sequence[Path], folder: Path) -> int:
 
 
 def make_dir(parent: int, name: str) -> int:
-    """A directory in the one that is open, made if it is not there."""
+    """Open a directory in an open one, creating it if missing."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=parent)
     try:
@@ -95,7 +95,7 @@ def make_dir(parent: int, name: str) -> int:
 
 
 def open_socket(directory: int, name: str) -> int:
-    """Names the socket in the open directory, which is closed, wherever it is moved later."""
+    """Open the socket in an open directory, which is closed; a later rename has no effect."""
     try:
         found = os.open(name, _STEP, dir_fd=directory)
     except OSError as error:
@@ -111,7 +111,8 @@ def open_socket(directory: int, name: str) -> int:
 def hand_over(
     directory: int, uid: int, gid: int, may_take: Callable[[int], bool], *, look_on: bool = False
 ) -> None:
-    """Let all of it be that user's, where it is not yet and `may_take` its present owner's.
+    """Change the owner of a tree, where it is not yet that user and `may_take` allows the present
+    one.
 
     Looks no further when the directory itself is theirs already: it was handed over before. Unless
     it is to `look_on`: somebody else may have made something in there since.
@@ -132,7 +133,7 @@ def hand_over(
 def _hand_over_entry(
     name: str, parent: int, uid: int, gid: int, may_take: Callable[[int], bool]
 ) -> None:
-    """What is looked at is what is changed, whatever has that name a moment later."""
+    """Check and change the same file, even if its name is replaced meanwhile."""
     entry = os.open(name, _STEP, dir_fd=parent)
     try:
         owner = os.fstat(entry)
@@ -154,7 +155,10 @@ def _step(here: int, name: str, path: Path) -> int:
 
 
 def _follow(directory: int, link: int, path: Path, count: int) -> tuple[int, list[str]]:
-    """Where the steps of the link begin, and these, the last one first. Both are closed."""
+    """The directory where the symlink's components start, and those, last one first.
+
+    Closes both descriptors.
+    """
     try:
         _ensure_trusted(directory, link, path)
         if count > _MOST_LINKS:

@@ -1,4 +1,4 @@
-"""The sandboxes of this machine: started, watched, paused, ended, and cleared up after."""
+"""The sandboxes of this machine: starts, watches, pauses and ends them, and cleans up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CAUSE = 20
 
 @dataclass(slots=True)
 class WatchedSandbox:
-    """A sandbox that runs, and what watches it."""
+    """A running sandbox and the task that watches it."""
 
     record: SandboxRecord
     server: ProcessHandle
@@ -49,7 +49,7 @@ class WatchedSandbox:
 
 
 class Sandboxes(Closable):
-    """Everything the warden can do. Closing leaves all sandboxes as they are."""
+    """All operations of the warden. Closing leaves the sandboxes running."""
 
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
@@ -66,7 +66,7 @@ class Sandboxes(Closable):
         self._presence = -1
 
     async def open(self) -> None:
-        """Look at the machine, find what runs, clear up what does not any more."""
+        """Check the machine, find running sandboxes and clean up after ended ones."""
         self._machine = await asyncio.to_thread(self._make_ready)
         self._preparing = await asyncio.to_thread(
             SandboxPreparation,
@@ -127,7 +127,7 @@ class Sandboxes(Closable):
         await self._thaw(self._get_running(session_id), self._note(session_id))
 
     async def stop(self, session_id: SessionId, grace: float) -> None:
-        """Nothing is left of it but its files; also when it had ended already."""
+        """End all processes of the sandbox, if any; its files stay."""
         async with self._turns[session_id]:
             await self._adopt(session_id)
             sandbox = self._running.get(session_id)
@@ -160,19 +160,19 @@ class Sandboxes(Closable):
         return await asyncio.to_thread(self._logs.tail, session_id, lines)
 
     async def disk(self, directory: Path) -> int:
-        """All that it has written: its directory, its sockets' and what its server said."""
+        """Bytes of all that the session has written: its directory, its sockets and its log."""
         sandbox = self._running.get(SessionId(directory.name))
         uid = None if sandbox is None else sandbox.record.uid
         used = await self._directories.used(directory, uid)
         return used + await asyncio.to_thread(self._logs.used, directory.name)
 
     async def remove(self, directory: Path) -> None:
-        """A session's own directory with all in it, whoever owns what; no sandbox may run there."""
+        """Remove a session's directory, whoever owns its files; no sandbox may run in it."""
         await asyncio.to_thread(self._directories.remove, directory)
         self._logs.forget(directory.name)
 
     async def find(self) -> None:
-        """Watch every sandbox that runs, whoever started it; clear up after those that do not."""
+        """Watch every running sandbox, whoever started it, and clean up after ended ones."""
         known = set(self._records.ids())
         if self.machine.cgroups is not None:
             known |= {SessionId(name) for name in self.machine.cgroups.names()}
@@ -258,7 +258,7 @@ class Sandboxes(Closable):
     async def _undo(
         self, prepared: PreparedSandbox, pending: PendingSandbox, known: Mapping[str, int]
     ) -> None:
-        """End what was forked, from the outermost in; then nothing holds what is further in."""
+        """End what was forked, outermost first, so that nothing holds the inner processes."""
         pending.abort()
         step: Mapping[str, int] | None = known
         while step is not None:
@@ -273,7 +273,7 @@ class Sandboxes(Closable):
     # Watching --------------------------------------------------------------------------
 
     async def _adopt(self, session_id: SessionId, firsts: Mapping[int, int] | None = None) -> None:
-        """Watch it if it runs. `firsts` is looked up once by whoever adopts many."""
+        """Watch the sandbox if it runs. Pass `firsts` when adopting many, so it is read once."""
         ensure_id(session_id)
         if session_id in self._running:
             return
@@ -331,14 +331,14 @@ class Sandboxes(Closable):
             self.machine.cgroups.kill(sandbox.record.session_id)
 
     async def _clear_or_say(self, session_id: SessionId) -> None:
-        """The record of what could not be cleared stays, and it is tried again at the next look."""
+        """Clean up. On failure the record stays, and the next check tries again."""
         try:
             await self._clear(session_id)
         except (BasculeError, OSError) as error:
             logger.error("what the sandbox of %s left could not be removed: %s", session_id, error)
 
     async def _clear(self, session_id: SessionId) -> None:
-        """Remove what a sandbox that has ended left: processes, groups, sockets, its record."""
+        """Remove what an ended sandbox left: processes, groups, sockets and its record."""
         stale = await asyncio.to_thread(self._records.stale, session_id)
         if stale is None:
             if await asyncio.to_thread(self._records.held, session_id) is None:
@@ -382,7 +382,7 @@ class Sandboxes(Closable):
         cgroups.remove(session_id)
 
     def _leave_nothing(self) -> None:
-        """Unless another warden has the same directories."""
+        """Undo our changes to the machine (cgroups, mounts), unless another warden uses them."""
         try:
             fcntl.flock(self._presence, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -409,7 +409,7 @@ class Sandboxes(Closable):
         return RunningSandbox(session_id=session_id, is_paused=is_paused, uid=sandbox.record.uid)
 
     def _members(self, sandbox: WatchedSandbox) -> Mapping[int, ProcessInfo]:
-        """Of a machine without cgroups. Blocks."""
+        """The sandbox's processes, on a machine without cgroups. Blocks."""
         found = {sandbox.server.pid}
         if sandbox.record.is_isolated:
             # The server keeps to itself which namespace it is in, from all but root.
@@ -417,7 +417,7 @@ class Sandboxes(Closable):
         return with_relatives(found, all_processes())
 
     def _note(self, session_id: SessionId) -> Path:
-        """While it is paused: which of its processes were stopped before that."""
+        """The file that lists processes that were already stopped before the pause."""
         return self._settings.state_dir / "stopped" / session_id
 
     def _make_ready(self) -> Machine:

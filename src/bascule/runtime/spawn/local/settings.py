@@ -1,4 +1,4 @@
-"""What the spawner of kind `local` and its warden are told when they are made."""
+"""Settings of the spawner of kind `local` and its warden."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bascule.runtime.spawn.vscode import SharedVSCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
-    """Whoever starts the warden decides these; what the hub asks later is held against them."""
+    """Set by whoever starts the warden, which checks the hub's requests against them."""
 
     sessions_dir: Path
     """Directories of sessions lie directly in it; no other directory is ever given to one."""

@@ -1,4 +1,4 @@
-"""Sandboxes as processes of this machine, each in namespaces, limits and a user of its own."""
+"""Sandboxes as processes of this machine, each with its own namespaces, limits and user."""
 
 from __future__ import annotations
 
@@ -124,8 +124,10 @@ class LocalSpawner(Spawner):
     # The warden ------------------------------------------------------------------------
 
     async def _ask(self, do: str, *, on_stage: OnStage | None = None, **given: Any) -> Any:
-        """Once more if the warden dies of, or during, the question; but nothing is started twice:
-        what it had begun undoes itself."""
+        """Send a request, again if the warden dies.
+
+        A start is not repeated by that: an interrupted one undoes itself.
+        """
         client = await self._connected()
         try:
             return await client.ask(do, on_stage=on_stage, **given)
@@ -135,8 +137,11 @@ class LocalSpawner(Spawner):
         return await (await self._connected()).ask(do, on_stage=on_stage, **given)
 
     async def _connected(self) -> WardenClient:
-        """Whoever asks may be cancelled, connecting goes on: others wait for it too, and a warden
-        that has been started and is not connected to would never be asked to end."""
+        """The connection to the warden.
+
+        Connecting continues if the caller is cancelled: others wait for it, and a started but
+        unconnected warden would never exit.
+        """
         if not self._client.is_open:
             connecting = self._connecting
             if connecting is None or connecting.done():
@@ -169,7 +174,7 @@ class LocalSpawner(Spawner):
     # Egress ----------------------------------------------------------------------------
 
     async def _serve_egress(self) -> None:
-        """For the sandboxes that an earlier hub left running."""
+        """Open egress proxies for sandboxes that an earlier hub left running."""
         answer = await self._ask("running")
         for session_id, egress in answer["egress"].items():
             if egress["mode"] == "proxy":
@@ -182,7 +187,7 @@ class LocalSpawner(Spawner):
         await proxy.open()
 
     async def _close_proxy(self, session_id: SessionId, *, for_good: bool) -> None:
-        """Its directory stays for the next hub while a sandbox has it in view."""
+        """Close the proxy. Its directory stays for the next hub while a sandbox sees it."""
         if (proxy := self._proxies.pop(session_id, None)) is not None:
             await proxy.aclose()
         if for_good:
@@ -191,7 +196,7 @@ class LocalSpawner(Spawner):
 
 
 def _make_dirs(settings: LocalSettings) -> None:
-    """Where we may: with a warden of more rights than ours, that one makes them."""
+    """Create directories where we may; a warden with more rights creates the others."""
     with contextlib.suppress(PermissionError):
         settings.run_dir.mkdir(parents=True, exist_ok=True)
         (settings.run_dir / "egress").mkdir(exist_ok=True, mode=0o700)

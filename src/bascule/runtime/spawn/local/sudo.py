@@ -1,4 +1,4 @@
-"""A `sudo` that makes a session's user root: of the session, and of nothing else.
+"""A `sudo` that makes a session's user root inside the session only.
 
 Such a session has a user namespace with two users in it, each lent by this machine to this session
 alone: its own, and the number 0. The second can do to the files and processes of both what root can
@@ -53,13 +53,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def can_be_had() -> bool:
-    """Whether there is the program it is made of, and its bit would count."""
+    """Whether the program it needs exists and setuid bits take effect."""
     return bool(_setpriv()) and "NoNewPrivs:\t0" in Path("/proc/self/status").read_text()
 
 
 def furnish(root: int) -> None:
-    """Be in the mount namespace of the session, with the rights of whoever made it. `root`: who has
-    the number 0 in there, on this machine. Blocks."""
+    """Install it, in the session's mount namespace with the rights of its creator.
+
+    `root`: the host's id of the session's root. Blocks.
+    """
     os.chown(HOME, root, root)
     Path(HOME).chmod(0o711 if os.listdir(HOME) else 0o700)  # noqa: PTH208
     _checked(_libc.mount(b"tmpfs", PLACE.encode(), b"tmpfs", _MS_NODEV, _OPTIONS), PLACE)

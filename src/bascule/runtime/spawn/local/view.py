@@ -1,4 +1,4 @@
-"""What a sandbox sees of the machine: the arguments of bubblewrap. Rules only, nothing is run.
+"""What a sandbox sees of the machine: the arguments of bubblewrap. Pure rules, nothing is run.
 
 A system it can read, its own directories, a private `/tmp`, and processes, network and interprocess
 communication of its own. Where its files are, `spawn/session_paths.py` says.
@@ -43,7 +43,7 @@ only what every user of the machine may read."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxView:
-    """The directories of one session on the host, each named as bubblewrap is to name it."""
+    """The directories of one session on the host, named as bubblewrap needs them."""
 
     system: Sequence[str]
     """What `system` says, the same for all sessions."""
@@ -92,7 +92,7 @@ class SandboxView:
         return own | {home_of(self.user): self.home, WORKSPACE: self.workspace}
 
     def files(self) -> Mapping[str, str]:
-        """Small files of the sandbox's own, with what is in them."""
+        """Small generated files of the sandbox, with their contents."""
         numbers = (0, 0) if self.user == ROOT else (self.uid, self.gid)
         given = {
             **{f"/etc/{name}": text for name, text in account_files(*numbers, self.user).items()},
@@ -106,7 +106,7 @@ class SandboxView:
 
 
 def python_paths() -> Sequence[Path]:
-    """Where this very Python and what it has loaded, or may yet load, come from."""
+    """The directories of this Python and of everything it may import."""
     found = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix)}
     found.add(Path(os.path.realpath(sys.executable)).parent.parent)
     found.update(Path(entry) for entry in sys.path if entry)
@@ -114,18 +114,18 @@ def python_paths() -> Sequence[Path]:
 
 
 def _is_dir(path: Path) -> bool:
-    """Also where we may not look, and it might as well not be there."""
+    """Whether this is a directory; False where we have no permission to look."""
     return os.path.isdir(path)  # noqa: PTH112  # which answers, where `Path` raises
 
 
 def outermost(paths: Iterable[Path]) -> Sequence[Path]:
-    """Those that are not in another of them; never the whole file system."""
+    """The paths that are not inside another of them; never the whole file system."""
     given = set(paths) - {Path("/")}
     return sorted(path for path in given if not given.intersection(path.parents))
 
 
 def system() -> Sequence[str]:
-    """Arguments that show what is installed here, without `/etc`."""
+    """Arguments that show the installed system. Looks at about fifty files."""
     words, shown = [], {"/usr": "/usr"}
     for name in _TOP:
         top = Path("/", name)
@@ -154,7 +154,7 @@ def _is_everybodys(path: str) -> bool:
 
 
 def _scratch() -> list[str]:
-    """All of it is in memory, which counts as the session's."""
+    """Writable directories in memory, which counts as the session's."""
     words = ["--proc", "/proc", "--dev", "/dev"]
     for path in ("/dev/shm", "/tmp", "/var/tmp"):  # noqa: S108
         words += ["--perms", "1777", "--tmpfs", path]
@@ -177,7 +177,10 @@ def _linked(links: Mapping[str, str]) -> list[str]:
 
 
 def _above(paths: Iterable[str]) -> list[str]:
-    """Bubblewrap makes what is above them for itself alone, so we do it."""
+    """The parent directories of these paths.
+
+    We create them: bubblewrap would make them for itself only.
+    """
     above = {parent for path in paths for parent in Path(path).parents if parent != Path("/")}
     return [str(path) for path in sorted(above)]
 

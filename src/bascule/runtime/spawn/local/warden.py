@@ -1,4 +1,4 @@
-"""The warden: the small process that has the rights sandboxes need, so that the hub has none.
+"""The warden: the small process with the rights that sandboxes need, so that the hub needs none.
 
 `python -P -m bascule.runtime.spawn.local.warden PLACE` with `LocalSettings` as one line of JSON on
 standard input. It answers the questions in `_DOES` and no others, for sessions in the directories
@@ -84,7 +84,10 @@ async def _as_dict(value: Awaitable[Any]) -> Any:
 
 
 class WardenConnection:
-    """One hub's questions, answered as each is done. Those under way end when the hub leaves."""
+    """One hub's requests, answered as each is done.
+
+    Pending ones are cancelled when the hub leaves.
+    """
 
     def __init__(self, opening: asyncio.Task[Sandboxes], writer: asyncio.StreamWriter) -> None:
         self._opening = opening
@@ -113,7 +116,7 @@ class WardenConnection:
         task.add_done_callback(lambda _: self._on_done(number, task))
 
     def _on_done(self, number: int, task: asyncio.Task[None]) -> None:
-        """Here, and not where it is answered: one that is cancelled at once never comes there."""
+        """Runs for every task, also for one cancelled before it started."""
         self._under_way.pop(number, None)
         if task.cancelled():
             self._tell(number, {"cancelled": True})
@@ -142,7 +145,7 @@ class WardenConnection:
 
 
 async def serve(settings: LocalSettings, place: socket.socket, *, is_listening: bool) -> None:
-    """Until `place` closes; for one that listens, until SIGTERM."""
+    """Serve until `place` closes; if it listens, until SIGTERM."""
     sandboxes = Sandboxes(settings)
     opening = asyncio.create_task(_opened(sandboxes))
     stopped = asyncio.Event()
@@ -215,7 +218,7 @@ def _ensure_may_ask(peer: socket.socket, settings: LocalSettings) -> None:
 
 
 def listening(path: Path, settings: LocalSettings) -> socket.socket:
-    """Takes connections from the moment there is something at `path`."""
+    """A socket that accepts connections from the moment it exists at `path`."""
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     place = socket.socket(socket.AF_UNIX)

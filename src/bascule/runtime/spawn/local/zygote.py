@@ -1,4 +1,4 @@
-"""The warden's side of the zygote: start it, order sandboxes of it, learn who ended."""
+"""The warden's side of the zygote: starts it, orders sandboxes, learns which ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STATUS = 1.0
 
 
 class PendingSandbox:
-    """A sandbox on its way: what was done is told, and it can be told to stop."""
+    """A sandbox being started: reports its steps, and can be told to stop."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -32,12 +32,12 @@ class PendingSandbox:
 
     @classmethod
     async def open(cls) -> tuple[Self, socket.socket]:
-        """Also the other end, for those who are to tell; to be closed once they have it."""
+        """Also returns the other end, for the processes that report; close it once they have it."""
         ours, theirs = socket.socketpair()
         return cls(*await asyncio.open_connection(sock=ours)), theirs
 
     async def next_step(self) -> Mapping[str, int] | None:
-        """The next thing that was done; None: nobody is left who could tell."""
+        """The next finished step; None when no process is left to report."""
         line = await self._reader.readline()
         step: Mapping[str, int] | None = json.loads(line) if line else None
         return step
@@ -55,7 +55,7 @@ class PendingSandbox:
 
 
 class Zygote(Closable):
-    """Starts its process with the first order, and again when that has died.
+    """Starts its process with the first order, and again if it has died.
 
     Loading takes half a second; `warm` begins it without waiting. Sandboxes live on when we close.
     """
@@ -69,7 +69,7 @@ class Zygote(Closable):
         self._statuses: dict[int, asyncio.Future[int]] = {}
 
     async def warm(self) -> None:
-        """Have it loaded, or about to be."""
+        """Start the process, so that it begins to load."""
         async with self._starting:
             if self._start_up is not None:  # of one who was cancelled meanwhile
                 await asyncio.wait({self._start_up})
@@ -79,7 +79,10 @@ class Zygote(Closable):
                 await asyncio.shield(self._start_up)
 
     async def order(self, order: Mapping[str, Any], given: Mapping[str, int]) -> None:
-        """Have a sandbox made. `given` stays the caller's to close. Cancelled, nothing was sent."""
+        """Order a sandbox.
+
+        The caller closes the descriptors in `given`. If cancelled, nothing was sent.
+        """
         message = json.dumps({**order, "given": list(given)}).encode()
         for _ in range(2):
             await self.warm()
@@ -91,7 +94,7 @@ class Zygote(Closable):
         raise SandboxStartFailed("The process that makes sandboxes dies as soon as it is started")
 
     async def status(self, process: ProcessHandle) -> int | None:
-        """Wait until it has ended. None: it was not forked by this zygote, or nobody can tell."""
+        """Wait for the exit status. None if another zygote forked the process, or it is unknown."""
         told = self._statuses.setdefault(process.pid, asyncio.get_running_loop().create_future())
         try:
             await process.ended()
@@ -164,7 +167,7 @@ async def _room(link: socket.socket) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of ours: a sandbox can read with what environment its server was started."""
+    """An empty environment: a sandbox can read the initial environment of its server."""
     kept = ("PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
     given = {name: os.environ[name] for name in kept if name in os.environ}
     return {"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1", **given}
