@@ -407,7 +407,7 @@ def _diagnostics(got: Any) -> list[Diagnostic]:
 
 
 def _given(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what says nothing."""
+    """The parameters without empty values."""
     return {name: value for name, value in params.items() if value or name in ("message", "prompt")}
 
 

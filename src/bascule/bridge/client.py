@@ -87,7 +87,7 @@ class _Asked:
         raise NotImplementedError
 
     def withdraw(self) -> None:
-        """Nobody waits any more; the window is told to stop, if it was asked."""
+        """Withdraw the request and cancel it in the window if it was sent."""
         if self._client.drop(self) and self.is_sent:
             self._client.post(Cancel(self.request.id))
 

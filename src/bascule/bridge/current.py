@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _RUN: Final = ("EVOLVE_RUN_BRIDGE_", "RUN_BRIDGE_")
 """Prefixes of ADDR, TOKEN and SESSION; the first that is there counts."""
 KIND: Final = "BASCULE_BRIDGE"
-"""`terminal`: ask there when there is no window. `none`: ask nobody. Empty: what there is."""
+"""`terminal`: ask in the terminal if there is no window. `none`: no bridge. Empty: automatic."""
 
 
 class CurrentBridge:
@@ -58,7 +58,7 @@ class CurrentBridge:
             return self._found
 
     def use(self, bridge: Bridge | None) -> None:
-        """Ask this one from now on; None: what the environment says."""
+        """Use this bridge from now on; None: choose by the environment."""
         with self._lock:
             self._explicit = bridge
 

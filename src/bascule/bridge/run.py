@@ -59,7 +59,7 @@ class Endpoint:
 
 
 class _Reading:
-    """Hands on what a connection brings: the first message to who greets, the rest on."""
+    """Passes the first message of a connection to the handshake, and the others to the receiver."""
 
     def __init__(self, receiver: TransportReceiver) -> None:
         self.first: SimpleQueue[Message] = SimpleQueue()
@@ -89,7 +89,7 @@ class RunTransport:
         self._patience = patience
         self._line: WebSocketConnection | None = None
         self._peer = ""
-        """What the window called this life of its own; another one remembers nothing."""
+        """The window's id until it reloads; a reloaded window remembers no request."""
         self._remembers = False
         self._client = os.urandom(8).hex()
         """Tells the window that a connection is the same client's as one before."""

@@ -33,10 +33,10 @@ class Transport(Protocol):
     def start(self, receiver: TransportReceiver) -> None: ...
 
     def send(self, message: Message) -> None:
-        """Only between `connected` and `lost`; what is lost on the way is told by `lost`.
+        """Allowed only between `connected` and `lost`. `lost` also reports lost messages.
 
         Raises `InvalidParams` and `BridgeTooLarge` for what cannot be sent at all.
         """
 
     def close(self) -> None:
-        """Nothing is told any more once this returns, unless it is called by the receiver."""
+        """Stop. The receiver gets no calls after this returns, unless it called this itself."""

@@ -324,7 +324,7 @@ class Adapter:
     def _with_python(
         self, source: _Source, answers: list[Body], told: list[Mapping[str, Any]]
     ) -> list[Body]:
-        """What debugpy says of those breakpoints that are its own."""
+        """Debugpy's answer for the breakpoints in Python code."""
         for spot, answer in zip(self._code_spots(source), told, strict=False):
             for name in ("verified", "line", "message"):
                 if name in answer:
@@ -648,7 +648,7 @@ class Adapter:
         self._event("stopped", body)
 
     async def _watch(self, child: DebuggeeProcess) -> None:
-        """Tell the end, once all that was printed is told."""
+        """Send the end of the session after all output was sent."""
         status = await child.wait()
         self._gone.set()
         self._stop = None

@@ -24,7 +24,7 @@ class ControlLine:
         self._lock = threading.Lock()
 
     def options(self) -> dict[str, Any]:
-        """What the adapter says first: how to run."""
+        """The adapter's first message: how to run the net."""
         said: dict[str, Any] = json.loads(self._lines.readline())
         return said
 

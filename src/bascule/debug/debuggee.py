@@ -40,7 +40,7 @@ class Debuggee:
         self.on_bridge: Callable[[Mapping[str, Any]], None] = _nobody
 
     def options(self) -> dict[str, Any]:
-        """How the adapter wants the net run; it says so once, first."""
+        """The run configuration, which the adapter sends once as its first message."""
         return self._line.options()
 
     def ask(self, body: Mapping[str, Any]) -> None:
@@ -196,4 +196,4 @@ def _connect_debugpy(python: Mapping[str, Any]) -> None:
 
 
 OURS = (str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "vscode_bridge"))
-"""Directories of ours, which are nobody's own code while a net is debugged."""
+"""Directories of Bascule's own code, which a debugger steps over."""

@@ -90,7 +90,7 @@ class DebuggeeProcess:
         return self._process.pid
 
     async def request(self, do: str, **more: Any) -> Any:
-        """Raises `UsageError` with what the debuggee says when it cannot."""
+        """Send a request. Raises `UsageError` with the debuggee's message if it fails."""
         if self._writer is None or self._writer.is_closing():
             raise SandboxDied("The debuggee has exited")
         number = next(self._numbers)

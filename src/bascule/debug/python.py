@@ -60,7 +60,7 @@ class PythonDebugger:
         await self.request("configurationDone", {})
 
     async def request(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The body of the answer. Raises `UsageError` with what debugpy says instead."""
+        """The body of debugpy's response. Raises `UsageError` with debugpy's error message."""
         if self._writer is None:
             raise SandboxDied("The debuggee has exited")
         self._seq += 1

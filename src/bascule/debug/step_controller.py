@@ -64,7 +64,7 @@ class StepController:
     """The runner's `FiringHook` while a net is debugged: halts it and shows its state."""
 
     tell: Callable[[str, Mapping[str, Any]], None]
-    """Says what happens, by name, to whoever controls this."""
+    """Sends a named event to the adapter."""
     stop_on_entry: bool = False
     stops_on_errors: bool = False
     breakpoints: Sequence[Breakpoint] = ()

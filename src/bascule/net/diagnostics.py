@@ -17,7 +17,7 @@ class Severity(StrEnum):
     ERROR = "error"
     """There is no net as long as this stands."""
     WARNING = "warning"
-    """It can be run, and will likely not do what was meant."""
+    """The net can run, but probably not as intended."""
 
 
 @dataclass(frozen=True, slots=True)

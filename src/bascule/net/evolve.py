@@ -322,7 +322,7 @@ class _Reader:
             self._findings.error("key.unknown", message, at)
 
     def _evolve(self, node: Fields, known: str) -> Fields:
-        """What stands below `evolve`, or nothing."""
+        """The mapping below `evolve`, or an empty one."""
         below = node.get("evolve")
         if below is None or (isinstance(below, Scalar) and below.value is None):
             return Fields({}, {}, node.span)

@@ -46,9 +46,9 @@ class ArcKind(StrEnum):
 
 class InscriptionKind(StrEnum):
     GUARD = "guard"
-    """Says whether a transition may fire with these tokens. Has no effect of its own."""
+    """Decides whether a transition may fire with these tokens. Has no side effects."""
     EXPRESSION = "expression"
-    """Does the work of a firing and says what comes out of it."""
+    """Does the work of a firing and returns the tokens it produces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Place:
     name: str = ""
     initial: tuple[Token, ...] = ()
     is_final: bool = False
-    """A net that comes to rest with a token here has done what it is for."""
+    """A net that stops with a token here has completed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ class Runner:
             self._stop()
 
     def expire(self, frame: FrameType | None) -> None:
-        """Time is up, says a signal handler. What awaits is ended by the run's own deadline."""
+        """End blocking code at the deadline, from a signal handler. Async code ends by itself."""
         if self._is_busy(frame):
             raise Stopped(RunOutcome.LIMIT)
 

@@ -117,7 +117,7 @@ def as_json(event: Event) -> dict[str, Any]:
 
 
 def line(event: Event) -> str:
-    """One line of a trace. What JSON has no words for is told as Python shows it."""
+    """One line of a trace. Values that are not JSON are written as their `repr`."""
     return json.dumps(as_json(event), ensure_ascii=False, default=repr)
 
 

@@ -62,10 +62,10 @@ _Blocking = Callable[[Any, str], Observation]
 
 
 class Watcher(Protocol):
-    """Is told of every action that is done, and what came of it."""
+    """Called for every action and its observation."""
 
     def began(self, action: Action, on_progress: OnProgress | None) -> OnProgress:
-        """Returns what is to be told of its output, in place of `on_progress`."""
+        """Return the callback for the action's output, in place of `on_progress`."""
         ...
 
     def ended(self, observation: Observation, seconds: float) -> None: ...

@@ -1,4 +1,4 @@
-"""What a sandbox and its server are told when they are made."""
+"""Settings of a sandbox and of its server."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class FakeRequest:
     reply: Reply
     cancelled: threading.Event = field(default_factory=threading.Event)
     added: SimpleQueue[Any] = field(default_factory=SimpleQueue)
-    """What the script said of the request after it had sent it."""
+    """Additions that the script sent to the request later."""
     answer: Response | None = None
 
     @property
@@ -72,7 +72,7 @@ class FakeEditor:
         self.answers: dict[str, Callable[[FakeRequest], Any]] = {PING: lambda _: {}}
         self.asked: dict[RequestId, FakeRequest] = {}
         self.events: SimpleQueue[Event] = SimpleQueue()
-        """What scripts told, without asking."""
+        """Events that scripts sent."""
         self._lock = threading.Lock()
         self._scripts: list[Reply] = []
 
@@ -143,7 +143,7 @@ class FakeEditor:
 async def answer_action(
     editor: FakeEditor, action: BridgeRequest, *, on_progress: OnProgress | None
 ) -> Observation:
-    """What a window of a hub does with a request that came as an action."""
+    """Answers a request that arrived as an action through a hub."""
     if action.request == "$/progress":
         editor.handle(Piece(action.params["id"], action.params["value"]), lambda _: None)
         return BridgeAnswered(content="", request=action.request, cause=action.id)

@@ -169,7 +169,7 @@ class FakeWindow(Closable):
         await self._socket.wait_connected()
 
     async def wait_ended(self) -> None:
-        """Wait until the hub has sent this window away; raises what it said."""
+        """Wait until the hub disconnects this window; raises the hub's error."""
         await self._socket.wait_refused()
 
     async def aclose(self) -> None:

@@ -36,7 +36,7 @@ class ToolResult:
     pictures: tuple[str, ...] = ()
     """As data URLs."""
     facts: dict[str, Any] | None = None
-    """For programs: what the text says in words."""
+    """Structured content: the same facts as the text, for programs."""
     is_error: bool = False
     with_tail: bool = False
 

@@ -44,7 +44,7 @@ def read_start(body: object) -> StartBody:
 
 
 def spec_of(asked: StartBody, spawner: str) -> SessionSpec:
-    """Raises `InvalidRequest` for what cannot be had."""
+    """Raises `InvalidRequest` for settings that a session does not support."""
     working_dir = _flag(asked.command, "--working-dir") or WORKSPACE
     if working_dir.rstrip("/") != WORKSPACE:
         raise InvalidRequest(

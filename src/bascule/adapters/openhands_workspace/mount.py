@@ -229,7 +229,7 @@ class WorkspaceMount(Mount):
     # ------------------------------------------------------------------------------------------
 
     def _runtime(self, request: Request) -> SessionRuntime:
-        """The session for whoever asks. Raises `NoSuchSession`, also for somebody else's."""
+        """The session. Raises `NoSuchSession`, also for a session of another owner."""
         identity, session = identity_of(request.scope), request.path_params["session"]
         self._hub.sessions.get(identity, SessionId(session))
         return self._hub.session(identity, session)

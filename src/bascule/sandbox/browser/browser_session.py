@@ -52,7 +52,7 @@ _LONGEST_NOTE: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserSetup:
-    """What the worker is told about its surroundings when it starts."""
+    """Environment of the worker: the `start` message without its settings."""
 
     chromium: str
     working_dir: Path
@@ -333,7 +333,7 @@ class BrowserSession(Closable):
         ]
 
     def _note(self, text: str) -> None:
-        """Something to be told with the answer. Pages have a say in it: no more than a line."""
+        """Add a note to the observation. Pages influence its text, so it is cut to one line."""
         self._notes.append(text if len(text) <= _LONGEST_NOTE else text[:_LONGEST_NOTE] + "…")
 
     def _resolve(self, path: str) -> Path:
@@ -377,7 +377,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _in_short(error: Error) -> str:
-    """The first of what Playwright says, and who stood in the way of a click if it tells."""
+    """The first line of Playwright's error, and the element that blocked a click, if any."""
     lines = error.message.splitlines()
     blocking = [line.strip(" -") for line in lines if "intercepts pointer events" in line]
     reasons = [line.strip(" -") for line in lines if "element is not" in line]

@@ -23,7 +23,7 @@ _NO_WAIT = 0.2
 
 
 class PageActions:
-    """Acts in the tabs of one browser. What cannot be done raises an error that says why."""
+    """Executes calls in the tabs of one browser. A failed call raises an error with the reason."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class PageActions:
         self._resolve = resolve
         self._note = note
         self.messages: list[str] = []
-        """What the calls said to the user."""
+        """Messages of the calls to the user."""
 
     async def do(self, call: BrowserCall) -> None:
         """Do it, then wait until what it began is over or has had its time."""

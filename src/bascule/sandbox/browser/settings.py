@@ -17,7 +17,7 @@ DOWNLOADS = ".downloads"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserSettings:
-    """What a browser may do, and how much it tells."""
+    """Limits and timeouts of the browser and of its observations."""
 
     enabled: bool = True
     chromium: str = ""

@@ -86,7 +86,7 @@ class Tab:
         return True
 
     def forget_answer(self) -> None:
-        """Before a call: what comes next is its own doing."""
+        """Forget the last response, before a call that may load another page."""
         self.answer, self.failure = None, ""
 
     def _begun(self, request: Request) -> None:

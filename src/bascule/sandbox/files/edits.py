@@ -90,7 +90,7 @@ def take_back(before: str, after: str, now: str) -> str | None:
 
 
 def _readings(text: str, old: str, new: str) -> Iterator[tuple[str, str]]:
-    """What the caller may have meant, the most literal first."""
+    """The texts to search for, the most literal first."""
     yield old, new
     if "\r\n" in old:
         yield unix_lines(old), unix_lines(new)

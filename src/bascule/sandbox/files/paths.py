@@ -195,7 +195,7 @@ class Paths:
         return self._roots is None or _as_prefix(real, real=True).startswith(self._roots)
 
     def _leads_inside(self, shown: str) -> bool:
-        """Whether what went wrong with a path may be told; when in doubt, not."""
+        """Whether the path is inside the roots and an error may name it; if in doubt, False."""
         try:
             return self._is_inside(os.path.realpath(shown))
         except OSError:  # a link that was swapped while it was looked at
@@ -251,7 +251,7 @@ def ensure_regular(found: os.stat_result, shown: str) -> None:
 
 
 def failure(error: OSError, shown: str) -> BasculeError:
-    """What the operating system said, as the error callers know."""
+    """Convert an `OSError` to the matching `BasculeError`."""
     reason = (error.strerror or str(error)).lower()
     match error.errno:
         case errno.ENOENT:

@@ -52,7 +52,7 @@ class Storage:
 
     @contextmanager
     def reading(self, place: PinnedPath) -> Iterator[tuple[int, os.stat_result]]:
-        """The descriptor of the file there and what it is; refuses what is not a file."""
+        """Descriptor and `stat` of the file; raises an error if it is not a regular file."""
         descriptor = place.open(os.O_RDONLY)
         try:
             found = os.fstat(descriptor)

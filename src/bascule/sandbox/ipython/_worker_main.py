@@ -60,14 +60,14 @@ FAILED = {"prelude": "What every kernel begins with failed", "init": "kernel_ini
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXTS = ("text/markdown", "text/latex", "text/html", "image/svg+xml", "application/json")
-"""What stands for a result whose plain text says nothing, best first."""
+"""Types used in place of a plain text that is not informative, best first."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _NOTHING_SAID = re.compile(r"<IPython\.core\.display\.\w+ object>")
 
 
 Say = Callable[..., None]
-"""Tells whoever started us: the kind of the message, and its fields."""
+"""Sends a message to the parent process: its kind and its fields."""
 
 
 # The kernel -------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ class Cell:
 
 
 def text_of(bundle: Any) -> str:
-    """What a result is to somebody who reads; its plain text, unless that says nothing."""
+    """A result as text: its plain text, or another representation if that is not informative."""
     plain = str(bundle.get("text/plain", ""))
     if plain and not _NOTHING_SAID.fullmatch(plain):
         return plain
@@ -637,7 +637,7 @@ class CellReply:
 
 
 def nobody(*_: Any, **__: Any) -> None:
-    """Hears what nobody wants to know."""
+    """Ignores all arguments."""
 
 
 def timed_out(seconds: float, heeded: bool, pid: int) -> str:

@@ -393,7 +393,7 @@ class Connection(HttpToolsProtocol):
 
 
 class WebSocket(WebSocketsSansIOProtocol):
-    """One client's WebSocket. Coming and going is for those who serve it to tell, if anyone."""
+    """One client's WebSocket. It logs no connect or disconnect; its endpoint may."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -73,7 +73,7 @@ class SandboxServer(Closable):
         logger.info("the sandbox answers at %s", self.url)
 
     def keep_from_pages(self, url: str) -> None:
-        """Let no page reach another server of ours with the browser's help, such as the hub."""
+        """Block another server of ours, such as the hub, for pages in the agent's browser."""
         assert self._parts is not None
         parts = urlsplit(url)
         usual = 443 if parts.scheme == "https" else 80

@@ -79,7 +79,7 @@ async def _over_websocket(watch: Watch, receive: Receive, send: Send) -> None:
 
 
 async def _wait_for_the_end(watch: Watch, receive: Receive) -> None:
-    """What the client says is not listened to; that it leaves is."""
+    """Ignore the client's messages; return when it disconnects."""
     while (await receive())["type"] != "websocket.disconnect":
         pass
     watch.finish()

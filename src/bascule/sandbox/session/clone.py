@@ -161,7 +161,7 @@ class _Git:
             raise CloneFailed(f"git {words[0]}: {said}")
 
     async def answer(self, *words: str) -> str:
-        """What a question is answered; empty when git says no."""
+        """The output of a git command; empty if it fails."""
         said: list[bytes] = []
         status = await self._run(words, said.append, ask=True)
         return b"".join(said).decode().strip() if status == 0 else ""

@@ -79,7 +79,7 @@ class HeadlessWindow(Closable):
         self._dead = asyncio.Event()
 
     async def start(self, hide: Callable[[int], Callable[[], None]]) -> None:
-        """`hide` is told what the browser is below, and returns what to call when it has ended."""
+        """`hide` gets the PID of the browser's parent; it returns what to call after its end."""
         listening = await asyncio.to_thread(self._loopback.listen)
         self._forwarder = Forwarder(listening, to_unix(self._vscode), on_count=self._count)
         await self._forwarder.start()

@@ -313,7 +313,7 @@ def unix_listener(path: Path) -> socket.socket:
 
 
 def _is_random(port: int) -> bool:
-    """Whether the kernel gives such ports to those who do not care."""
+    """Whether the port is in the kernel's range of ephemeral ports."""
     first, last = map(int, _RANDOM.read_text().split())
     return first <= port <= last
 

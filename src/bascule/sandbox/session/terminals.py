@@ -28,7 +28,7 @@ _MOST_CELLS: Final = 1000
 _SHELL: Final = "/bin/bash"
 
 OnOutput = Callable[[int, bytes], None]
-"""Told where a piece begins and what it is; an empty one is the end."""
+"""Called with the position and data of each piece of output; empty data means the end."""
 
 
 class SessionTerminal:
@@ -91,7 +91,7 @@ class SessionTerminal:
         return lambda: self._listeners.discard(listener)
 
     def close(self) -> None:
-        """No more will come."""
+        """Read the remaining output and close the terminal."""
         if self._tty >= 0:
             self._drain()
             self._loop.remove_reader(self._tty)

@@ -127,7 +127,7 @@ class Forwarder(Closable):
         self._server = await create(self._accept, sock=self._listening, backlog=256)
 
     async def aclose(self) -> None:
-        """End every connection; whoever is at its ends is told."""
+        """Close every connection."""
         if self._server is None:
             self._listening.close()
             return
@@ -179,7 +179,7 @@ class Forwarder(Closable):
 
 
 class _End(asyncio.Protocol):
-    """One of the two sockets of a connection. What comes in here goes out at `peer`."""
+    """One of the two sockets of a connection. Data received here is sent to `peer`."""
 
     transport: asyncio.Transport
 

@@ -86,7 +86,7 @@ class SessionVSCode(Closable):
         return self._server is not None
 
     async def start(self, *, token: str, window: bool, idle_timeout: int = IDLE) -> dict[str, Any]:
-        """Start what is not running. `window`: have one that nobody has to look at.
+        """Start VS Code if it is not running. `window`: open a headless window too.
 
         Raises `NotSupported` where there is no VS Code, or for `window` no Chromium,
         `SandboxStartFailed` when it does not start.

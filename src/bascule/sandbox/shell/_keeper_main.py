@@ -104,7 +104,7 @@ class KeeperServer:
         self.ignored = [n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN]
 
     def serve(self) -> None:
-        """Until the other end closes, and no other server comes, or a SIGTERM or SIGHUP comes."""
+        """Serve until the server disconnects and no other connects, or until SIGTERM or SIGHUP."""
         while self.alone_until is None or time.monotonic() < self.alone_until:
             ready = [fd for fd, _ in self.poll.poll(self.patience())]
             # First that a server is gone, then that another one knocks.
@@ -319,7 +319,7 @@ class HeldDescriptors:
         return self.fds[index]
 
     def move(self) -> bool:
-        """Move what is there; False when nothing more will come."""
+        """Move the data that is there; False at the end of the pipe."""
         assert self.spool is not None
         file = os.open(self.spool["path"], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -55,7 +55,7 @@ class CommandObservations:
     def running(
         self, command: CmdRun, execution: Execution, reason: Literal["soft", "hard"], *, cwd: str
     ) -> CmdOutput:
-        """The command goes on; what it printed since the last answer."""
+        """The command still runs: its output since the last observation."""
         soft = reason == "soft" or command.timeout is None
         return self._compose(
             command,
@@ -70,7 +70,7 @@ class CommandObservations:
         )
 
     def refused(self, command: CmdRun, execution: Execution, *, cwd: str) -> CmdOutput:
-        """Another command runs. What it printed comes along, unless someone waits for it."""
+        """Another command runs: its output so far, unless its caller waits for it."""
         return self._compose(
             command,
             execution if execution.waiter is None else None,

@@ -41,7 +41,7 @@ _NAMES: Final = frozenset({"NODE_OPTIONS", "PASSWORD", "HASHED_PASSWORD", "PORT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VSCodeSettings:
-    """What a VS Code server is told when it is made."""
+    """Settings of a VS Code server."""
 
     data: Path
     """Its own directory: settings, extensions, and what makes a browser that knows it find it

@@ -45,7 +45,7 @@ class SignInRedirect(Closable):
         await self._listener.start(sock)
 
     def address(self, folder: Path) -> str:
-        """What to open in a browser. Whoever has it can use this VS Code."""
+        """The URL to open in a browser. Anyone who has it can use this VS Code."""
         query = urlencode({"folder": str(folder), "key": self._key}, quote_via=quote, safe="/")
         return f"{self._url}/?{query}"
 
