@@ -16,7 +16,7 @@ import { buildDebugger } from "./debug";
 import type { WindowIdentity } from "./hub/messages";
 import { ActionRunner } from "./hub/action_runner";
 import { identify, readIdentity } from "./hub/identity";
-import { Journal } from "./hub/journal";
+import { Journal, removeOldJournals } from "./hub/journal";
 import { CommandId, StorageKey, ViewId } from "./manifest";
 import { McpServerProvider, type McpTarget } from "./mcp";
 import { buildNets } from "./nets";
@@ -81,11 +81,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   });
   const browser = buildBrowser(key, () => hubClient.current?.hub ?? "", log);
   const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
-  // A window with an identity file is the same window in every browser that shows it, but VS Code's
-  // storage differs by address. The journal must be shared by all of them, so it lies beside the
-  // file.
-  const given = setting("identityFile");
-  const journal = path.join(given ? path.dirname(given) : storage, "journal");
+  const journal = journalDirectory(context, identity.window_id);
   const { kernels, notebooks } = buildKernels(context, shells, storage, log);
   const executor = buildExecutor({
     context,
@@ -189,6 +185,19 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   void browser.then((worker) => worker && subscriptions.push(worker));
   await hubClient.connectBySettings();
   if (await executor.settle()) hubClient.capabilitiesChanged();
+}
+
+/**
+ * One for all hosts of a window. VS Code's storage of the workspace would not do: while one host is
+ * alive, the next (another tab, or the tab opened after a crash) is given a directory of its own. A
+ * window that was given its identity is the same on every server that shows it.
+ */
+function journalDirectory(context: vscode.ExtensionContext, windowId: string): string {
+  const given = setting("identityFile");
+  if (given) return path.join(path.dirname(given), "journal");
+  const all = path.join(context.globalStorageUri.fsPath, "journals");
+  removeOldJournals(all, windowId);
+  return path.join(all, windowId);
 }
 
 /** The identity from `bascule.identityFile`, or the one that VS Code stores. */

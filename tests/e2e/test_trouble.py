@@ -70,6 +70,29 @@ async def test_a_page_that_cannot_say_good_bye_leaves_nothing_behind(
     await gone(int((window.folder / "pid").read_text()))
 
 
+async def test_an_action_of_a_host_that_still_lives_is_not_done_again_by_the_next(
+    rig: Rig, window: EditorWindow, agent: VSCodeRuntime
+) -> None:
+    """VS Code gives the second host of a workspace another storage directory than the first."""
+    host = int((await agent.run("echo $PPID")).content)
+    seen = Seen()
+    command = "echo done >> times; echo up; sleep 600"
+    running = asyncio.create_task(agent.run(command, blocking=True, on_progress=seen))
+    await seen.wait_for(b"up")
+    context = window.page.context
+    before = await rig.on(rig.host_number(window.id))
+    os.kill(host, signal.SIGSTOP)
+    try:
+        await rig.on(rig.crash(window.page))
+        window.page = await rig.on(window.server.open_tab(context, window.folder))
+        await rig.on(rig.newer_host(window.id, before))
+        with pytest.raises(OutcomeUnknown):
+            await running
+    finally:
+        os.kill(host, signal.SIGCONT)
+    assert (await agent.run("cat times")).content == "done\n"
+
+
 async def test_an_observation_made_while_the_line_is_cut_arrives_once(
     rig: Rig, window: EditorWindow, agent: VSCodeRuntime
 ) -> None:

@@ -147,8 +147,11 @@ export class ActionRunner implements HubReceiver, Disposable {
   }
 
   private begin(action: AgentAction): void {
+    if (!this.journal.begin(action.id)) {
+      this.send(observationFor(action.id, unknown("lost")));
+      return;
+    }
     const controller = new AbortController();
-    this.journal.begin(action.id);
     this.watcher.began(action);
     const running = { controller, done: Promise.resolve(), isLost: false, isAdmitted: false };
     this.running.set(action.id, running);

@@ -44,6 +44,12 @@ interface JournalEntry {
   size: number;
 }
 
+/** How far a file of another host was read. */
+interface FilePosition {
+  inode: number;
+  read: number;
+}
+
 export type JournalState =
   | { state: "new" }
   | { state: "running" }
@@ -56,7 +62,7 @@ export type JournalState =
 
 export class Journal {
   private readonly entries = new Map<string, JournalEntry>();
-  private readonly others = new Map<string, { inode: number; read: number }>();
+  private readonly others = new Map<string, FilePosition>();
   private listed = { names: [] as string[], changed: -1 };
   private readonly file: string;
   private descriptor: number;
@@ -72,9 +78,11 @@ export class Journal {
   ) {
     fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
     this.file = path.join(directory, `${process.pid}.${host}.jsonl`);
-    this.takeOver();
+    const takenOver = this.takeOver();
     this.descriptor = fs.openSync(this.file, "a", 0o600);
     this.rewrite();
+    // Only now: a third host must find each line in one file or the other at any moment.
+    for (const name of takenOver) fs.rmSync(path.join(directory, name), { force: true });
   }
 
   /** `ageMs` is how long ago the id was first sent, as far as its sender says. */
@@ -90,9 +98,17 @@ export class Journal {
     return { state: entry.mine ? "running" : "lost" };
   }
 
-  begin(id: string): void {
-    this.write(this.applied({ begun: id, at: this.now() }));
+  /**
+   * False: another host has begun it since `find` was asked, so it must not be done here. Each host
+   * writes its line before it looks for the other's, so at least one of the two sees both lines.
+   */
+  begin(id: string): boolean {
+    const entry = this.entry(undefined, true);
+    this.entries.set(id, entry);
+    this.write({ begun: id, at: entry.at });
     this.forget();
+    entry.mine = !this.readOthers().has(id);
+    return entry.mine;
   }
 
   end(observation: SentObservation): void {
@@ -186,16 +202,18 @@ export class Journal {
     }
   }
 
-  private takeOver(): void {
+  /** Reads what other hosts wrote. Returns the files of those that are gone. */
+  private takeOver(): string[] {
+    const takenOver: string[] = [];
     for (const name of this.otherFiles()) {
-      const full = path.join(this.directory, name);
-      const ended = this.readFrom(name);
-      if (isAlive(Number(name.split(".")[0]))) continue;
+      const lines = this.readFrom(name);
+      if (isAlive(hostOf(name))) continue;
       // This host now sends what that host had ended and nobody confirmed.
-      for (const id of ended) this.adopt(id);
+      for (const line of lines) if ("ended" in line) this.adopt(line.ended);
       this.others.delete(name);
-      fs.rmSync(full, { force: true });
+      takenOver.push(name);
     }
+    return takenOver;
   }
 
   private adopt(id: string): void {
@@ -203,8 +221,10 @@ export class Journal {
     if (entry) entry.mine = true;
   }
 
-  private readOthers(): void {
-    for (const name of this.otherFiles()) this.readFrom(name);
+  /** Returns the ids of actions that others have begun since they were last read. */
+  private readOthers(): Set<string> {
+    const lines = this.otherFiles().flatMap((name) => this.readFrom(name));
+    return new Set(lines.flatMap((line) => ("begun" in line ? [line.begun] : [])));
   }
 
   /** Called for every action, so the directory is listed again only if it may have changed. */
@@ -221,30 +241,23 @@ export class Journal {
     return names;
   }
 
-  /** Returns the ids of actions that it says ended. */
-  private readFrom(name: string): string[] {
+  /** Takes in the lines that were written to a file since it was last read, and returns them. */
+  private readFrom(name: string): JournalLine[] {
     const known = this.others.get(name);
-    let inode: number;
-    let data: Buffer;
-    try {
-      const full = path.join(this.directory, name);
-      const there = fs.statSync(full);
-      if (there.ino === known?.inode && there.size === known.read) return [];
-      inode = there.ino;
-      data = fs.readFileSync(full);
-    } catch {
-      this.others.delete(name); // its host ended and another host took the file over
+    const there = readFile(path.join(this.directory, name), known);
+    if (there === "unchanged") return [];
+    if (there === "gone") {
+      this.others.delete(name); // its host ended and another took it over
       return [];
     }
-    // A new inode means that the file was rewritten. A last line without newline is still being
-    // written.
-    const from = inode === known?.inode ? known.read : 0;
-    const fresh = data.subarray(from);
+    // A new inode: the file was rewritten. A last line without newline is still being written.
+    const from = there.inode === known?.inode ? known.read : 0;
+    const fresh = there.data.subarray(from);
     const whole = fresh.lastIndexOf("\n") + 1;
-    this.others.set(name, { inode, read: from + whole });
+    this.others.set(name, { inode: there.inode, read: from + whole });
     const lines = fresh.subarray(0, whole).toString("utf8").split("\n").flatMap(parse);
     for (const line of lines) this.apply(line, false);
-    return lines.flatMap((line) => ("ended" in line ? [line.ended] : []));
+    return lines;
   }
 
   private rewrite(): void {
@@ -264,6 +277,53 @@ export class Journal {
     this.written = text.length;
     this.rewriteAt = Math.max(this.limits.fileBytes, 2 * this.written);
   }
+}
+
+/**
+ * Removes the journals of windows that have none of their hosts left and whose last action is so
+ * long ago that nobody sends it again. `own` is the name of the one that stays in any case.
+ */
+export function removeOldJournals(directory: string, own: string, now = Date.now()): void {
+  if (!fs.existsSync(directory)) return;
+  for (const window of fs.readdirSync(directory)) {
+    const full = path.join(directory, window);
+    if (window !== own && isOver(full, now)) fs.rmSync(full, { recursive: true, force: true });
+  }
+}
+
+function isOver(journal: string, now: number): boolean {
+  const isOld = (file: string): boolean =>
+    now - (fs.statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > LIFE_MS;
+  // The directory too: it may be empty because its first host is just starting.
+  if (!isOld(journal)) return false;
+  const names = fs.readdirSync(journal);
+  return names.every((name) => isOld(path.join(journal, name)) && !isAlive(hostOf(name)));
+}
+
+/** From one descriptor, so that inode and content belong together also while it is replaced. */
+function readFile(
+  file: string,
+  known: FilePosition | undefined,
+): { inode: number; data: Buffer } | "unchanged" | "gone" {
+  let descriptor: number;
+  try {
+    descriptor = fs.openSync(file, "r");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "gone";
+    throw error;
+  }
+  try {
+    const { ino, size } = fs.fstatSync(descriptor);
+    if (ino === known?.inode && size === known.read) return "unchanged";
+    return { inode: ino, data: fs.readFileSync(descriptor) };
+  } finally {
+    fs.closeSync(descriptor);
+  }
+}
+
+/** The process that writes the file of that name. */
+function hostOf(name: string): number {
+  return Number(name.split(".")[0]);
 }
 
 function parse(text: string): JournalLine[] {

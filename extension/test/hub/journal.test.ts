@@ -2,7 +2,7 @@ import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Journal, LIFE_MS } from "../../src/hub/journal";
+import { Journal, LIFE_MS, removeOldJournals } from "../../src/hub/journal";
 import { observationFor, errorObservation, type SentObservation } from "../../src/protocol";
 
 let directory: string;
@@ -137,4 +137,47 @@ test("a line torn by a host that died is passed over", () => {
   expect(journal.find("1").state).toBe("ended");
   expect(journal.find("2").state).toBe("new");
   journal.close();
+});
+
+test("of two hosts that begin an action at the same time, the second does not do it", () => {
+  const one = new Journal(directory, "a");
+  const two = new Journal(directory, "b");
+  expect(one.find("1")).toEqual({ state: "new" });
+  expect(two.find("1")).toEqual({ state: "new" });
+  expect(one.begin("1")).toBe(true);
+  expect(two.begin("1")).toBe(false);
+  expect(two.find("1")).toEqual({ state: "lost" });
+  expect(one.find("1")).toEqual({ state: "running" });
+  one.close();
+  two.close();
+});
+
+test("the file of a host that is gone stays until its lines are in another", () => {
+  const before = new Journal(directory, "a");
+  before.begin("1");
+  abandon(before);
+  const left = fs.readdirSync(directory);
+  fs.mkdirSync(path.join(directory, `${process.pid}.b.jsonl.new`)); // it cannot write them
+  expect(() => new Journal(directory, "b")).toThrow("EISDIR");
+  expect(fs.readdirSync(directory)).toEqual(expect.arrayContaining(left));
+});
+
+test("journals of windows that are gone for longer than an id is known are removed", () => {
+  for (const window of ["gone", "recent", "own"])
+    new Journal(path.join(directory, window), "a").close();
+  const dead = (window: string): void => {
+    const [name = ""] = fs.readdirSync(path.join(directory, window));
+    fs.renameSync(
+      path.join(directory, window, name),
+      path.join(directory, window, "4194999.a.jsonl"),
+    );
+  };
+  for (const window of ["gone", "recent", "own"]) dead(window);
+  const long = new Date(Date.now() - 2 * LIFE_MS);
+  for (const window of ["gone", "own"]) {
+    fs.utimesSync(path.join(directory, window, "4194999.a.jsonl"), long, long);
+    fs.utimesSync(path.join(directory, window), long, long);
+  }
+  removeOldJournals(directory, "own");
+  expect(fs.readdirSync(directory).sort()).toEqual(["own", "recent"]);
 });
