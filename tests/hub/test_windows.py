@@ -301,7 +301,7 @@ async def test_an_id_is_no_way_to_anothers_answer(place: Place, workspace: Path)
             link.act(WindowId(window.id), action, on_progress=lambda _: begun.set())
         )
         await begun.wait()
-        with pytest.raises(Exception, match="somebody else"):
+        with pytest.raises(Exception, match="another caller"):
             await other.act(WindowId(window.id), action)
         await link.act(WindowId(window.id), CmdRun("this", is_input=True))
         assert "got this" in (await running).content

@@ -196,8 +196,8 @@ class Api:
             if not error.detail.get("sent"):
                 raise
             raise OutcomeUnknown(
-                f"{error.message}; whether the action was done is not known. Sent again under the "
-                "same id it is not done twice",
+                f"{error.message}; it is not known whether the action was done. Sent "
+                "again under the same id it is not done twice",
                 window_id=window_id,
                 id=action.id,
                 sent=True,
@@ -251,7 +251,9 @@ class Api:
         """An address that signs a browser in as whoever asks, once, and shows `next`."""
         token = request.headers.get("authorization", "").partition(" ")[2].strip()
         if not token:
-            raise AccessDenied("Such an address is for whoever brings a token; a page has none")
+            raise AccessDenied(
+                "This call needs a token in `Authorization: Bearer`; a page cannot make it"
+            )
         uid = None
         if body.same_user:
             ends = request.scope["client"], request.scope["server"]

@@ -124,7 +124,9 @@ class PairingCodes:
         now = self._clock()
         self._codes = {text: code for text, code in self._codes.items() if code.expires > now}
         if len(self._codes) >= _MOST_CODES:
-            raise InvalidPairing(f"{_MOST_CODES} codes wait to be used; use one or wait")
+            raise InvalidPairing(
+                f"{_MOST_CODES} codes are unused; use one or wait until they expire"
+            )
         text = "".join(secrets.choice(_ALPHABET) for _ in range(_CODE_LENGTH))
         code = self._codes[text] = PairingCode(text, owner, now + self._lifetime)
         return code
@@ -137,7 +139,7 @@ class PairingCodes:
         now = self._clock()
         wrong = self._wrong.get(source)
         if wrong is not None and len(wrong) == _MOST_WRONG and now - wrong[-1] < _MINUTE:
-            raise InvalidPairing(f"Too many wrong codes came from {source}; try again in a minute")
+            raise InvalidPairing(f"Too many wrong codes from {source}; try again in a minute")
         code = self._codes.pop(_as_shown(text), None)
         if code is None or code.expires <= now:
             self._count_wrong(source, now)

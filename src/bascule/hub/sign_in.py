@@ -71,7 +71,7 @@ class SignInPages:
         request = request_of(scope)
         try:
             if scope["type"] != "http":
-                raise Refused(400, InvalidRequest("This is no WebSocket"))
+                raise Refused(400, InvalidRequest("There is no WebSocket here"))
             ensure_one_host(request.headers)
             self._names.ensure_welcome(dict(request.headers))
             reply = await self._answer(scope, request, receive)
@@ -91,7 +91,7 @@ class SignInPages:
                 return await self._sign_in(await _form(receive), scope)
             case "/sign-out", b"POST":
                 return await self._sign_out(request)
-        raise Refused(405, InvalidRequest(f"{request.method.decode()} is not done here"))
+        raise Refused(405, InvalidRequest(f"{request.method.decode()} is not allowed here"))
 
     async def _show(self, request: RequestHead, scope: Scope) -> ProxyReply:
         asked = parse_qs(urlsplit(request.target.decode("latin-1")).query)
@@ -245,7 +245,7 @@ async def _form(receive: Receive) -> dict[str, list[str]]:
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise Refused(400, AccessDenied("The form did not come whole"))
+            raise Refused(400, AccessDenied("The form is incomplete"))
         body += message.get("body", b"")
         if len(body) > _MAX_FORM:
             raise Refused(413, MessageTooLarge("The form is too large", limit=_MAX_FORM))

@@ -333,7 +333,7 @@ class Sockets(Closable):
         """
         sid = self._nonces.redeem(asked.nonce)
         if self._windows.get(sid) != identity:
-            raise InvalidNonce("This nonce was given to somebody else")
+            raise InvalidNonce("This nonce was issued to another token")
         window = replace(asked.window, owner=identity.owner, session_id=identity.session_id or "")
         self._ensure_few(window)
         key_hash = hash_of(asked.window_key)

@@ -79,14 +79,18 @@ class Switchboard:
     def begin(self, ask: Ask) -> None:
         """Wait for the answer to `ask`, in place of an earlier caller of the same action.
 
-        Raises `InvalidAction` when the id is under way for somebody else, or in another window:
-        an id is no way to another's answer.
+        Raises `InvalidAction` if the id is already running for another caller or in another
+        window: knowing an id must not give access to another caller's answer.
         """
         before = self._asks.get(ask.id)
         if before is not None and not _is_same(before, ask):
-            raise InvalidAction(f"The action {ask.id} is under way for somebody else", id=ask.id)
+            raise InvalidAction(
+                f"The action {ask.id} is already running for another caller", id=ask.id
+            )
         if before is None and len(self._asks) >= self._limit:
-            raise InvalidRequest(f"{self._limit} actions wait for their answers; wait for some")
+            raise InvalidRequest(
+                f"{self._limit} actions are waiting for answers; wait until some are answered"
+            )
         self._asks[ask.id] = ask
 
     async def answer(self, window_id: WindowId, observation: Event) -> bool:

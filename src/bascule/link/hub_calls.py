@@ -135,5 +135,5 @@ def value_of(status: int, body: bytes) -> Any:
     if isinstance(said, dict) and "code" in said:
         raise error_from_wire(said)
     if status in (502, 503, 504):
-        raise HubUnreachable(f"The hub is not there: HTTP {status}", sent=True)
+        raise HubUnreachable(f"The hub is not available: HTTP {status}", sent=True)
     raise RemoteError(f"HTTP {status}", remote_code=f"http.{status}")

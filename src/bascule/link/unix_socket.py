@@ -27,7 +27,7 @@ async def connect_to(path: Path, *, uid: int | None) -> socket.socket:
         if uid is not None:
             peer = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
             if _PEER.unpack(peer)[1] != uid:
-                raise PermissionError(f"the server at {shown(path)} runs as somebody else")
+                raise PermissionError(f"the server at {shown(path)} runs as another user")
     except BaseException:
         sock.close()
         raise

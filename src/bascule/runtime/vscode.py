@@ -276,9 +276,9 @@ def _link(hub_url: str, token: str) -> WindowLink:
     url = hub_url or os.environ.get("BASCULE_HUB", "")
     token = token or os.environ.get("BASCULE_TOKEN", "")
     if not url:
-        raise InvalidSetting("Which hub? Give its address, or set BASCULE_HUB")
+        raise InvalidSetting("No hub was given; pass its URL, or set BASCULE_HUB")
     if not token:
-        raise InvalidSetting("The hub needs a token: give one of scope agent, or set BASCULE_TOKEN")
+        raise InvalidSetting("The hub needs a token; pass one of scope agent, or set BASCULE_TOKEN")
     return HubLink(url, token)
 
 

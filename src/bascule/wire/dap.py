@@ -40,7 +40,7 @@ class Decoder:
         end = self._buffer.find(_END)
         if end < 0:
             if len(self._buffer) > _LONGEST_HEAD:
-                raise InvalidRequest("A message of the debug adapter protocol has no head")
+                raise InvalidRequest("A message of the debug adapter protocol has no header")
             return None
         length = _length(bytes(self._buffer[:end]))
         start = end + len(_END)
@@ -58,7 +58,7 @@ def _length(head: bytes) -> int:
             length = int(value)
             if length <= MAX_MESSAGE:
                 return length
-    raise InvalidRequest(f"The head of a message says no length that can be: {head[:100]!r}")
+    raise InvalidRequest(f"The header of a message has no valid length: {head[:100]!r}")
 
 
 def _parsed(body: bytes) -> Message:

@@ -138,7 +138,8 @@ class SqlStore(Store):
                 await connection.execute(insert(tables.tokens), values)
         except IntegrityError:
             raise InvalidRequest(
-                f"There is a token named {row.name!r} already; remove it or name this one otherwise"
+                f"There is a token named {row.name!r} already; "
+                "remove that token or choose another name"
             ) from None
 
     async def find_token(self, token_hash: str) -> TokenRow | None:

@@ -105,7 +105,7 @@ class Demos(Closable):
 
     async def _make(self, who: Identity) -> SessionRow:
         if who.scope == "session":
-            raise NoSuchSession("A demo is begun from the hub's page, not from within a session")
+            raise NoSuchSession("Start the demo from the hub's page, not from a session")
         spec = SessionSpec(name=NAME, spawner=self._sessions.default_spawner)
         return await self._sessions.create(who, SessionRequest(spec=spec, request_key=_KEY))
 
@@ -175,7 +175,7 @@ class Demos(Closable):
     def _must(self, who: Identity) -> SessionRow:
         row = self._row(who)
         if row is None:
-            raise NoSuchSession("There is no demo of yours; begin one")
+            raise NoSuchSession("You have no demo; start one first")
         return row
 
 

@@ -338,7 +338,7 @@ class AccessControl:
         new one."""
         if request.is_page:
             return redirect(requested.endpoint.path + requested.rest.decode())
-        raise Refused(401, AccessDenied(f"The key in {requested.endpoint.path}/~… is not good"))
+        raise Refused(401, AccessDenied(f"The key in {requested.endpoint.path}/~… is not valid"))
 
     # Signing in -------------------------------------------------------------------------------
 
@@ -527,7 +527,7 @@ class AccessControl:
 
 def _nothing_here(request: RequestHead) -> Refused:
     path = request.target.partition(b"?")[0].decode("latin-1")[:200]
-    return Refused(404, NoSuchSession(f"There is nothing of yours at {path}"))
+    return Refused(404, NoSuchSession(f"You have no session at {path}"))
 
 
 def _open_to_opaque(request: RequestHead) -> tuple[Header, ...]:

@@ -135,9 +135,9 @@ def ensure_framed(request: RequestHead) -> None:
     without CR, folded headers, spaces before a colon, and chunks that lie.
     """
     if request.version not in ("1.0", "1.1"):
-        raise InvalidRequest(f"HTTP/{request.version} is not spoken here")
+        raise InvalidRequest(f"HTTP/{request.version} is not supported")
     if not request.target.startswith(b"/"):
-        raise InvalidRequest("The request names a whole address or none; it has to name a path")
+        raise InvalidRequest("The request target must be a path, not a full URL")
     encodings = request.all(b"transfer-encoding")
     if encodings and (request.version == "1.0" or [e.lower() for e in encodings] != [b"chunked"]):
         raise InvalidRequest("The only Transfer-Encoding is `chunked`, in HTTP/1.1")

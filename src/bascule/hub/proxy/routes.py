@@ -77,5 +77,5 @@ class MemoryRoutes:
     async def target(self, endpoint: SessionEndpoint, *, is_visit: bool) -> UpstreamServer:  # noqa: ARG002
         found = self._routes.get(endpoint)
         if found is None:
-            raise TargetUnreachable(f"{endpoint.path} has just gone")
+            raise TargetUnreachable(f"{endpoint.path} no longer exists")
         return found[1]

@@ -113,7 +113,7 @@ class SessionSignIn:
         if path not in (ENTER, ENTERED):
             return None
         if request.method != b"GET":
-            raise Refused(405, InvalidRequest(f"{request.method.decode()} is not done here"))
+            raise Refused(405, InvalidRequest(f"{request.method.decode()} is not allowed here"))
         framing = b"content-security-policy", f"frame-ancestors {frames}".encode()
         given = {name: values[0] for name, values in parse_qs(query).items()}
         if path == ENTER:

@@ -85,7 +85,7 @@ class TimelinesApi:
         except NoSuchWindow:
             owner, is_known = await self._records.window_owner(window_id), False
         if not who.may_see(owner):
-            raise NoSuchWindow(f"Nothing is known of a window {window_id!r}", window_id=window_id)
+            raise NoSuchWindow(f"There is no record of a window {window_id!r}", window_id=window_id)
         if is_known:
             return await self._timelines.of(window_id)
         return await self._records.of_window(window_id, owner)

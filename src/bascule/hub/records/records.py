@@ -60,7 +60,7 @@ class Records(Closable):
         place = self._place("windows", window_id) if _is_uuid(window_id) else ""
         owner = await asyncio.to_thread(_owner, place) if isinstance(place, Path) else None
         if owner is None:
-            raise NoSuchWindow(f"Nothing is known of a window {window_id!r}", window_id=window_id)
+            raise NoSuchWindow(f"There is no record of a window {window_id!r}", window_id=window_id)
         return owner
 
     async def remove_session(self, session_id: SessionId) -> None:

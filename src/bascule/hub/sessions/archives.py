@@ -38,8 +38,8 @@ class UploadedArchives:
         waiting = await asyncio.to_thread(lambda: len([*self._directory.glob(f"{_mark(owner)}*")]))
         if waiting >= _WAITING:
             raise QuotaExceeded(
-                f"{owner} has {waiting} archives that no session was made of yet; make one, or "
-                "wait until they are forgotten (the setting `archive_lifetime`)",
+                f"{owner} has {waiting} unused archives; create a session from one, or wait "
+                "until they expire (the setting `archive_lifetime`)",
                 limit=_WAITING,
                 taken=waiting,
                 setting="archive_lifetime",
@@ -67,7 +67,7 @@ class UploadedArchives:
     async def ensure_kept(self, owner: str, name: str) -> None:
         is_theirs = _NAME.fullmatch(name) and name.startswith(_mark(owner))
         if not is_theirs or not await asyncio.to_thread(self._path(name).is_file):
-            raise InvalidRequest(f"There is no archive {name!r}; it may have been too old")
+            raise InvalidRequest(f"There is no archive {name!r}; it may have expired")
 
     async def read(self, name: str) -> AsyncIterator[bytes]:
         file = await asyncio.to_thread(self._path(name).open, "rb")

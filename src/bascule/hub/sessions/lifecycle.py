@@ -177,7 +177,7 @@ class SandboxLifecycle:
     async def secrets(self, session_id: SessionId) -> Secrets:
         found = await asyncio.to_thread(self.vault.get, session_id)
         if found is None:
-            raise SandboxStartFailed("the session's key is gone from the hub's state directory")
+            raise SandboxStartFailed("the session's key is missing in the hub's state directory")
         return found
 
     # Starting -------------------------------------------------------------------------------

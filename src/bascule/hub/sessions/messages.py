@@ -34,7 +34,7 @@ _DECEIVING: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", 
 def _whole(text: str) -> str:
     """Text without NUL bytes: a process would see only the part before one."""
     if "\0" in text:
-        raise ValueError("there is a zero byte in it")
+        raise ValueError("it contains a NUL byte")
     return text
 
 
@@ -50,7 +50,7 @@ def _plain(text: str) -> str:
 def _variable(text: str) -> str:
     """A valid name for an environment variable."""
     if not text or "=" in text:
-        raise ValueError("a variable has a name, without '='")
+        raise ValueError("the name of a variable must not be empty or contain '='")
     return _whole(text)
 
 

@@ -187,7 +187,7 @@ def parse_message(kind: type[_Told], said: object) -> _Told:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the answer"
         raise SandboxUnreachable(
-            f"The sandbox answers strangely: {where}: {first['msg']}"
+            f"The sandbox sent an invalid answer: {where}: {first['msg']}"
         ) from None
 
 

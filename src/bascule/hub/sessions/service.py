@@ -373,7 +373,7 @@ class Sessions(Closable):
                 if row.state != "starting":
                     return row
         self._table.get(session_id)
-        raise HubUnreachable("The hub stops, and the session was still starting")
+        raise HubUnreachable("The hub stopped while the session was starting")
 
     async def settled(self, session_id: SessionId) -> SessionRow | None:
         """Wait until a stop or removal has ended. None: the session is removed."""
@@ -383,7 +383,7 @@ class Sessions(Closable):
                 if row is None or not (row.is_doomed or row.state == "stopping"):
                     return row
         if session_id in self._table:
-            raise HubUnreachable("The hub stops, and the session was still ending")
+            raise HubUnreachable("The hub stopped while the session was ending")
         return None
 
     def masked(self, session_id: SessionId, text: str) -> str:

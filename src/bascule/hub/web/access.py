@@ -94,7 +94,7 @@ def by_token_or_page(tokens: Tokens, authenticator: TokenAuthenticator, keys: Pa
             raise Refused(401, AccessDenied("Sign in first"))
         if path.startswith(_SOCKETS):
             if b"origin" not in headers:  # what others there may be is the guard's to see
-                raise Refused(403, AccessDenied("A browser names the page that it connects for"))
+                raise Refused(403, AccessDenied("The request needs an `Origin` header"))
         elif not keys.is_good(headers.get(KEY_HEADER, b"").decode("latin-1"), user.sign_in):
             raise Refused(403, AccessDenied("The page's key is missing or old; load it again"))
         return user.identity

@@ -115,7 +115,7 @@ class Feed(Closable):
         if who is None or user is None or user.sign_in is None or user.identity != scope[IDENTITY]:
             raise _refused("The page's key is missing or old; load it again")
         if who.scope not in _SCOPES and not self._keys.is_of_one(key):
-            raise _refused(f"A token of scope {user.identity.scope} has no use for this page")
+            raise _refused(f"A token of scope {user.identity.scope} may not use this page")
         viewer = Viewer(
             self._server,
             sid,
@@ -191,9 +191,9 @@ class Feed(Closable):
                 return None
             try:
                 if viewer.identity.scope == "session" and name not in _OF_WATCHERS:
-                    raise AccessDenied("Only the hub's own page may ask this")
+                    raise AccessDenied("Only the hub's own page may send this request")
                 if not isinstance(data, Mapping):
-                    raise InvalidRequest("What is asked has to be an object")
+                    raise InvalidRequest("The request must be a JSON object")
                 return {"value": await ask(viewer, data)}
             except BasculeError as error:
                 return {"error": error_to_wire(error)}
@@ -232,7 +232,9 @@ class Feed(Closable):
 
     async def _answer(self, viewer: Viewer, asked: Mapping[str, Any]) -> None:
         if not viewer.identity.is_admin:
-            raise AccessDenied("Only somebody signed in as admin may answer for a window's user")
+            raise AccessDenied(
+                "Only a user signed in as admin may answer in place of a window's user"
+            )
         window_id = WindowId(str(asked.get("window_id")))
         question, answer = str(asked.get("id")), str(asked.get("answer"))
         await self._sockets.answer(window_id, question, answer, by=viewer.identity.name)

@@ -123,7 +123,7 @@ class WebPage:
 
     async def _answer(self, path: str, request: RequestHead) -> ProxyReply:
         if request.method not in (b"GET", b"HEAD"):
-            raise Refused(405, InvalidRequest(f"{request.method.decode()} is not done here"))
+            raise Refused(405, InvalidRequest(f"{request.method.decode()} is not allowed here"))
         if path.startswith(ASSETS):
             return await self._files.asset(path.removeprefix(ASSETS))
         access_control = self._proxy.access_control
@@ -149,7 +149,7 @@ class WebPage:
         session_id = path.removeprefix(WATCH)
         owner = self._owner_of(SessionId(session_id))
         if owner is None or not user.may_access(SessionEndpoint("vscode", session_id), owner):
-            raise Refused(404, NoSuchSession(f"There is nothing of yours at {path[:200]}"))
+            raise Refused(404, NoSuchSession(f"You have no session at {path[:200]}"))
         return session_id
 
 

@@ -47,5 +47,5 @@ async def used(directory: int) -> int:
             await process.wait()
     number = said.split(b"\t")[0]
     if not number.isdigit():
-        raise StorageFailed("What a session has on the disk could not be measured by `du`")
+        raise StorageFailed("`du` could not measure the disk usage of a session")
     return int(number)

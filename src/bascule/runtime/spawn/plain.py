@@ -78,8 +78,8 @@ class PlainSpawner(Spawner):
     async def open(self) -> None:
         if not self._is_allowed:
             raise CannotIsolate(
-                "Plain sandboxes are not kept apart from this machine and from each other; "
-                "--allow-unisolated says that this is meant"
+                "Plain sandboxes are not isolated from this machine or from each other; "
+                "to use them anyway, pass --allow-unisolated"
             )
         await asyncio.to_thread(self._run_root.mkdir, mode=0o700, parents=True, exist_ok=True)
 
@@ -273,7 +273,7 @@ def _spawn_held(plan: SandboxPlan, workspace: Path, vscode: SharedVSCode | None)
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = acquire(plan.run_dir / RECORD)
     if lock is None:
-        raise SandboxStartFailed("Another hub is just starting this sandbox")
+        raise SandboxStartFailed("Another hub is starting this sandbox")
     try:
         return _spawn(_launch(plan, workspace, vscode), plan, lock)
     finally:

@@ -220,7 +220,7 @@ class Sandboxes(Closable):
             raise
         if prepared is None:
             raise SandboxStartFailed(
-                f"Somebody else is starting the sandbox of {plan.session_id} already"
+                f"Another process is starting the sandbox of {plan.session_id} already"
             )
         return prepared
 

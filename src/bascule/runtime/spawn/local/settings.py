@@ -69,4 +69,4 @@ class LocalSettings:
                 known["vscode"] = SharedVSCode.from_json(known["vscode"])
             return cls(**known)
         except (ValueError, TypeError, KeyError) as error:
-            raise InvalidSetting(f"The warden was not told how to work: {error!r}") from error
+            raise InvalidSetting(f"The warden got invalid settings: {error!r}") from error

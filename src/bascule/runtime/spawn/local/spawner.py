@@ -153,9 +153,7 @@ class LocalSpawner(Spawner):
     async def _connect(self) -> None:
         self._ensure_open()
         if isinstance(self._warden, socket.socket) and self._warden.fileno() < 0:
-            raise SandboxUnreachable(
-                "The warden is gone; it was started by whoever started the hub"
-            )
+            raise SandboxUnreachable("The warden has ended; restart it together with the hub")
         await self._client.aclose()
         self._client = WardenClient()
         link: socket.socket | Path

@@ -132,7 +132,7 @@ class WardenConnection:
         try:
             do = _DOES.get(question["do"])
             if do is None:
-                raise InvalidRequest(f"The warden does not do {question['do']!r}")
+                raise InvalidRequest(f"The warden does not know the request {question['do']!r}")
             sandboxes = await asyncio.shield(self._opening)
             given = question.get("with", {})
             tell({"answer": await do(sandboxes, given, lambda stage: tell({"stage": stage}))})
@@ -214,7 +214,7 @@ def _ensure_may_ask(peer: socket.socket, settings: LocalSettings) -> None:
     _, uid, _ = struct.unpack("3i", credentials)
     allowed = {0, os.geteuid()} if settings.hub_uid is None else {0, settings.hub_uid}
     if uid not in allowed:
-        raise AccessDenied(f"The user {uid} may not ask the warden")
+        raise AccessDenied(f"The user {uid} may not use the warden")
 
 
 def listening(path: Path, settings: LocalSettings) -> socket.socket:

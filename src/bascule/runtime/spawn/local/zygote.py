@@ -91,7 +91,7 @@ class Zygote(Closable):
                 return await self._send(self._link, message, list(given.values()))
             except (BrokenPipeError, ConnectionResetError):
                 self._drop_link()
-        raise SandboxStartFailed("The process that makes sandboxes dies as soon as it is started")
+        raise SandboxStartFailed("The zygote, which forks sandboxes, exits right after its start")
 
     async def status(self, process: ProcessHandle) -> int | None:
         """Wait for the exit status. None if another zygote forked the process, or it is unknown."""
