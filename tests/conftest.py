@@ -5,20 +5,24 @@ from __future__ import annotations
 import signal
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import blockbuster.blockbuster as detector
-import hypothesis
 import pytest
 
 pytest.register_assert_rewrite("tests.contracts")
 
-# By default an example that takes 0.2 s fails, which on a busy machine any of them does.
-hypothesis.settings.register_profile(
-    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("patient")
+# The environments of `scripts/openhands` run some of these tests and have no hypothesis.
+if find_spec("hypothesis") is not None:
+    import hypothesis
+
+    # By default an example that takes 0.2 s fails, which on a busy machine any of them does.
+    hypothesis.settings.register_profile(
+        "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.load_profile("patient")
 
 # A shell starts what ends in `&` with Ctrl-C ignored, which Python and every child would keep.
 signal.signal(signal.SIGINT, signal.default_int_handler)
