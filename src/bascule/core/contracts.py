@@ -29,7 +29,7 @@ MANDATORY_CAPABILITIES: frozenset[str] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OutputProgress:
-    """A piece of a shell's output, as raw bytes, while its command still runs."""
+    """A chunk of a shell's output, as raw bytes, while its command still runs."""
 
     shell: str
     """Its name; `ipython` for what a cell shows, as text."""
@@ -45,7 +45,7 @@ OnProgress = Callable[[OutputProgress], None]
 
 @dataclass(frozen=True, slots=True)
 class LogMatch:
-    """A line of a log that fits a search."""
+    """A line of a log that matches a search."""
 
     offset: int
     """Where the line starts, in bytes since the log began."""
@@ -53,7 +53,7 @@ class LogMatch:
 
 
 class Closable(ABC):
-    """Holds a process, socket or descriptor. Whoever opened it closes it; closing twice is fine."""
+    """Holds a process, socket or descriptor. Its opener closes it; closing twice is allowed."""
 
     @abstractmethod
     async def aclose(self) -> None: ...
@@ -71,7 +71,7 @@ class Closable(ABC):
 
 
 class OutputLog(ABC):
-    """All that a shell showed, as raw bytes, addressed by their position since the log began.
+    """All output of a shell as raw bytes, addressed by position since the log began.
 
     Bounded: the oldest part is dropped first, and positions never change.
     """
@@ -89,19 +89,19 @@ class OutputLog(ABC):
     @property
     @abstractmethod
     def path(self) -> Path | None:
-        """The file that holds the newest part, where there is one."""
+        """The file that holds the newest part, if there is one."""
 
     @abstractmethod
     def read(self, start: int, end: int | None = None) -> bytes:
-        """The bytes from `start` up to `end`. Raises `LogRangeGone` for what was dropped."""
+        """The bytes from `start` up to `end`. Raises `LogRangeGone` if they were dropped."""
 
     @abstractmethod
     def search(self, pattern: str, *, start: int = 0, limit: int = 100) -> Sequence[LogMatch]:
-        """Lines in which the regular expression is found, oldest first."""
+        """Lines that match the regular expression, oldest first."""
 
 
 class Shell(Closable):
-    """Bash that remembers: directory, variables, functions, options and jobs outlive each command.
+    """A bash process whose directory, variables, functions, options and jobs survive each command.
 
     One command runs at a time; one given meanwhile is refused, or waits when it has `queue`.
     Cancelling `run` interrupts the command and leaves the shell usable. When bash itself ends
@@ -114,7 +114,7 @@ class Shell(Closable):
     @property
     @abstractmethod
     def is_running(self) -> bool:
-        """A command has been started and has not ended."""
+        """Whether a command was started and has not ended."""
 
     @property
     @abstractmethod
@@ -127,7 +127,7 @@ class Shell(Closable):
 
     @abstractmethod
     async def run(self, command: CmdRun) -> CmdOutput:
-        """Run `command` to its end and return what was seen.
+        """Run `command` to its end and return the observation.
 
         A failing command is an observation with a non-zero status, never an exception. One that
         outlives its time-out is an observation with status -1: it goes on running, to be read on
@@ -137,7 +137,7 @@ class Shell(Closable):
 
     @abstractmethod
     async def interrupt(self, *, kill: bool = False) -> bool:
-        """Interrupt the running program as Ctrl-C would; with `kill`, end it by force.
+        """Interrupt the running program as Ctrl-C would; with `kill`, kill it.
 
         Returns whether anything was running. The status comes with the command's own answer, or
         with the next empty command.
@@ -145,11 +145,12 @@ class Shell(Closable):
 
     @abstractmethod
     def subscribe(self, listener: OnProgress) -> Callable[[], None]:
-        """Call `listener` with every piece of output from now on; returns what ends that."""
+        """Call `listener` with every chunk of output from now on; returns the function that ends
+        it."""
 
 
 class Runtime(Closable):
-    """Where actions get done: a sandbox here or far away, or a VS Code window.
+    """Runs actions: in a local or remote sandbox, or in a VS Code window.
 
     `act` may be called by many tasks at once; commands of one shell keep their order. An action
     that fails is an `Error` observation; exceptions are kept for a lost link (`LinkError`), an
@@ -159,30 +160,30 @@ class Runtime(Closable):
     @property
     @abstractmethod
     def capabilities(self) -> frozenset[str]:
-        """The action kinds this runtime can do; known once connected."""
+        """The kinds of action this runtime supports; known once connected."""
 
     @abstractmethod
     async def connect(self) -> None:
-        """Start or find the place where actions get done, and wait until it answers."""
+        """Start or find the sandbox or window, and wait until it answers."""
 
     @abstractmethod
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
-        """Do `action` and return what was seen, with `cause` set to the action's id.
+        """Run `action` and return the observation, with `cause` set to the action's id.
 
         Cancelling interrupts a running command. `on_progress` is called with output as it comes.
         """
 
     @abstractmethod
     async def upload(self, source: Path, destination: str) -> None:
-        """Copy a file, or a directory with all below it, into the directory `destination`."""
+        """Copy a file, or a directory with its contents, into the directory `destination`."""
 
     @abstractmethod
     async def download(self, path: str, destination: Path) -> Path:
-        """Copy `path` out: a file as it is, a directory as a zip. Returns what was written."""
+        """Download `path`: a file as it is, a directory as a zip. Returns the written path."""
 
     @abstractmethod
     async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
-        """Raw output of a shell by position."""
+        """Raw output of a shell, by position."""
 
     @abstractmethod
     async def search_log(
@@ -195,7 +196,7 @@ class Runtime(Closable):
 
 
 class WindowLink(Closable):
-    """The way from a runtime to the windows of a hub: in its process, or over the network.
+    """Connects a runtime to the windows of a hub: in the same process, or over the network.
 
     A window does an action id once. So after a loss (`WindowGone`, `WindowUnhealthy`,
     `HubUnreachable`) the same action may be given again: it is done if it was not, and else
@@ -204,18 +205,18 @@ class WindowLink(Closable):
 
     @abstractmethod
     async def connect(self) -> None:
-        """Reach the hub. Raises `HubUnreachable`, `AccessDenied` or `VersionMismatch`.
+        """Connect to the hub. Raises `HubUnreachable`, `AccessDenied` or `VersionMismatch`.
 
         After `HubUnreachable` it may be called again.
         """
 
     @abstractmethod
     async def changed(self) -> None:
-        """Wait until a window came, went or changed its status, or the hub is reached again."""
+        """Wait until any window changes, or the hub is reached again."""
 
     @abstractmethod
     async def windows(self) -> Sequence[Window]:
-        """Every window the hub knows and this link may see."""
+        """All windows of the hub that this link may see."""
 
     @abstractmethod
     async def act(
@@ -226,7 +227,7 @@ class WindowLink(Closable):
         on_progress: OnProgress | None = None,
         age: float = 0.0,
     ) -> Observation:
-        """Have the window do `action` and return what was seen.
+        """Run `action` in the window and return the observation.
 
         `age` is how many seconds ago this id was first sent; a window does not begin an unknown
         one that is older than `ACTION_LIFE`, since it may have forgotten it.
@@ -238,7 +239,7 @@ class WindowLink(Closable):
 
     @abstractmethod
     async def returned(self, window_id: WindowId) -> None:
-        """Wait, however long it takes, until the window takes actions (again)."""
+        """Wait, without limit, until the window takes actions."""
 
 
 OnStage = Callable[[str], None]
@@ -246,7 +247,7 @@ OnStage = Callable[[str], None]
 
 
 class Spawner(Closable):
-    """Starts and ends sandboxes: processes of this machine, containers of an engine.
+    """Starts and ends sandboxes: as processes of this machine, or as containers.
 
     A sandbox is an action server on `sandbox.sock` of its plan's `run_dir`, and whatever it starts.
     It outlives the spawner and the hub: closing a spawner ends none, and another one with the same
@@ -259,33 +260,33 @@ class Spawner(Closable):
 
     @abstractmethod
     async def open(self) -> None:
-        """Make ready. Raises `CannotIsolate` or `MissingTool` when this machine cannot do it."""
+        """Prepare. Raises `CannotIsolate` or `MissingTool` if this machine cannot run it."""
 
     @abstractmethod
     async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
-        """Start the sandbox, and return once its action server answers; at once if it does.
+        """Start the sandbox and wait until its action server answers; no effect if it already does.
 
         Raises `SandboxStartFailed` with the cause; then, and when cancelled, nothing is left.
         """
 
     @abstractmethod
     async def running(self) -> Sequence[RunningSandbox]:
-        """Every sandbox of this spawner, whoever started it."""
+        """Every running sandbox of this spawner, whoever started it."""
 
     @abstractmethod
     async def pause(self, session_id: SessionId) -> None:
-        """Let none of its processes run until `resume`. Raises `NoSuchSandbox`."""
+        """Pause all its processes until `resume`. Raises `NoSuchSandbox`."""
 
     @abstractmethod
     async def resume(self, session_id: SessionId) -> None: ...
 
     @abstractmethod
     async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
-        """End every process of it, politely first; its sockets go, its files stay."""
+        """End all its processes, with SIGTERM first. Its sockets are removed, its files stay."""
 
     @abstractmethod
     async def ended(self, session_id: SessionId) -> str:
-        """Wait until the sandbox has ended by itself, and say how, for people."""
+        """Wait until the sandbox has ended by itself, and return a description of how."""
 
     @abstractmethod
     async def usage(self, session_id: SessionId) -> Usage:
@@ -293,19 +294,19 @@ class Spawner(Closable):
 
     @abstractmethod
     async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
-        """What its action server said last, running or not; empty when nothing is known."""
+        """The last lines of its action server's log, running or not; empty if unknown."""
 
     @abstractmethod
     async def disk(self, directory: Path) -> int:
-        """Bytes of the disk that a session takes, 0 when its directory is not there: its own
-        directory, that of its sockets, what its server said and what its container has changed.
+        """Bytes on disk that a session uses, 0 if its directory is missing: its directory, its
+        sockets, its log and the changes in its container.
 
         Takes as long as there are files to look at.
         """
 
     @abstractmethod
     async def remove(self, directory: Path) -> None:
-        """Remove a session's own directory with all in it, which may be other users' than ours.
+        """Remove a session's directory with its contents, whoever owns them.
 
         No sandbox may run in it. Done already when it is not there.
         """
@@ -316,7 +317,7 @@ BridgeListener = Callable[[str, Mapping[str, Any]], None]
 
 
 class Bridge(Protocol):
-    """How a net or a script asks something of an editor window and waits for the answer.
+    """Lets a net or script send requests to an editor window and wait for the answers.
 
     A protocol, not a base class: scripts load the bridge and nothing else of ours. Every method
     may be called from any thread, by many at once; answers come in any order. What fails raises
@@ -325,10 +326,10 @@ class Bridge(Protocol):
 
     @property
     def kind(self) -> str:
-        """By which way it reaches the window: `run`, `debug`, `hub`, or `none`."""
+        """How it reaches the window: `run`, `debug`, `hub`, or `none`."""
 
     def is_available(self) -> bool:
-        """Whether the window answers right now. Takes at most a second and never raises."""
+        """Whether the window answers now. Takes at most a second and never raises."""
 
     def begin(
         self,
@@ -338,7 +339,7 @@ class Bridge(Protocol):
         timeout: float | None = None,
         on_progress: Callable[[Any], None] | None = None,
     ) -> Future[Any]:
-        """Ask, and return at once. Cancelling the future cancels the request in the window.
+        """Send a request and return at once. Cancelling the future cancels the request.
 
         `timeout`, in seconds, is the window's to keep. `on_progress` gets each piece that comes
         before the answer, in the thread that reads from the window, and should return at once.
@@ -353,7 +354,7 @@ class Bridge(Protocol):
         timeout: float | None = None,
         on_progress: Callable[[Any], None] | None = None,
     ) -> Any:
-        """Ask, and wait for the answer. An interrupt (Ctrl-C) cancels the request."""
+        """Send a request and wait for the answer. Ctrl-C cancels the request."""
 
     async def arequest(
         self,
@@ -363,13 +364,13 @@ class Bridge(Protocol):
         timeout: float | None = None,
         on_progress: Callable[[Any], None] | None = None,
     ) -> Any:
-        """The same for code that awaits. Cancelling cancels the request."""
+        """Send a request and await the answer. Cancelling cancels the request."""
 
     def tell(self, event: str, body: Mapping[str, Any]) -> None:
-        """Let the window know of something. Nobody answers; lost when there is no window."""
+        """Send an event to the window, without an answer; lost if there is no window."""
 
     def listen(self, listener: BridgeListener) -> Callable[[], None]:
-        """Have `listener` called with every event of the window; returns what ends that."""
+        """Call `listener` with every event of the window; returns the function that ends it."""
 
     def close(self) -> None:
-        """Let go of the window. Whoever still waits is told by `BridgeClosed`."""
+        """Disconnect from the window. Pending requests raise `BridgeClosed`."""

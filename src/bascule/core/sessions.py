@@ -30,13 +30,13 @@ _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def new_session_id() -> SessionId:
-    """As hard to guess as a UUID."""
+    """A random id, as hard to guess as a UUID."""
     return SessionId("".join(secrets.choice(_DIGITS) for _ in range(25)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceSource:
-    """What a workspace begins with."""
+    """The initial contents of a workspace."""
 
     kind: WorkspaceKind = "empty"
     folder: str = ""
@@ -51,7 +51,7 @@ class WorkspaceSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
-    """What a session may use at most. None: as much as there is."""
+    """Resource limits of a session. None: no limit."""
 
     memory: int | None = 2 << 30
     """Bytes."""
@@ -61,7 +61,7 @@ class SessionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Egress:
-    """What of the network a session reaches."""
+    """The parts of the network that a session can reach."""
 
     mode: EgressMode = "off"
     domains: Sequence[str] = ()
@@ -70,7 +70,7 @@ class Egress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppSpec:
-    """What is said beforehand of an app."""
+    """Settings of an app, given before it starts."""
 
     keeps_prefix: bool = False
     """It puts its base path before all its paths and wants to be asked by them; others are asked
@@ -79,7 +79,7 @@ class AppSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSpec:
-    """What was asked for when a session was made."""
+    """The settings a session was created with."""
 
     name: str = ""
     """For people; need not be unique."""
@@ -106,7 +106,7 @@ class SessionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxPlan:
-    """What a spawner is told to start, and start again after a stop.
+    """Everything a spawner needs to start a sandbox, also again after a stop.
 
     `directory` is the session's own on the host, made by whoever asks and theirs to remove:
     `workspace/` (unless the workspace is a folder of the host), `home/`, `state/`.
@@ -136,7 +136,7 @@ class SandboxPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningSandbox:
-    """A sandbox that a spawner started, now or in an earlier life of the hub."""
+    """A running sandbox, started by this or an earlier hub process."""
 
     session_id: SessionId
     is_paused: bool = False
@@ -146,7 +146,7 @@ class RunningSandbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a sandbox uses, all its processes together."""
+    """The resources a sandbox uses, of all its processes."""
 
     cpu_seconds: float
     """Since it started."""

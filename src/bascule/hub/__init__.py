@@ -1,4 +1,4 @@
-"""The server where windows and runtimes meet: REST and Socket.IO on one port.
+"""The hub: a server that connects windows and runtimes, with REST and Socket.IO on one port.
 
 A name is imported when it is first used: commands that only read the hub's settings load no server.
 """

@@ -140,11 +140,11 @@ class Api:
     # The hub itself -----------------------------------------------------------------------
 
     async def health(self) -> HealthAnswer:
-        """Whether the hub answers, and which version it is. Open to all."""
+        """Health check: the hub's version. Needs no token."""
         return HealthAnswer(status="ok", version=bascule.__version__, protocol=PROTOCOL)
 
     async def metrics(self) -> Response:
-        """Counters in Prometheus' text form."""
+        """Metrics in Prometheus' text format."""
         text = await asyncio.to_thread(self._metrics.text)  # it reads /proc
         return Response(text, media_type=CONTENT_TYPE)
 
@@ -154,7 +154,7 @@ class Api:
     # Windows ------------------------------------------------------------------------------
 
     async def register(self, body: RegisterBody, request: Request) -> RegisterAnswer:
-        """A window redeems the nonce of its socket. From then on it gets actions."""
+        """Register a window with the nonce of its socket. From then on it gets actions."""
         registration = body.registration()
         replaced = await self._sockets.register(identity_of(request), registration)
         return RegisterAnswer(
@@ -164,7 +164,7 @@ class Api:
         )
 
     async def instances(self, request: Request) -> list[dict[str, Any]]:
-        """Every window that whoever asks may use."""
+        """All windows that the caller may use."""
         return [encode_window(each) for each in await self._link(request).windows()]
 
     async def instance(self, window_id: str, request: Request) -> dict[str, Any]:
@@ -176,7 +176,7 @@ class Api:
         request: Request,
         event: dict[str, Any] = Body(),  # noqa: B008 - FastAPI's way
     ) -> dict[str, Any]:
-        """Do one action in a window and answer with its observation.
+        """Run one action in a window and return its observation.
 
         The same `id` sent again is not done again: it gets the same observation.
         """
@@ -205,13 +205,13 @@ class Api:
         return reply_envelope(event, observation)
 
     async def heartbeat(self, window_id: str, request: Request) -> MessageAnswer:
-        """Counts as activity. Health is asked over the socket."""
+        """Counts as activity of the window. Health is checked over the socket."""
         self._visible(window_id, request)
         self._registry.touch(WindowId(window_id))
         return MessageAnswer(message="Noted")
 
     async def unregister(self, window_id: str, request: Request) -> MessageAnswer:
-        """A window leaves, or is made to by an admin."""
+        """Unregister a window, by itself or by an admin."""
         self._visible(window_id, request)
         await self._sockets.unregister(WindowId(window_id))
         return MessageAnswer(message="The window is unregistered")
@@ -241,14 +241,14 @@ class Api:
         )
 
     async def redeem(self, code: str, request: Request) -> PairedAnswer:
-        """Swap a code for a window's token. Needs no token; wrong codes are counted."""
+        """Exchange a pairing code for a window's token. Needs no token; wrong codes are counted."""
         paired = self._codes.redeem(code, source=_source(request))
         name = f"window {secrets.token_hex(4)}"
         token = await self._tokens.create(name, "window", owner=paired.owner)
         return PairedAnswer(token=token, hub=self._url())
 
     async def sign_in(self, body: SignInBody, request: Request) -> SignInAnswer:
-        """An address that signs a browser in as whoever asks, once, and shows `next`."""
+        """A URL that signs a browser in as the caller, once, and then opens `next`."""
         token = request.headers.get("authorization", "").partition(" ")[2].strip()
         if not token:
             raise AccessDenied(
@@ -277,7 +277,7 @@ class Api:
         ]
 
     async def create_token(self, body: TokenBody, request: Request) -> TokenAnswer:
-        """A new token; it is shown this once."""
+        """Create a token. It is returned only this once."""
         who = identity_of(request)
         await self._note(who, "token.create", body.owner or who.owner, body.name, body.scope)
         token = await self._tokens.create(
@@ -290,7 +290,7 @@ class Api:
         return TokenAnswer(token=token)
 
     async def revoke_token(self, name: str, request: Request) -> MessageAnswer:
-        """Remove a token; what it has open is closed, and what it does is stopped."""
+        """Revoke a token. Its connections are closed and its actions are stopped."""
         if not await self._tokens.revoke(name):
             raise Refused(404, InvalidRequest(f"There is no token named {name!r}"))
         await self._leases.sweep()

@@ -1,4 +1,4 @@
-"""A page that lists the hub's calls. Its own, since the usual ones load scripts from elsewhere."""
+"""A page that lists the hub's REST calls. FastAPI's own pages load scripts from other sites."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ The machine-readable form is <a href="openapi.json">openapi.json</a>.</p>
 
 
 def docs_page(schema: Mapping[str, Any]) -> str:
-    """HTML for an OpenAPI document: every call, and what it is for."""
+    """HTML for an OpenAPI document: every call and its description."""
     info = schema["info"]
     rows = "\n".join(_rows(schema["paths"]))
     return _PAGE.format(title=escape(info["title"]), version=escape(info["version"]), rows=rows)

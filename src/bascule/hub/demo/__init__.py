@@ -1,1 +1,1 @@
-"""The demo that the hub's page offers: a session, and a scripted agent at work in its VS Code."""
+"""The demo on the hub's page: a session with a scripted agent working in its VS Code."""

@@ -44,27 +44,27 @@ class DemoApi:
         add("/api/demo/skip", self.skip, methods=["POST"], dependencies=own)
 
     async def show(self, request: Request) -> DemoAnswer | None:
-        """The demo of whoever asks, and how far it is; null when there is none."""
+        """The caller's demo and its progress; null if there is none."""
         demo = self._demos.of(identity_of(request))
         return None if demo is None else self._answer(demo)
 
     async def play(self, request: Request) -> DemoAnswer:
-        """Have a scripted agent work in the VS Code of a session made for that, once somebody has
-        opened its `url`. One that is being played goes on."""
+        """Play the demo: a scripted agent works in the VS Code of a new session, as soon as its
+        `url` is open in a browser. No effect while it is playing."""
         return self._answer(await self._demos.play(identity_of(request)))
 
     async def skip(self, request: Request) -> MessageAnswer:
-        """Go on at once where the agent waits for people to look."""
+        """Skip the pause in which the agent waits for people to look."""
         self._demos.skip(identity_of(request))
         return MessageAnswer(message="The agent goes on")
 
     async def remove(self, request: Request) -> MessageAnswer:
-        """End the demo and remove its session, files included."""
+        """End the demo and remove its session with all files."""
         await self._demos.remove(identity_of(request))
         return MessageAnswer(message="The demo is removed")
 
     def describe(self, demo: Demo) -> Mapping[str, Any]:
-        """A demo as these calls answer with it."""
+        """A demo in the form that these calls return."""
         return self._answer(demo).model_dump()
 
     def _answer(self, demo: Demo) -> DemoAnswer:

@@ -68,14 +68,15 @@ class TimelinesApi:
     async def session(
         self, session_id: str, request: Request, form: Wanted = "jsonl"
     ) -> StreamingResponse:
-        """What was done in a session and what came of it, as an OpenHands trajectory."""
+        """The actions and observations of a session, as an OpenHands trajectory."""
         record = await self._sessions.settled_record(self._who(request), SessionId(session_id))
         return _sent(record, form, f"session-{session_id}")
 
     async def window(
         self, window_id: str, request: Request, form: Wanted = "jsonl"
     ) -> StreamingResponse:
-        """The same for a window, connected or not."""
+        """The actions and observations of a window, connected or not, as an OpenHands
+        trajectory."""
         record = await self._of_window(self._who(request), WindowId(window_id))
         return _sent(record, form, f"window-{window_id}")
 

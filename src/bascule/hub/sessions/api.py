@@ -41,7 +41,7 @@ Number = Annotated[int, Query(ge=0, le=_MOST)]
 
 
 class SessionsApi:
-    """Calls on `sessions`. Somebody else's session is as if there were none."""
+    """Calls of `Sessions`. A session that the caller may not see does not exist for it."""
 
     def __init__(
         self, sessions: Sessions, store: Store, addresses: HubAddresses, *, who: Who
@@ -73,7 +73,7 @@ class SessionsApi:
     async def create(
         self, body: SessionBody, request: Request, idempotency_key: Key = None
     ) -> SessionAnswer:
-        """Make a session. It starts from now on; `events` tell how that goes.
+        """Create a session. It starts in the background; `events` report the progress.
 
         A name that another session of the same owner has is refused. Sent again with the same
         `Idempotency-Key` it is the same session.
@@ -88,42 +88,45 @@ class SessionsApi:
         return self._answer(await self._sessions.create(self._who(request), wanted))
 
     async def every(self, request: Request) -> list[SessionAnswer]:
-        """Every session that whoever asks may see, oldest first."""
+        """All sessions that the caller may see, oldest first."""
         return [self._answer(row) for row in self._sessions.list(self._who(request))]
 
     async def show(self, session_id: str, request: Request) -> SessionAnswer:
         return self._answer(self._sessions.get(self._who(request), SessionId(session_id)))
 
     async def remove(self, session_id: str, request: Request) -> MessageAnswer:
-        """End a session and remove its files. A folder of the host stays."""
+        """End a session and remove its files. A host folder used as workspace stays."""
         await self._sessions.remove(self._who(request), SessionId(session_id))
         return MessageAnswer(message="The session is removed")
 
     async def pause(self, session_id: str, request: Request) -> SessionAnswer:
-        """Let nothing in it run until `resume`."""
+        """Pause all processes of the session until `resume`."""
         row = await self._sessions.pause(self._who(request), SessionId(session_id))
         return self._answer(row)
 
     async def resume(
         self, session_id: str, request: Request, body: ResumeBody | None = None
     ) -> SessionAnswer:
-        """Go on with a paused session, or start a stopped or failed one again, with changes."""
+        """Resume a paused session, or start a stopped or failed one again, with changes."""
         who, changes = self._who(request), {} if body is None else body.changes()
         row = await self._sessions.resume(who, SessionId(session_id), changes)
         return self._answer(row)
 
     async def stop(self, session_id: str, request: Request) -> SessionAnswer:
-        """End its processes and keep its files."""
+        """End the session's processes and keep its files."""
         row = await self._sessions.stop(self._who(request), SessionId(session_id))
         return self._answer(row)
 
     async def window(self, session_id: str, request: Request) -> dict[str, Any]:
-        """The session's own VS Code window, opened unless it is; it stays though nobody looks."""
+        """The session's own VS Code window, opened if necessary.
+
+        It stays open when no browser shows it.
+        """
         who = self._who(request)
         return encode_window(await self._sessions.window(who, SessionId(session_id)))
 
     async def ports(self, session_id: str, request: Request) -> list[PortAnswer]:
-        """The apps that listen in a session, and their addresses."""
+        """The apps that listen in a session, and their URLs."""
         found = await self._sessions.ports(self._who(request), SessionId(session_id))
         return [
             PortAnswer(
@@ -136,7 +139,7 @@ class SessionsApi:
         ]
 
     async def logs(self, session_id: str, request: Request, lines: Number = 100) -> LogAnswer:
-        """What the session's action server said last, also after it ended."""
+        """The last lines of the session's action server log, also after it ended."""
         who = self._who(request)
         text = await self._sessions.last_words(who, SessionId(session_id), lines=lines)
         return LogAnswer(text=text)
@@ -147,7 +150,7 @@ class SessionsApi:
         request: Request,
         event: dict[str, Any] = Body(),  # noqa: B008 - FastAPI's way
     ) -> dict[str, Any]:
-        """Do one action in a session and answer with its observation. A paused one is resumed."""
+        """Run one action in a session and return its observation. Resumes a paused session."""
         action = decode_action(event)
         async with disconnect_of(request) as left:
             who = self._who(request)
@@ -161,7 +164,7 @@ class SessionsApi:
         after: Number = 0,
         last_event_id: Annotated[int | None, Header(ge=0, le=_MOST)] = None,
     ) -> StreamingResponse:
-        """What happened and happens in a session, as server-sent events."""
+        """Past and new events of a session, as server-sent events."""
         self._sessions.get(self._who(request), SessionId(session_id))
         body = self._stream(SessionId(session_id), last_event_id or after)
         return StreamingResponse(
@@ -174,18 +177,18 @@ class SessionsApi:
                 yield b": still here\n\n" if row is None else self._written(row)
 
     async def upload(self, request: Request) -> ArchiveAnswer:
-        """Keep a zip or tar to make a workspace from; its id goes into `workspace.archive`."""
+        """Upload a zip or tar for a workspace; pass its id in `workspace.archive`."""
         owner = self._who(request).owner
         return ArchiveAnswer(archive=await self._sessions.archives.keep(owner, request.stream()))
 
     async def audit(self, session_id: str | None = None, limit: Number = 1000) -> list[AuditAnswer]:
-        """Who did what, newest first."""
+        """The audit log, newest first."""
         chosen = None if session_id is None else SessionId(session_id)
         rows = await self._store.list_audit(session_id=chosen, limit=min(limit, 10_000))
         return [AuditAnswer.of(row) for row in rows]
 
     def describe(self, row: SessionRow) -> dict[str, Any]:
-        """A session as these calls answer with it."""
+        """A session in the form that these calls return."""
         return self._answer(row).model_dump()
 
     def _answer(self, row: SessionRow) -> SessionAnswer:

@@ -55,13 +55,13 @@ class WebApi:
         add("/api/checks", self.checks, dependencies=[may("admin")])
 
     async def files(self, session_id: str, request: Request, path: Path = "") -> FilesAnswer:
-        """The names in a directory of a session; by default its workspace."""
+        """Names in a directory of a session; by default its workspace."""
         client = await self._sessions.sandbox_client(identity_of(request), SessionId(session_id))
         where = path or await client.workspace_dir()
         return FilesAnswer(path=where, names=list(await client.list_files(where)))
 
     async def file(self, session_id: str, request: Request, path: Path) -> StreamingResponse:
-        """A file of a session, as bytes to be saved and never shown."""
+        """A file of a session, as a download that the browser never displays."""
         client = await self._sessions.sandbox_client(identity_of(request), SessionId(session_id))
         async with AsyncExitStack() as stack:
             found = await stack.enter_async_context(client.download(path))
@@ -73,7 +73,7 @@ class WebApi:
         )
 
     async def checks(self) -> list[CheckAnswer]:
-        """What the hub's machine has and lacks, as `bascule doctor` tells."""
+        """What the hub's machine has and lacks, as `bascule doctor` reports."""
         return [CheckAnswer(**each) for each in await asyncio.to_thread(self._checks)]
 
 
