@@ -137,11 +137,11 @@ class Rig:
         number = await self.host_number(window_id)
         await page.close()
         while True:
-            news = self.hub._sockets.next_news()
+            change = self.hub._sockets.next_change()
             with suppress(LinkError):
                 if await self.host_number(window_id) != number:
                     return
-            await news
+            await change
 
     async def reload(self, window: EditorWindow) -> None:
         """Runs on the rig's loop. Returns once a new extension host speaks for the window."""
@@ -154,11 +154,11 @@ class Rig:
         try:
             async with asyncio.timeout(_CONNECTED):
                 while True:
-                    news = self.hub._sockets.next_news()
+                    change = self.hub._sockets.next_change()
                     with suppress(LinkError):
                         if self.hub._registry.speaker(window_id).number > number:
                             return
-                    await news
+                    await change
         except TimeoutError:
             known = self.hub._registry.windows()
             raise AssertionError(f"no host of {window_id} after {number}: {known}") from None
@@ -194,21 +194,21 @@ class Rig:
         link = self.hub.windows(_ADMIN)
         async with asyncio.timeout(_CONNECTED):
             while True:
-                news = self.hub._sockets.next_news()
+                change = self.hub._sockets.next_change()
                 for window in await link.windows():
                     paths = [each.path for each in window.folders]
                     if paths == [str(folder)] and window.status == "healthy":
                         return window.id
-                await news
+                await change
 
     async def status(self, window_id: WindowId, wanted: str) -> None:
         """Returns once the hub says that of the window."""
         link = self.hub.windows(_ADMIN)
         while True:
-            news = self.hub._sockets.next_news()
+            change = self.hub._sockets.next_change()
             if any(w.id == window_id and w.status == wanted for w in await link.windows()):
                 return
-            await news
+            await change
 
     async def screenshot(self, file: Path) -> None:
         for number, context in enumerate(self.browser.contexts):

@@ -114,13 +114,13 @@ class SessionGround:
         hub = self.hub.hub
         async with asyncio.timeout(PATIENCE):
             while True:
-                news = hub._sockets.next_news()
+                change = hub._sockets.next_change()
                 found = hub.sessions.windows.find(SessionId(session_id))
                 if found is not None:
                     number = hub._registry.speaker(found.id).number
                     if number > after and is_it in (None, number):
                         return number
-                await news
+                await change
 
 
 @asynccontextmanager

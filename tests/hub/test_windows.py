@@ -49,14 +49,14 @@ def workspace(tmp_path: Path) -> Path:
 async def until(place: Place, window: FakeWindow, status: str) -> None:
     """Wait for the hub to say so; each change of a status wakes this."""
     while True:
-        news = place.hub._sockets.next_news()
+        change = place.hub._sockets.next_change()
         try:
             now = place.hub._registry.window(WindowId(window.id)).status
         except NoSuchWindow:
             now = "gone"
         if now == status:
             return
-        await news
+        await change
 
 
 async def register(place: Place, **changed: Any) -> tuple[int, Any]:
@@ -250,7 +250,7 @@ async def test_a_window_that_leaves_is_gone_and_then_forgotten(workspace: Path) 
         with pytest.raises((WindowGone, NoSuchWindow)):
             await link.act(WindowId(window.id), CmdRun("true"))
         while await link.windows():
-            await place.hub._sockets.next_news()
+            await place.hub._sockets.next_change()
 
 
 async def test_unregistering_ends_a_window(place: Place, workspace: Path) -> None:

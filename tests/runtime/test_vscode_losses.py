@@ -431,7 +431,7 @@ async def test_code_that_does_not_await_has_the_same_words(place: Place, workspa
 async def _status(place: Place, wanted: str) -> None:
     """Wait until the hub says that of its only window."""
     while True:
-        news = place.hub._sockets.next_news()
+        change = place.hub._sockets.next_change()
         if [window.status for window in place.hub._registry.windows()] == [wanted]:
             return
-        await news
+        await change

@@ -119,16 +119,16 @@ class InProcessWindows(WindowLink):
         return waiting.answered.result()
 
     async def changed(self) -> None:
-        await self._sockets.next_news()
+        await self._sockets.next_change()
 
     async def returned(self, window_id: WindowId) -> None:
         while True:
-            news = self._sockets.next_news()
+            change = self._sockets.next_change()
             try:
                 self._sockets.ensure_visible(self._identity, window_id)
                 self._registry.speaker(window_id)
             except (LinkError, UsageError):
-                await news
+                await change
             else:
                 return
 

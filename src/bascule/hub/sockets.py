@@ -168,7 +168,7 @@ class Sockets(Closable):
         """Leases of runtimes, by their sockets."""
         self._ids: dict[str, set[WindowId]] = {}
         """Ids of windows by the session they are of."""
-        self._news: asyncio.Future[None] | None = None
+        self._window_change: asyncio.Future[None] | None = None
         self._turns = ActionQueues()
         self.wake: Callable[[SessionId], Awaitable[None]] | None = None
         """Awaited before a session's window is given an action: it may be paused."""
@@ -318,11 +318,11 @@ class Sockets(Closable):
                 f"No window {window_id!r} is registered here", window_id=window_id, sent=False
             )
 
-    def next_news(self) -> asyncio.Future[None]:
+    def next_change(self) -> asyncio.Future[None]:
         """A future that is done at the next change of any window's status."""
-        if self._news is None:
-            self._news = asyncio.get_running_loop().create_future()
-        return asyncio.shield(self._news)
+        if self._window_change is None:
+            self._window_change = asyncio.get_running_loop().create_future()
+        return asyncio.shield(self._window_change)
 
     # Coming and going ---------------------------------------------------------------------
 
@@ -394,9 +394,9 @@ class Sockets(Closable):
             status = "gone"
         news = {"window_id": host.window_id, "status": status}
         self._changes.tell("windows")
-        if self._news is not None:
-            self._news.set_result(None)
-            self._news = None
+        if self._window_change is not None:
+            self._window_change.set_result(None)
+            self._window_change = None
         for runtime in list(self._runtimes.values()):
             if runtime.identity.may_see(host.owner):
                 await runtime.tell("window.status", news)

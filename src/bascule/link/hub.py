@@ -82,7 +82,7 @@ class HubLink(WindowLink):
         self._waiting: dict[EventId, _Waiting] = {}
         self._receipts = Receipts(self._confirm)
         self._limit = 0
-        self._news: asyncio.Future[None] | None = None
+        self._window_change: asyncio.Future[None] | None = None
 
     async def connect(self) -> None:
         await self._socket.connect()
@@ -92,7 +92,7 @@ class HubLink(WindowLink):
             waiting.fail(UsageError("The runtime was closed"))
         await self._receipts.aclose()
         await self._socket.aclose()
-        self._tell_news()
+        self._notify_change()
         await self._calls.aclose()
 
     async def windows(self) -> Sequence[Window]:
@@ -102,9 +102,9 @@ class HubLink(WindowLink):
         """The present windows, and again after each possible change."""
         while True:
             await self._socket.wait_connected()
-            news = self._next_news()
+            change = self._next_change()
             yield await self._calls.windows()
-            await news
+            await change
 
     async def act(
         self,
@@ -134,22 +134,22 @@ class HubLink(WindowLink):
         return decode_observation(observation)
 
     async def changed(self) -> None:
-        await self._next_news()
+        await self._next_change()
 
     async def returned(self, window_id: WindowId) -> None:
         while True:
             await self._socket.wait_connected()
-            news = self._next_news()
+            change = self._next_change()
             with suppress(NoSuchWindow, HubUnreachable):
                 if (await self._calls.window(window_id)).status == "healthy":
                     return
-            await news
+            await change
 
     # Events -------------------------------------------------------------------------------
 
     async def _greeted(self, hello: Mapping[str, Any]) -> None:
         self._limit = int(hello.get("limits", {}).get("message_bytes", 0))
-        self._tell_news()
+        self._notify_change()
 
     def _lost(self) -> None:
         error = HubUnreachable(
@@ -157,7 +157,7 @@ class HubLink(WindowLink):
         )
         for waiting in self._waiting.values():
             waiting.fail(error)
-        self._tell_news()
+        self._notify_change()
 
     async def _observation_came(self, data: Mapping[str, Any]) -> object:
         waiting = self._waiting.get(data.get("cause", ""))
@@ -176,7 +176,7 @@ class HubLink(WindowLink):
             waiting.fail(error_from_wire(data))
 
     async def _status_came(self, _data: Mapping[str, Any]) -> None:
-        self._tell_news()
+        self._notify_change()
 
     # --------------------------------------------------------------------------------------
 
@@ -198,12 +198,12 @@ class HubLink(WindowLink):
             asked = {"window_id": window_id, "id": action_id}
             await self._socket.call("oh_cancel", asked, timeout=_CANCEL)
 
-    def _next_news(self) -> asyncio.Future[None]:
-        if self._news is None:
-            self._news = asyncio.get_running_loop().create_future()
-        return asyncio.shield(self._news)
+    def _next_change(self) -> asyncio.Future[None]:
+        if self._window_change is None:
+            self._window_change = asyncio.get_running_loop().create_future()
+        return asyncio.shield(self._window_change)
 
-    def _tell_news(self) -> None:
-        if self._news is not None:
-            self._news.set_result(None)
-            self._news = None
+    def _notify_change(self) -> None:
+        if self._window_change is not None:
+            self._window_change.set_result(None)
+            self._window_change = None

@@ -82,14 +82,14 @@ async def window_of(hub: Place, launch: SandboxLaunch, *, after: int = -1) -> Wi
     link = hub.hub.windows(ADMIN)
     async with asyncio.timeout(PATIENCE):
         while True:
-            news = hub.hub._sockets.next_news()
+            change = hub.hub._sockets.next_change()
             for window in await link.windows():
                 paths = [each.path for each in window.folders]
                 if paths != [launch.working_dir] or window.status != "healthy":
                     continue
                 if hub.hub._registry.speaker(window.id).number > after:
                     return window.id
-            await news
+            await change
 
 
 NGINX = """

@@ -72,10 +72,10 @@ class SessionWindows:
     async def appears(self, session_id: SessionId) -> Window:
         """The session's window, however long it takes until someone opens it."""
         while True:
-            news = self._sockets.next_news()
+            change = self._sockets.next_change()
             if (window := self.find(session_id)) is not None:
                 return window
-            await news
+            await change
 
     async def act(
         self,
