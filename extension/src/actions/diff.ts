@@ -1,7 +1,9 @@
-/** Unified diffs without context, in time that grows with the change rather than the file. */
+/**
+ * Unified diffs without context lines. The time depends on the size of the change, not of the file.
+ */
 import { splitLines } from "./lines";
 
-/** Lines on either side past which a change is shown as one: matching them takes quadratic time. */
+/** Changes with more lines are shown as one block, because matching takes quadratic time. */
 const MAX_MATCHED = 2000;
 
 export type LineChange = readonly [
@@ -73,7 +75,7 @@ function matches(a: string[], b: string[]): (readonly [number, number])[] {
   return pairs;
 }
 
-/** `line,count`; of no lines at all, the line before them. */
+/** `line,count` of a hunk header. For an empty range, the line before it. */
 function span(start: number, end: number): string {
   const count = end - start;
   const line = start + (count > 0 ? 1 : 0);

@@ -9,7 +9,7 @@ import { countLines, endWithNewline, skipLines, sliceLines } from "./lines";
 import { asFailure, withPathErrors, type ResolvedPath, type PathResolver } from "./paths";
 import { decode } from "./text_encoding";
 
-/** Bytes that one `read` returns at most, and the largest file of which lines are replaced. */
+/** Maximum bytes of one `read`, and of a file in which lines are replaced. */
 export const READ_LIMIT = 32 << 20;
 
 const MEDIA: Record<string, string> = {
@@ -194,7 +194,7 @@ async function* walk(
   for (const entry of found) {
     const full = path.join(directory, entry.name);
     const info = await lstat(full).catch(() => undefined);
-    if (!info) continue; // gone meanwhile
+    if (!info) continue; // removed meanwhile
     yield {
       path: prefix + entry.name,
       type: kindOf(entry),

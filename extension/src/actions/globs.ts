@@ -1,17 +1,16 @@
 /**
- * Glob patterns as regular expressions over relative paths.
+ * Compiles glob patterns to regular expressions over relative paths.
  *
- * `*` and `?` stay within a name, `**` is any number of directories, `[a-z]` and `{py,pyi}` are as
- * in a shell. The expressions never go back over what they matched: a pattern takes time in
- * proportion to the path however many stars it has, which matters because patterns come from
- * strangers. (JavaScript has no atomic groups; a look-ahead that captures, and a reference to what
- * it captured, is one.)
+ * `*` and `?` match within a name, `**` any number of directories, `[a-z]` and `{py,pyi}` as in a
+ * shell. The expressions never backtrack, so matching takes time linear in the path however many
+ * stars a pattern has; patterns are untrusted input. JavaScript has no atomic groups; a capturing
+ * look-ahead followed by a back-reference is equivalent.
  */
 import { Failure } from "../common/failure";
 
 const MAX_ALTERNATIVES = 256;
 
-/** Whether a path relative to where the search starts fits. */
+/** Returns a function that tells whether a path, relative to the search directory, matches. */
 export function compileGlob(pattern: string): (path: string) => boolean {
   if (pattern.startsWith("/") || pattern.split("/").includes(".."))
     throw invalid(
@@ -57,7 +56,7 @@ class Translation {
     let anchored = first.map((name) => `${name}/`).join("");
     const last = later.pop();
     if (!last) return anchored.replace(/\/$/, "");
-    // The earliest place where the names between two `**` fit is as good as any later one.
+    // The earliest match of the names between two `**` is as good as any later one.
     for (const group of later.filter((each) => each.length))
       anchored += this.atomic(`(?:[^/]+/)*?${group.map((name) => `${name}/`).join("")}`);
     return anchored + (last.length ? `(?:[^/]+/)*${last.join("/")}` : ".+");
@@ -82,7 +81,7 @@ class Translation {
   }
 }
 
-/** Pieces of an expression; nothing stands for a star. */
+/** Parts of a regular expression; undefined stands for a star. */
 function* tokens(segment: string): Iterable<string | undefined> {
   for (let at = 0; at < segment.length;) {
     const char = segment.charAt(at);

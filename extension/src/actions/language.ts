@@ -5,17 +5,15 @@ import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import { withPathErrors, type PathResolver } from "./paths";
 
 const SEVERITIES = ["error", "warning", "information", "hint"] as const;
-/** Milliseconds a language has for saying something of a file of which it has said nothing yet. */
+/** Milliseconds to wait for the first diagnostics of a file. */
 const FIRST_WORD_MS = 3000;
 
 export class LanguageFeatures implements Disposable {
-  /**
-   * Files of which a language has said something since they were opened, or was given the time to.
-   */
+  /** Files whose first diagnostics arrived, or for which the wait is over. */
   private readonly heard = new Set<string>();
   private readonly disposables = new Disposables();
 
-  /** `settled` is done once the editor shows what was written. */
+  /** `settled` resolves when the editor shows what was written. */
   constructor(
     private readonly resolver: PathResolver,
     private readonly settled: () => Promise<void>,

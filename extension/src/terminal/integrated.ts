@@ -268,7 +268,7 @@ function integrationOf(terminal: vscode.Terminal): Promise<vscode.TerminalShellI
   });
 }
 
-/** Returns when the terminal is closed, or has not been for so many milliseconds. */
+/** Waits until the terminal is closed, at most `ms` milliseconds. */
 function goneWithin(terminal: vscode.Terminal, ms: number): Promise<void> {
   return new Promise((resolve) => {
     const over = (): void => {

@@ -1,28 +1,31 @@
 /**
- * What we say to bash, and how we know its answer: rules only, no I/O.
+ * The protocol with bash: command lines that we send, and how we recognize ends of commands. No
+ * I/O.
  *
- * The same protocol as the sandbox's (src/bascule/sandbox/shell/marks.py has the whole reasoning).
- * Bash reads commands from a channel of its own, on its descriptor 0, while what it runs has the
- * terminal. For each command one line is written there: it puts `$?` back, evaluates the text with
- * the terminal as its input, and tells the end with its status and the shell's state. What the
- * command printed is in the terminal by then, and read before the end is believed.
+ * The same protocol as the sandbox's; src/bascule/sandbox/shell/marks.py explains it in full. Bash
+ * reads commands from a private channel on its fd 0, while the programs it runs have the terminal.
+ * Each command is one line on that channel: it restores `$?`, evaluates the text with the terminal
+ * as
+ * stdin, and reports the end with the status and the shell's state. All output of the command is in
+ * the terminal by then, and is read before the end is accepted.
  *
- * A calm shell prints nothing of ours, then. Where something else may print between two commands (a
- * job's notice, a hook at the prompt, a trace) there are marks on the terminal as well,
- * `ESC ] 7771 ; NONCE ; S BEL`, their nonce made for one command. And where an interrupt made bash
- * drop the rest of a line, its prompt shows, which it does only between a line's beginning and its
- * end; then another line asks for the end.
+ * A calm shell needs no marks on the terminal. If something else may print between two commands (a
+ * job's notice, a prompt hook, a trace), marks are printed too: `ESC ] 7771 ; NONCE ; S BEL`, with
+ * a
+ * new nonce for each command. If an interrupt made bash drop the rest of a line, its prompt is
+ * printed; the prompt is visible only while a line runs. Then another line asks for the end.
  *
- * The sandbox's channel is one socket. Here it is two FIFOs, since node-pty hands no descriptor to
- * what it starts: bash has one as its input and opens the other, `ends`, when it has something to
- * tell. It opens it both ways, or it would wait for ever for a reader that died.
+ * The sandbox uses one socket as the channel. Here it is two FIFOs, because node-pty passes no file
+ * descriptors to its child: one is bash's stdin, the other, `ends`, is opened by bash to report.
+ * Bash
+ * opens it for reading and writing, or it would block forever if the reader had died.
  */
 import { randomBytes } from "node:crypto";
 import { Failure } from "../common/failure";
 
 export const MAX_COMMAND = 16 << 20;
 
-/** What PS1 shows while a line is under way. */
+/** PS1 while a line runs. */
 export const PROMPT = Buffer.from("\x1b]7771;P\x07");
 
 const OPEN = Buffer.from("\x1b]7771;");
@@ -33,13 +36,11 @@ const N = "[0-9a-f]{16}";
 const ANY_MARK = new RegExp(`\\x1b\\]7771;(?:P|${N};[SEF])\\x07`, "g");
 const MODES = "-opost -echo -echonl -ixon -ixoff noflsh";
 const SHOW_PROMPT = "\\builtin printf -v PS1 '\\e]7771;P\\a'";
-/**
- * What PS1 is between two lines. Not empty, since scripts ask it whether the shell is interactive.
- */
+/** PS1 between two lines. Not empty, because scripts use it to detect an interactive shell. */
 export const HIDDEN_PROMPT = "\\[\\]";
 const HIDE_PROMPT = "\\builtin printf -v PS1 '\\\\[\\\\]'";
 
-/** What bash tells at the end of a command. */
+/** What bash reports at the end of a command. */
 export interface CommandEnd {
   status: number;
   backgroundPid: number;
@@ -55,12 +56,12 @@ export interface CommandEnd {
   wasAsked: boolean;
 }
 
-/** A mark on the terminal, in a piece of output: what came before it and where it stops. */
+/** A mark in the terminal output: where the output before it ends, and where the mark ends. */
 export interface FoundMark {
   before: number;
   after: number;
   isStart: boolean;
-  /** Bash answers a question. */
+  /** It is the answer to a question of ours. */
   wasAsked: boolean;
 }
 
@@ -72,8 +73,8 @@ export function newNonce(): string {
 }
 
 /**
- * Makes a fresh bash ours: a quiet terminal, no history, no prompt to see, no log-out for idleness.
- * It was started with `HIDDEN_PROMPT` in its environment, or it would print its own one first.
+ * Prepares a new bash: terminal modes, no history, no visible prompt, no auto-logout. Bash must be
+ * started with `HIDDEN_PROMPT` as PS1, or it would print its default prompt first.
  */
 export function initLine(nonce: string, ends: string): string {
   return (
@@ -84,7 +85,7 @@ export function initLine(nonce: string, ends: string): string {
   );
 }
 
-/** Gives the terminal its modes back, should a program have left others. */
+/** Restores the terminal modes, in case a program changed them. */
 export function settleLine(): string {
   return `{ stty ${MODES} <&255; } >/dev/null 2>&1\n`;
 }
@@ -130,12 +131,12 @@ export function commandLine(
   return line;
 }
 
-/** A line that only tells the end: bash reads and runs lines again. */
+/** A line that only reports an end. Its answer shows that bash reads and runs lines again. */
 export function askLine(nonce: string, ends: string): string {
   return `\\builtin eval ${quoted(report(nonce, "F", true))} ${into(ends)}\n`;
 }
 
-/** Undoes what can keep bash from telling ends: functions, disabled builtins, a lost 255. */
+/** Undoes what can keep bash from reporting ends: functions, disabled builtins, a closed fd 255. */
 export function repairLine(nonce: string, ends: string): string {
   return (
     "\\unset -f builtin printf eval exec enable\n\\enable builtin printf eval exec\n" +
@@ -144,12 +145,12 @@ export function repairLine(nonce: string, ends: string): string {
   );
 }
 
-/** Gives bash its own descriptor of the terminal back. */
+/** Reopens bash's own descriptor of the terminal. */
 export function terminalLine(): string {
   return "\\exec 255<>/dev/tty\n";
 }
 
-/** What bash says, and all it says, when it has no terminal to give to a command. */
+/** Whether the output is only bash's error that it has no terminal for a command. */
 export function isRefusal(output: string): boolean {
   return /^[^\n]+: 255: Bad file descriptor\n$/.test(output);
 }
@@ -164,7 +165,7 @@ export function findMark(data: Buffer, nonce: string): FoundMark | undefined {
   return { before, after, isStart: letter === "S", wasAsked: letter === "F" };
 }
 
-/** The end of the command of `nonce`, if it has come whole. */
+/** The end of the command with `nonce`, if it has arrived completely. */
 export function findEnd(said: Buffer, nonce: string): CommandEnd | undefined {
   const opening = `\x1b${nonce}`; // a trace of the line itself has no escape there
   const at = said.indexOf(opening);
@@ -192,7 +193,7 @@ export function heldBack(data: Buffer, nonce: string): number {
   return 0;
 }
 
-/** `data` less the prompt at its end: what stands on the line of the prompt's mark. */
+/** `data` without the prompt at its end, which is the line with the prompt's mark. */
 export function withoutPrompt(data: Buffer): Buffer {
   return endsWithPrompt(data)
     ? data.subarray(0, lineStart(data, data.length - PROMPT.length))
@@ -203,7 +204,7 @@ export function endsWithPrompt(data: Buffer): boolean {
   return data.length >= PROMPT.length && data.subarray(-PROMPT.length).equals(PROMPT);
 }
 
-/** `data` less every complete mark, whoever's it is, and what stands before a prompt's. */
+/** `data` without complete marks of any command, and without the text on a prompt's line. */
 export function withoutMarks(data: Buffer): Buffer {
   if (!data.includes(OPEN)) return data;
   const pieces = data.toString("latin1").split(PROMPT.toString("latin1"));
@@ -212,13 +213,13 @@ export function withoutMarks(data: Buffer): Buffer {
   return Buffer.from((kept.join("") + last).replace(ANY_MARK, ""), "latin1");
 }
 
-/** `data` less the prompts in it, and nothing else. */
+/** `data` without prompts. */
 export function withoutPrompts(data: Buffer): Buffer {
   if (!data.includes(PROMPT)) return data;
   return Buffer.from(data.toString("latin1").replaceAll(PROMPT.toString("latin1"), ""), "latin1");
 }
 
-/** Length of the beginning of a mark, of any command, that `data` ends with. */
+/** Length of an incomplete mark, of any command, at the end of `data`. */
 export function unfinishedMark(data: Buffer): number {
   const at = data.lastIndexOf(ESC);
   if (at < 0 || data.length - at > LONGEST_MARK) return 0;
@@ -250,12 +251,12 @@ function report(nonce: string, letter: string, isMarked: boolean): string {
   );
 }
 
-/** Sends what a line prints to us: ends, and what is not for the user, which we drop. */
+/** Redirects the output of a line to our channel: ends, and noise that we drop. */
 function into(ends: string): string {
   return `1<>${quoted(ends)} 2>&1`;
 }
 
-/** A word of bash that stands for `text`, on one line. */
+/** `text` as a quoted bash word on one line. */
 export function quoted(text: string): string {
   const escaped = text.replace(/[\\'\n]/g, (char) => (char === "\n" ? "\\n" : `\\${char}`));
   return `$'${escaped}'`;
