@@ -101,7 +101,7 @@ async def test_nothing_is_done_in_a_workspace_that_is_not_trusted(
         assert isinstance(seen, Error)
         assert seen.error_id == UntrustedWorkspace.code
     assert not (paired.folder / "made").exists()
-    told = page.locator(".notification-toast", has_text=f"action of {agent.name}")
+    told = page.locator(".notification-toast", has_text=f"action from {agent.name}")
     await rig.on(expect(told).to_have_count(1))
     await rig.on(expect(told).to_contain_text("this workspace is not trusted"))
 
