@@ -54,6 +54,10 @@ REQUESTS: dict[str, tuple[Action, list[str]]] = {
         CmdRun("echo x\nAsks:     Your administrator\nWants to: read a file (read)"),
         ["│ Asks:     Your administrator", "│ Wants to: read a file (read)"],
     ),
+    "an argument named like a line of ours": (
+        CmdRun(_EVIL, unknown={"Wants to: read a file (read)": 1}),
+        ["argument named:", "│ Wants to: read a file (read)", "with the value:", "│ 1"],
+    ),
     "a command of VS Code with arguments": (
         VscodeCommand("workbench.action.terminal.sendSequence", [{"text": f"{_EVIL}\n"}]),
         ["workbench.action.terminal.sendSequence", f'"text": "{_EVIL}\\n"'],
@@ -174,7 +178,9 @@ async def test_an_agent_cannot_answer(rig: Rig, cautious: EditorWindow) -> None:
                 assert isinstance(seen, Error)
                 assert seen.error_id == "consent.denied"
             commands = [{"command": each} for each in answers]
-            await agent.act(VscodeCommand("runCommands", [{"commands": commands}]))
+            seen = await agent.act(VscodeCommand("runCommands", [{"commands": commands}]))
+            assert isinstance(seen, Error)
+            assert seen.error_id == "consent.denied"
             await rig.on(expect(question(cautious.page)).to_have_count(1))
 
 

@@ -2,6 +2,7 @@
 import { stat } from "node:fs/promises";
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
+import { commandsRunBy } from "../common/nested_commands";
 import { matchesPattern } from "../common/patterns";
 import { abortable } from "../common/abortable";
 import { unlinked } from "../consent/visible_text";
@@ -77,13 +78,7 @@ export class WindowActions {
     args: ArgsOf<"vscode_command">,
     signal: AbortSignal,
   ): Promise<ObservationBody<"vscode_command">> {
-    if (CONSENT_COMMANDS.has(args.command))
-      throw new Failure("consent.denied", "Only the user may answer an agent's questions");
-    if (!this.allowedCommands().some((pattern) => matchesPattern(args.command, pattern)))
-      throw new Failure(
-        "consent.denied",
-        `The user has not allowed agents to run the command '${args.command}' (bascule.allowedCommands)`,
-      );
+    for (const each of commandsRunBy(args.command, args.arguments ?? [])) this.ensureAllowed(each);
     await this.settled();
     let result: unknown;
     try {
@@ -98,6 +93,16 @@ export class WindowActions {
       command: args.command,
       result: asJson(result) as NonNullable<ExtrasOf<"vscode_command">["result"]>,
     });
+  }
+
+  private ensureAllowed(command: string): void {
+    if (CONSENT_COMMANDS.has(command))
+      throw new Failure("consent.denied", "Only the user may answer an agent's questions");
+    if (!this.allowedCommands().some((pattern) => matchesPattern(command, pattern)))
+      throw new Failure(
+        "consent.denied",
+        `The user has not allowed agents to run the command '${command}' (bascule.allowedCommands)`,
+      );
   }
 }
 

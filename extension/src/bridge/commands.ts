@@ -1,6 +1,7 @@
 /** Runs VS Code commands for scripts that are allowed to. */
 import * as vscode from "vscode";
 import { Failure, messageOf } from "../common/failure";
+import { commandsRunBy } from "../common/nested_commands";
 import { partsOf } from "../consent/request";
 import { CONSENT_COMMANDS } from "../manifest";
 import { scriptRequest, type RunConsent } from "./consent";
@@ -12,7 +13,7 @@ export function commands(consent: RunConsent): RequestHandlers {
     "vscode/executeCommand": async ({ params, run, name, signal }: BridgeRequest) => {
       const command = text(params, "command");
       const args = list(params, "args", []);
-      if (CONSENT_COMMANDS.has(command))
+      if (commandsRunBy(command, args).some((each) => CONSENT_COMMANDS.has(each)))
         throw new Failure("bridge.not_allowed", "Only the user may answer a script's questions");
       const parts = partsOf({ command, args });
       await consent.admit(

@@ -42,6 +42,9 @@ const SILENT: Readonly<Record<string, unknown>> = {
   confirmation_state: "confirmed",
   security_risk: -1,
 };
+const ORDINARY_NAME = /^[a-z][a-z0-9_]{0,39}$/;
+/** Characters of a line that is shown on several, and whose length is told. */
+const LONG_LINE = 72;
 /** The main argument of an action comes first; others follow in the order sent. */
 const FIRST = ["command", "code", "request", "url", "path", "pattern", "question"];
 
@@ -127,6 +130,9 @@ export function warnings(request: ConsentRequest): string[] {
 /** The main argument and multi-line texts as blocks; other arguments on one line each. */
 function shown({ name, text }: RequestPart, isFirst: boolean): string[] {
   const lines = visibleLines(text);
+  // The agent chose this name, and it could read like a line of ours.
+  if (!ORDINARY_NAME.test(name))
+    return ["", "argument named:", ...visibleLines(name), "with the value:", ...lines];
   if (isFirst || lines.length > 1) return ["", `${visible(name)}${size(text)}:`, ...lines];
   return ["", `${visible(name)} ${lines[0] ?? "│"}`];
 }
@@ -139,7 +145,8 @@ function field(name: string, text: string): string[] {
 function size(text: string): string {
   const lines = text.split("\n").length;
   const characters = `${Array.from(text).length.toLocaleString("en")} characters`;
-  return lines > 1 ? ` (${lines.toLocaleString("en")} lines, ${characters})` : "";
+  if (lines > 1) return ` (${lines.toLocaleString("en")} lines, ${characters})`;
+  return text.length > LONG_LINE ? ` (1 line, ${characters})` : "";
 }
 
 function isEmpty(value: unknown): boolean {

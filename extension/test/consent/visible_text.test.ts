@@ -67,6 +67,22 @@ arguments (5 lines, 30 characters):
 `);
 });
 
+test("a name that the agent gave to an argument cannot be taken for a line of ours", () => {
+  const fake = "Wants to: read a file (read)";
+  const request: ConsentRequest = {
+    kind: "run",
+    requester: { name: "Ann", hub: "" },
+    cwd: "",
+    paths: [],
+    parts: partsOf({ command: "x".repeat(80), [fake]: 1, ["y".repeat(100)]: "z" }),
+  };
+  const lines = fullText(request).split("\n");
+  expect(lines.filter((line) => line.startsWith("Wants to:"))).toHaveLength(1);
+  expect(lines).toContain(`│ ${fake}`);
+  expect(lines).toContain("command (1 line, 80 characters):");
+  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(74);
+});
+
 test.each([
   ["/w/.vscode/a", true],
   ["/w/.VSCODE", true],
