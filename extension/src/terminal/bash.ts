@@ -237,6 +237,18 @@ export class BashProcess {
     }
   }
 
+  /** Kills bash and what is in its foreground; bash first, or it starts the next command of a list. */
+  end(): void {
+    const group = this.foreground();
+    this.kill();
+    if (group <= 1) return;
+    try {
+      process.kill(-group, "SIGKILL");
+    } catch {
+      // bash was alone
+    }
+  }
+
   resize(columns: number, rows: number): void {
     if (this.isAlive) this.pty.resize(columns, rows);
   }

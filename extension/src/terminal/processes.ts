@@ -7,16 +7,44 @@ export const KEY = "BASCULE_SHELL";
 /**
  * Kills every process whose mark `isOurs`. Child processes outlive an extension host that is
  * reloaded or killed, including those that left their terminal (`setsid`, `nohup`). A process that
- * cleared its environment is not found. Needs /proc.
+ * cleared its environment is not found. Parents are killed before their children: a script whose
+ * child was killed would start its next command. Needs /proc.
  */
 export function endProcesses(isOurs: (value: string) => boolean): number {
   let ended = 0;
   // Repeat until none is left: a process may start another one meanwhile.
   for (let found = marked(isOurs); found.length && ended < 10_000; found = marked(isOurs)) {
-    for (const pid of found) if (kill(pid)) ended += 1;
+    for (const pid of parentsFirst(found, parentOf)) if (kill(pid)) ended += 1;
     if (!found.some(isThere)) break;
   }
   return ended;
+}
+
+/** The same processes in an order in which none comes before its parent. */
+export function parentsFirst(
+  pids: readonly number[],
+  parentOf: (pid: number) => number | undefined,
+): number[] {
+  const rest = new Set(pids);
+  const sorted: number[] = [];
+  const add = (pid: number): void => {
+    if (!rest.delete(pid)) return;
+    const parent = parentOf(pid);
+    if (parent !== undefined) add(parent);
+    sorted.push(pid);
+  };
+  for (const pid of pids) add(pid);
+  return sorted;
+}
+
+function parentOf(pid: number): number | undefined {
+  try {
+    const stat = fs.readFileSync(`/proc/${pid}/stat`, "latin1");
+    // The second field is a name in parentheses, which may have any characters.
+    return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
+  } catch {
+    return undefined; // ended meanwhile
+  }
 }
 
 function marked(isOurs: (value: string) => boolean): number[] {

@@ -184,10 +184,7 @@ export class BashShell {
     this.execution = this.bash = undefined;
     execution?.fail(this.closedError());
     this.sync.end();
-    if (bash) {
-      bash.signal("SIGKILL");
-      bash.kill();
-    }
+    bash?.end();
     this.log.close();
     this.onShown.fire({ is: "closed" });
   }

@@ -271,3 +271,16 @@ test("a thousand short commands are all right", async () => {
     expect([answer.content, meta(answer).exit_code]).toEqual([`${n}\n`, n % 100]);
   }
 });
+
+test("a shell that is closed does not start the next command of a list", async () => {
+  for (let round = 0; round < 20; round++) {
+    shell = make();
+    const up = printed("up");
+    const running = run("echo u''p; sleep 600; echo late >> late", { blocking: true });
+    await up;
+    shell.close();
+    await expect(running).rejects.toMatchObject({ code: "shell.closed" });
+    await new Promise((resolve) => setTimeout(resolve, 100)); // time for what must not happen
+  }
+  expect(fs.existsSync(path.join(directory, "late"))).toBe(false);
+});
