@@ -79,3 +79,13 @@ async def answer_question(page: Page, answer: str) -> None:
     """Answer the question that is shown; its document closes."""
     await page.locator(".codelens-decoration").get_by_text(answer, exact=True).click()
     await expect(question(page)).to_have_count(0)
+
+
+def detached(file: str) -> str:
+    """A command that leaves a program behind in a session of its own, with its pid in `file`.
+
+    `setsid` forks when it leads a process group, as every job of an interactive shell does, so `$!`
+    is the id of a process that has ended, and perhaps soon that of another program.
+    """
+    program = f"setsid bash -c 'echo $$ > {file}.new; mv {file}.new {file}; exec sleep 600'"
+    return f"nohup {program} > /dev/null 2>&1 & until [ -e {file} ]; do sleep 0.1; done"

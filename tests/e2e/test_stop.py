@@ -18,7 +18,14 @@ from bascule.runtime.vscode import VSCodeRuntime
 from tests.contracts.runtime import Seen, gone
 from tests.sandbox.browser.pages import serving_pages
 
-from .driving import answer_question, clear_toast, open_question, question, run_command
+from .driving import (
+    answer_question,
+    clear_toast,
+    detached,
+    open_question,
+    question,
+    run_command,
+)
 from .rig import EditorWindow, Rig
 
 STOP = "Bascule: Stop Everything Agents Do Here"
@@ -86,7 +93,7 @@ async def test_stopping_ends_what_runs_and_what_was_answered_early(
         early = await first.act(CmdRun("echo $$ > early; sleep 600; touch late", timeout=1))
         assert isinstance(early, CmdOutput)
         assert early.metadata.state == "running"
-        await second.run("nohup setsid sleep 600 > /dev/null 2>&1 & echo $! > background")
+        await second.run(detached("background"))
         seen = Seen()
         running = asyncio.create_task(
             second.run("echo up; sleep 600; touch late", blocking=True, on_progress=seen)

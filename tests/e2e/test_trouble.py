@@ -17,6 +17,7 @@ from bascule.runtime.vscode import VSCodeRuntime
 from tests.contracts.runtime import Seen, gone
 from tests.hub.serving import Line
 
+from .driving import detached
 from .rig import EditorWindow, Rig
 
 
@@ -38,13 +39,12 @@ async def agent(rig: Rig, window: EditorWindow) -> AsyncIterator[VSCodeRuntime]:
 async def test_a_reload_in_the_middle_of_a_command_ends_it_and_says_so(
     rig: Rig, window: EditorWindow, agent: VSCodeRuntime
 ) -> None:
-    await agent.run("word=lost; nohup setsid sleep 600 & echo $! > pid")
+    await agent.run(f"word=lost; {detached('pid')}")
     seen = Seen()
     running = asyncio.create_task(agent.run("echo up; sleep 600", blocking=True, on_progress=seen))
     await seen.wait_for(b"up")
     before = await rig.on(rig.host_number(window.id))
-    another = await rig.agent_token()
-    async with VSCodeRuntime(rig.url, another, window=window.id, patience=1) as other:
+    async with VSCodeRuntime(rig.url, await rig.agent_token(), window=window.id) as other:
         reload = asyncio.create_task(other.act(VscodeCommand("workbench.action.reloadWindow")))
         await rig.on(rig.newer_host(window.id, before))
         reload.cancel()
