@@ -162,6 +162,21 @@ async def test_a_directory_with_unsaved_files_is_not_removed(
     assert (folder / "inner/draft.txt").exists()
 
 
+async def test_undo_edit_leaves_what_the_person_typed_and_saved_since(
+    rig: Rig, vscode_window: EditorWindow, runtime: VSCodeRuntime, folder: Path
+) -> None:
+    file, page = folder / "undone.txt", vscode_window.page
+    file.write_text("one\ntwo\nthree\n")
+    await runtime.edit(str(file), "str_replace", old_str="three", new_str="THREE")
+    await runtime.act(OpenFile("undone.txt", preview=False))
+    await rig.on(_type_into_file(page, "undone.txt", "mine and "))
+    unsaved = page.locator(".tab.dirty", has_text="undone.txt")
+    await rig.on(page.keyboard.press("Control+s"))
+    await rig.on(expect(unsaved).to_have_count(0))
+    await runtime.edit(str(file), "undo_edit")
+    assert file.read_text() == "mine and one\ntwo\nthree\n"
+
+
 async def _median(work: Callable[[int], Awaitable[None]], count: int = 40) -> float:
     took = []
     for n in range(count):
