@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -89,7 +90,7 @@ async def test_stopping_ends_what_runs_and_what_was_answered_early(
 ) -> None:
     """A list of commands goes on with the next when one is killed: its shell has to end."""
     folder = window.folder
-    async with agent(rig, window) as (_, first), agent(rig, window) as (_, second):
+    async with agent(rig, window) as (one, first), agent(rig, window) as (other, second):
         early = await first.act(CmdRun("echo $$ > early; sleep 600; touch late", timeout=1))
         assert isinstance(early, CmdOutput)
         assert early.metadata.state == "running"
@@ -99,9 +100,14 @@ async def test_stopping_ends_what_runs_and_what_was_answered_early(
             second.run("echo up; sleep 600; touch late", blocking=True, on_progress=seen)
         )
         await seen.wait_for(b"up")
+        terminals = window.page.locator(
+            ".terminal-tabs-entry", has_text=re.compile(f"{one}|{other}")
+        )
+        await rig.on(expect(terminals).to_have_count(2))
         await stop(rig, window.page)
         with pytest.raises(ActionCancelled):
             await running
+        await rig.on(expect(terminals).to_have_count(0))
         for name in ("early", "background"):
             await gone(int((folder / name).read_text()))
     assert not (folder / "late").exists()
