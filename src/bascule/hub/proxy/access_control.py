@@ -36,7 +36,7 @@ _SANDBOX: Final = (
     "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads allow-pointer-lock"
 )
 _WORKSPACE_FILES: Final = b"/vscode-remote-resource"
-"""Where VS Code's server hands out files of the workspace, whatever they are."""
+"""Path at which VS Code's server serves any file of the workspace."""
 _MOST_HOSTS: Final = 64
 _TOKEN_IN_QUERY: Final = b"tkn="
 
@@ -52,12 +52,12 @@ class Admission:
     hidden: frozenset[bytes] = frozenset()
     """Names of the client's headers that hold credentials of the hub."""
     authorization: bytes = b""
-    """What the target may see of that header: never anything the hub knows."""
+    """The `Authorization` header for the target; never a credential of the hub."""
     origin: bytes = b""
-    """Stands in for an opaque one, so that the app sees its own."""
+    """Replaces an opaque `Origin` header, so that the app sees its own origin."""
     sign_in: bytes = b""
     token_hash: str = ""
-    """Of the token that it was admitted with, or that its cookie was given for."""
+    """Hash of the token that admitted the request, directly or through its cookie."""
 
 
 class AccessControl:
@@ -86,7 +86,7 @@ class AccessControl:
         self._may_be_framed = bool(settings.frame_origins)
         self._policy_at = lru_cache(maxsize=256)(self._policy)
         self._welcome: set[bytes] = set()
-        """Hosts that were found to be the hub's own."""
+        """Host headers that were accepted before."""
 
     async def admit(self, request: RequestHead) -> Admission | ProxyReply:
         """Admit the request or answer it directly.

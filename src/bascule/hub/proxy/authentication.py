@@ -100,7 +100,7 @@ class TokenAuthenticator:
         self._signed_cookies = signed_cookies
         self._clock = clock
         self._ended: dict[bytes, int] = {}
-        """Sign-ins that were ended before their time; one is forgotten once it is too old."""
+        """Ids of sign-ins that were signed out, with their expiry; dropped once expired."""
 
     async def authenticate(
         self, request: RequestHead, endpoint: SessionEndpoint

@@ -22,7 +22,7 @@ class Chunks:
     def __init__(self) -> None:
         self.is_over = False
         self.after = b""
-        """What came behind the end, where nothing should."""
+        """Bytes after the end of the body, where none should be."""
         self._line = b""
         self._left = 0
         """Bytes of the current chunk, or -1: the line break behind it comes next."""

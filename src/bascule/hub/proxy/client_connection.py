@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _SILENT = 60
-"""Seconds without a word in a tunnel after which the client is looked for."""
+"""Seconds of silence in a tunnel before TCP keep-alive probes start."""
 
 
 class _NothingComes(asyncio.Event):
@@ -35,17 +35,17 @@ class ClientConnection(Connection):
     """One client connection. Requests for the app and for sessions may follow in any order."""
 
     direct: asyncio.Transport
-    """To the client, past what joins the heads of ASGI answers."""
+    """The raw transport to the client, below the one that buffers ASGI response heads."""
 
     def __init__(self, *args: Any, proxy: Proxy, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._proxy = proxy
         self._exchange: Exchange | None = None
-        """The one under way."""
+        """The current exchange."""
         self._last: Exchange | None = None
-        """The one that asked to change protocols: all that comes belongs to it from then on."""
+        """The exchange that upgraded the connection; it gets all further bytes."""
         self._is_ours = False
-        """Whether the message that is being read is an exchange's."""
+        """Whether the request being parsed belongs to an exchange."""
         self._stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

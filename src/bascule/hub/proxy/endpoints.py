@@ -36,7 +36,7 @@ class SessionEndpoint:
     kind: Kind
     session_id: str
     n: int = 0
-    """Which app; 0 for what there is one of."""
+    """Number of the app; 0 for VS Code and the action server."""
 
     @property
     def path(self) -> str:
@@ -51,11 +51,11 @@ class EndpointPath:
 
     endpoint: SessionEndpoint
     prefix: str
-    """What stands before the target's own path, the key included."""
+    """The part of the path before the server's own path, including the key."""
     rest: bytes
-    """The target's own path and query, from its slash on; empty when the slash is missing."""
+    """The server's own path and query, starting with a slash; empty if the slash is missing."""
     key: str = ""
-    """What stands for a cookie in an app's path."""
+    """The key in an app's path, which replaces a cookie."""
 
 
 ResolveCarried = Callable[[bytes], EndpointPath | str | None]

@@ -56,7 +56,7 @@ class Exchange(RequestResponseCycle):
         super().__init__(**cycle)
         self.request = request
         self.early = b""
-        """What the client sent behind a request to change protocols."""
+        """Bytes the client sent after an upgrade request."""
         self.session_id = ""
         self.sign_in = b""
         self._client = client

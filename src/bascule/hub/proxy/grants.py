@@ -22,7 +22,7 @@ class Grant:
     sign_in: SignIn
     session_id: str
     onward: str
-    """The path and query on the session's origin that was asked for."""
+    """The requested path and query on the session's origin."""
 
 
 class Grants:

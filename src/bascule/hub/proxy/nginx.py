@@ -57,11 +57,11 @@ class Site:
 
     public_url: str
     hub: str
-    """Where nginx reaches the hub: `127.0.0.1:8300`."""
+    """Address at which nginx connects to the hub, such as `127.0.0.1:8300`."""
     certificate: Path
     certificate_key: Path
     run_dir: Path
-    """Where the sockets of sessions are."""
+    """Directory of the sessions' sockets."""
     apps_origin: str = ""
     sessions_origin: str = ""
     """As in the hub's settings; empty or `hub`: sessions have no name of their own."""

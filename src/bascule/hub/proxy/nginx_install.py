@@ -43,7 +43,7 @@ class Nginx:
     flags: tuple[str, ...] = ()
     """What names its main configuration, when that is not the usual one: `-c`, `-p`."""
     patience: float = 10.0
-    """Seconds that a reload may take."""
+    """Seconds to wait for a reload."""
 
     @classmethod
     def find(cls, program: str | None = None, flags: tuple[str, ...] = ()) -> Nginx:

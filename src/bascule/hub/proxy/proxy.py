@@ -50,7 +50,7 @@ class Proxy:
             connect_timeout=settings.connect_timeout, keep=settings.keep_target
         )
         self.live: set[Exchange] = set()
-        """Exchanges under way, tunnels among them."""
+        """Running exchanges, including tunnels."""
         self._addresses = addresses
 
     def claims(self, request: RequestHead) -> bool:

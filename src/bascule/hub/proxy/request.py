@@ -15,7 +15,7 @@ from .endpoints import EndpointPath
 from .routes import UpstreamServer
 
 Header = tuple[bytes, bytes]
-"""Its name is in lower case."""
+"""Name in lower case, and value."""
 
 HOP_BY_HOP: Final = frozenset(
     {
@@ -30,9 +30,9 @@ _REPLACED: Final = frozenset(
         *(b"x-accel-redirect", b"host", b"cookie", b"authorization", b"expect", b"content-length"),
     }
 )
-"""Set by us or by nobody."""
+"""Headers that only the proxy sets; those of the client are dropped."""
 SANDBOX_KEY: Final = b"x-session-api-key"
-"""Where clients of an action server have their token; the server gets its own key instead."""
+"""Header with a client's token; the action server gets its own key in it instead."""
 _ALIVE: Final = b"/alive"
 _NONE: Final[frozenset[bytes]] = frozenset()
 _HOST: Final = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
@@ -55,7 +55,7 @@ class RequestHead:
     peer: str
     """The client's address."""
     is_upgrade: bool = False
-    """The parser stopped behind the head, since another protocol is asked for."""
+    """Whether the client requests an upgrade; the parser stops after the head."""
     _fields: dict[bytes, bytes] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

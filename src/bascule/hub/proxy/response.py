@@ -49,7 +49,7 @@ class ResponseHead:
     framing: Framing
     length: int
     is_kept: bool
-    """Whether the target leaves the connection open."""
+    """Whether the server keeps the connection open."""
 
     def one(self, name: bytes) -> bytes:
         return next((value for key, value in self.headers if key == name), b"")
@@ -65,9 +65,9 @@ class ResponseRules:
     host: str
     added: tuple[Header, ...] = ()
     replaced: frozenset[bytes] = field(default_factory=frozenset)
-    """Headers of the target's that `added` stands in for."""
+    """Headers of the server that `added` replaces."""
     drops_cross_origin: bool = False
-    """Its own CORS headers give way to ours."""
+    """Whether our CORS headers replace the server's."""
 
 
 def parse_response_head(head: bytes, *, method: bytes) -> ResponseHead:

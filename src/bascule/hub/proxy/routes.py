@@ -19,13 +19,13 @@ class UpstreamServer:
     host: str = "127.0.0.1"
     port: int = 0
     uid: int | None = None
-    """As whom the server behind `socket` has to run. None: anybody."""
+    """User id that the server behind `socket` must have. None: any."""
     keeps_prefix: bool = False
-    """It was told its base path and wants requests with it; others get them without."""
+    """Whether the server expects requests with its base path; others get them without."""
     is_sandboxed: bool = True
-    """An app's pages get an origin of their own; an app that cannot live so opts out."""
+    """Whether the app's pages get an opaque origin; an app can opt out."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    """Sent along with each request, in place of the client's of the same names (lower case)."""
+    """Added to each request, replacing the client's headers of these names (lower case)."""
 
     @property
     def label(self) -> str:

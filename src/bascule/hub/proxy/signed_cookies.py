@@ -14,7 +14,7 @@ from typing import Final
 
 _FORM: Final = struct.Struct(">Q8s32s")
 _MARK: Final = 24
-"""Bytes of a seal."""
+"""Bytes of a signature."""
 _LENGTH: Final = (_FORM.size + _MARK) * 4 // 3  # no padding: 72 bytes
 assert (_FORM.size + _MARK) % 3 == 0
 

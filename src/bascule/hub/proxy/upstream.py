@@ -12,7 +12,7 @@ from bascule.link.unix_socket import connect_to
 from .routes import UpstreamServer
 
 _HIGH_WATER: Final = 256 << 10
-"""Bytes that wait for a slow reader before the other side is asked to pause."""
+"""Buffered bytes for a slow reader above which the other side is paused."""
 _KEPT_EACH: Final = 64
 """Idle connections to one target."""
 
@@ -36,7 +36,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.receiver: UpstreamReceiver | None = None
         self.is_full = False
         self.since = 0.0
-        """When it was given back."""
+        """When it was returned to the pool."""
         self._room: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -111,7 +111,7 @@ class UpstreamPool:
         self._connect_timeout = connect_timeout
         self._keep = keep
         self._idle: dict[UpstreamServer, list[UpstreamConnection]] = {}
-        """The one given back last is the last of each."""
+        """Per server, the most recently returned connection last."""
         self._sweeping: asyncio.TimerHandle | None = None
 
     def take(self, target: UpstreamServer) -> UpstreamConnection | None:

@@ -29,7 +29,7 @@ _AS_BYTES: Final = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-"""It holds what programs printed: no browser shows it as a page of ours."""
+"""The export contains program output, so no browser may display it as a page of the hub."""
 
 
 class TimelinesApi:

@@ -13,7 +13,7 @@ from bascule.wire.trajectory import Trajectory
 from .record import Record
 
 Form = Literal["jsonl", "json"]
-"""An event a line, or one list of them all, as OpenHands' own download is."""
+"""One event per line, or one list as in OpenHands' own download."""
 
 
 async def exported(record: Record, form: Form) -> AsyncGenerator[bytes, None]:

@@ -23,20 +23,20 @@ logger = logging.getLogger(__name__)
 
 SHOWN: Final = 5_000
 SHOWN_BYTES: Final = 32 << 20
-"""Entries, and bytes of them, that whoever looks is told of what was before."""
+"""Past entries, and their bytes, that a new follower gets at most."""
 _HELD: Final = 2_000
 _HELD_BYTES: Final = 16 << 20
-"""The same for a record that is not written down: it has no more."""
+"""The same limits for a record that is held in memory only."""
 _WAITING: Final = 64 << 20
-"""Bytes that may wait for the disk; then entries are left out."""
+"""Bytes that may wait for the disk; beyond that entries are dropped."""
 _GATHER: Final = 0.05
-"""Seconds of which entries are written together, unless there are many or somebody waits."""
+"""Seconds to collect entries before a write, unless there are many or a caller waits."""
 _AT_ONCE: Final = 200
 _AT_ONCE_BYTES: Final = 1 << 20
-"""Lines, or bytes of them, that are read in one turn."""
+"""Lines, and their bytes, read at a time."""
 
 Position = tuple[str, int]
-"""Where a sandbox's own telling stands: its epoch and number."""
+"""A position in a sandbox's timeline: its epoch and number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ class Record:
         self._advanced = asyncio.Event()
         self._is_closed = False
         self.position: Position = ("", 0)
-        """How far a sandbox has told, as of the newest entry."""
+        """The sandbox's position of the newest entry."""
         self.written: Position = ("", 0)
-        """The same, as of the newest line on disk."""
+        """The sandbox's position of the newest line on disk."""
 
     async def open(self) -> None:
         """Find the entries written before. Raises `StorageFailed`."""

@@ -41,7 +41,7 @@ class Records(Closable):
         self._directory = None if state is None else state / "timelines"
         self._open: dict[Path | str, asyncio.Task[Record]] = {}
         self.mask_of: MaskOf = lambda _: Mask(())
-        """What has to be masked in what a session did."""
+        """Returns the mask for a session's secrets."""
 
     async def aclose(self) -> None:
         for record in await self._known():

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 _NAME: Final = re.compile(r"([0-9a-f]{16})\.([0-9]{12})\.jsonl")
 _NUMBER: Final = re.compile(rb'\{"n":([0-9]{1,15}),')
 _PARTS: Final = 8
-"""Files that a full record consists of, about."""
+"""Approximate number of files of a full record."""
 _SMALLEST: Final = 4096
 _DAY: Final = 86400.0
 """Seconds of which a file holds lines at most: how exactly an age can be kept."""

@@ -36,7 +36,7 @@ from .specs import spec_to_json
 Who = Callable[[Request], Identity]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
 _MOST: Final = (1 << 63) - 1
-"""What a database takes for a number."""
+"""The largest integer a database accepts."""
 Number = Annotated[int, Query(ge=0, le=_MOST)]
 
 

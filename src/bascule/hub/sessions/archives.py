@@ -16,7 +16,7 @@ from bascule.core.errors import InvalidRequest, MessageTooLarge, QuotaExceeded
 
 _NAME: Final = re.compile(r"[0-9a-f]{48}")
 _WAITING: Final = 8
-"""Archives of one owner that no session was made of yet."""
+"""Maximum number of unused archives of one owner."""
 _PIECE: Final = 1 << 20
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from bascule.core.sessions import SessionId
 
 _SHARE: Final = 0.01
-"""Of the time that may go into measuring one session."""
+"""Share of the time that measuring one session may take."""
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 

@@ -12,7 +12,7 @@ from bascule.core.sessions import SessionId
 from .rows import EventRow
 
 _MOST: Final = 1000
-"""Events a listener may lag behind before it is let go; it comes again and reads on."""
+"""Events a subscriber may lag behind before its subscription ends; it can reconnect."""
 
 
 class SessionEventSubscription:

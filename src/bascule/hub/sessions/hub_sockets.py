@@ -17,13 +17,13 @@ from bascule.hub.settings import HubSettings
 from bascule.sandbox.server.listener import Listener
 
 _OPEN: Final = ("/health", "/socket.io", "/api/vscode/register", "/api/vscode/heartbeat/")
-"""Where paths begin that a session's window has a use for."""
+"""Prefixes of the paths that a session's window needs."""
 
 MOST_CONNECTIONS: Final = 64
 """Connections of one session to the hub at a time: two for each of its windows."""
 
 MakeHubApp = Callable[[Identity], App]
-"""The hub for somebody who is known by the socket they come through."""
+"""Makes the hub's app for connections over a session's socket."""
 
 
 def hub_socket_app(app: App, settings: HubSettings, identity: Identity) -> App:

@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 _BURST: Final = 1000
 _PER_SECOND: Final = 20.0
-"""Events that are taken from a sandbox at once, and after that; each is kept, so it waits."""
+"""Events accepted from a sandbox at once, and per second after that; each is stored."""
 
 
 class SandboxLifecycle:
@@ -90,7 +90,7 @@ class SandboxLifecycle:
         )
         self.locks: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.running: dict[SessionId, RunningSandbox] = {}
-        """What is known of each sandbox that runs."""
+        """The running sandboxes."""
         self.unusable: dict[str, BasculeError] = {}
         """Spawners that cannot be used here, and why."""
 

@@ -11,7 +11,7 @@ from bascule.wire import to_json
 
 MASK: Final = "***"
 _SHORTEST: Final = 4
-"""Characters below which a value is no secret: masking `1` would hide everything else."""
+"""Shorter values are not masked: masking `1` would hide everything else."""
 
 
 class Mask:

@@ -28,7 +28,7 @@ from bascule.sandbox.session.ports import DECLARED
 from .rows import AuditRow, SessionRow
 
 _DECEIVING: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
-"""Characters that have others shown elsewhere than they are."""
+"""Bidirectional control characters, which reorder the displayed text."""
 
 
 def _whole(text: str) -> str:
@@ -130,7 +130,7 @@ class SessionBody(_Body):
 
     name: Name = ""
     spawner: Text = ""
-    """Empty: the hub's first."""
+    """Empty: the hub's default."""
     runtime: RuntimeKind = "sandbox"
     shells: Literal["pty", "tmux"] = "pty"
     workspace: WorkspaceBody = WorkspaceBody()
@@ -138,7 +138,7 @@ class SessionBody(_Body):
     secrets: Annotated[dict[VariableName, Secret], Field(max_length=1000)] = {}
     limits: LimitsBody = LimitsBody()
     egress: EgressBody | None = None
-    """None: what the clone of its workspace needs, and otherwise nothing."""
+    """None: only what cloning the workspace needs."""
     image: Text = ""
     apps: Annotated[list[AppBody], Field(max_length=len(DECLARED))] = []
 

@@ -11,7 +11,7 @@ from bascule.hub.settings import HubSettings
 from .rows import Claim, Quota
 
 RUNNING: Final = ("running", "memory")
-"""What a session holds only while it has a sandbox."""
+"""Claims that a session holds only while it has a sandbox."""
 
 
 def claims_of(spec: SessionSpec, settings: HubSettings) -> tuple[Claim, ...]:

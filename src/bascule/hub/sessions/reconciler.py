@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 _DAY: Final = 86400.0
 _AT_ONCE: Final = 16
-"""Sessions that are looked at together: some may take half a minute not to answer."""
+"""Sessions checked at the same time: an unresponsive one takes half a minute."""
 
 
 class Reconciler:

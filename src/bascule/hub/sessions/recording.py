@@ -20,7 +20,7 @@ from .tasks import Tasks
 logger = logging.getLogger(__name__)
 
 _LAST_WORDS: Final = 5.0
-"""Seconds to read what a sandbox said before it ended."""
+"""Seconds to read the remaining entries of an ended sandbox."""
 
 MakeLine = Callable[[], SandboxClient]
 

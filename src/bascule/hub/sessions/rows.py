@@ -16,12 +16,12 @@ class SessionRow:
     id: SessionId
     owner: str
     created_by: str
-    """The name of the token that asked for it."""
+    """Name of the token that created it."""
     spec: SessionSpec
-    """`secrets` has names alone."""
+    """Its `secrets` hold names only."""
     state: SessionState = "starting"
     stage: str = ""
-    """What a start is busy with, for people."""
+    """The current stage of a start, for people."""
     cause: str = ""
     """Why it failed."""
     created: float
@@ -29,13 +29,13 @@ class SessionRow:
     updated: float
     last_active: float
     request_key: str | None = None
-    """Given by whoever asked; the same from the same owner means the same session."""
+    """The caller's idempotency key: the same key of the same owner is the same session."""
     request_hash: str = ""
-    """Of what was asked, to tell a repetition from another request under the same key."""
+    """Hash of the request, to detect a different request under the same key."""
     is_filled: bool = False
-    """Its workspace has what it was to begin with."""
+    """Whether the workspace was filled."""
     is_doomed: bool = False
-    """It is being removed, and that goes on after a restart."""
+    """Whether it is being removed; the removal continues after a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class AuditRow:
 
     time: float
     who: str
-    """The name of the token; `hub` for what it did by itself."""
+    """Name of the token; `hub` for actions of the hub itself."""
     owner: str
     verb: str
     session_id: SessionId

@@ -34,7 +34,7 @@ from .sandbox_messages import (
 _NAME: Final = "http://localhost"
 _QUICK: Final = 30.0
 _ANSWER: Final = 1 << 20
-"""Bytes of an answer, and of an event; the sandbox's own are far smaller."""
+"""Maximum bytes of an answer or event; a sandbox's own are far smaller."""
 _JSON: Final = {"Content-Type": "application/json"}
 _BYTES: Final = {"Content-Type": "application/octet-stream"}
 
@@ -44,7 +44,7 @@ class SandboxDownload:
     """A file or directory being downloaded from a session."""
 
     size: int | None
-    """None: it is not said."""
+    """None: unknown."""
     is_zip: bool
     chunks: AsyncIterator[bytes]
 

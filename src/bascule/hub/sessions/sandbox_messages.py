@@ -176,7 +176,7 @@ _EVENTS: Final[Mapping[str, type[_Message]]] = {
     "vscode.started": _Started,
     "vscode.stopped": _Message,
 }
-"""The events of a sandbox that are heard; the hub's own have other names."""
+"""The known events of a sandbox; the hub's own have other names."""
 
 
 def parse_message(kind: type[_Told], said: object) -> _Told:

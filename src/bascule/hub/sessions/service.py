@@ -64,11 +64,11 @@ logger = logging.getLogger(__name__)
 
 _HEARTBEAT: Final = 15.0
 _SETTLING: Final = 5.0
-"""Seconds to wait for what was just done to be recorded."""
+"""Seconds to wait until the latest actions are recorded."""
 _TOUCH: Final = 10.0
-"""Seconds after which another action is noted as a sign of life."""
+"""Seconds between two updates of a session's last activity."""
 _TEXT: Final = 500
-"""Characters of an action that are recorded."""
+"""Characters of each argument of an action in the audit log."""
 
 
 class Sessions(Closable):

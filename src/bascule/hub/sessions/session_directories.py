@@ -31,7 +31,7 @@ class SessionDirectories:
     secrets: Path
     archives: Path
     reserve: Path
-    """A file that holds room on the disk."""
+    """The file that reserves disk space."""
 
     @classmethod
     def of(cls, settings: HubSettings) -> SessionDirectories | None:

@@ -18,7 +18,7 @@ from .specs import spec_to_json
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _URL: Final = re.compile(r"(https|ssh)://[^-\s/][^\s/]*/\S+|\w[\w.-]*@\w[\w.-]*:[^-\s]\S*")
-"""No part of it could be taken for an option by a program that gets it."""
+"""No part can be mistaken for a command-line option by git or ssh."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class SessionRequest:
     credential: Mapping[str, str] | None = field(default=None, repr=False)
     """For the clone of its workspace."""
     request_key: str | None = None
-    """The same from the same owner means the same session."""
+    """The idempotency key: the same key of the same owner is the same session."""
     has_unique_name: bool = False
     """Whether to refuse it while another session of the owner has its name. The demo and OpenHands
     choose names by themselves and find their sessions by key, so theirs may be taken."""

@@ -20,7 +20,7 @@ BEFORE: Final[Mapping[SessionState, frozenset[SessionState]]] = {
 is reached from everywhere, since a session that is removed goes through it."""
 
 RUNNING: Final[frozenset[SessionState]] = frozenset({"ready", "paused"})
-"""There is a sandbox."""
+"""States in which there is a sandbox."""
 AT_REST: Final[frozenset[SessionState]] = frozenset({"stopped", "failed"})
 
 

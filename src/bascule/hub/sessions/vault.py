@@ -16,11 +16,11 @@ class Secrets:
     """The secrets of one session."""
 
     key: str = field(repr=False)
-    """What its action server wants."""
+    """Key of its action server."""
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Of the secrets in its environment."""
+    """Values of the secret environment variables."""
     credential: Mapping[str, str] | None = field(default=None, repr=False)
-    """For the clone of its workspace; gone once that is done."""
+    """For cloning the workspace; deleted afterwards."""
 
 
 class Vault:

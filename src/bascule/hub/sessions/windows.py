@@ -20,7 +20,7 @@ from .sandbox_client import SandboxClient
 from .stages import within
 
 _VSCODE: Final = 60.0
-"""Seconds VS Code has to come up."""
+"""Seconds that VS Code has to start."""
 
 
 class SessionWindows:
@@ -33,9 +33,9 @@ class SessionWindows:
         self._sockets = sockets
         self._registry = registry
         self._shown: set[SessionId] = set()
-        """Those whose VS Code runs, as far as we were told."""
+        """Sessions whose VS Code runs, as far as known."""
         self._kept: set[SessionId] = set()
-        """Those of them that have a window though nobody looks."""
+        """Sessions with a headless window."""
 
     async def open(
         self, session_id: SessionId, client: SandboxClient, *, kept: bool = False

@@ -22,7 +22,7 @@ ListProcesses = Callable[[], Mapping[int, ProcessInfo]]
 """The living processes of a sandbox at this moment, by number."""
 
 _STOP_TIMEOUT: Final = 5.0
-"""Seconds that processes have to stop."""
+"""Seconds to wait until the processes are stopped."""
 _POLL_INTERVAL: Final = 0.001
 
 

@@ -37,7 +37,7 @@ _UID: Final = "org.bascule.uid"
 _EGRESS: Final = "org.bascule.egress"
 
 _VSCODE: Final = "org.bascule.vscode"
-"""Of an image: where VS Code is in it."""
+"""Label of an image: the path of VS Code in it."""
 _VSCODE_EXTENSIONS: Final = "org.bascule.vscode-extensions"
 
 _LOG: Final = {"max-size": "1m", "max-file": "2"}

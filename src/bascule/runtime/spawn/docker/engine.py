@@ -22,9 +22,9 @@ from .container import ContainerInfo
 
 _UNIX: Final = "unix://"
 _NEVER: Final = "0001-"
-"""How the times of what has not happened begin."""
+"""Prefix of the engine's timestamps for events that have not happened."""
 _OLDEST: Final = (1, 41)
-"""Of the API: Docker 20.10."""
+"""Oldest supported API version: Docker 20.10."""
 
 
 class Engine(Closable):

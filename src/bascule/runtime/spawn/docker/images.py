@@ -76,7 +76,7 @@ class Build:
     """Options for building our Dockerfile."""
 
     project: Path
-    """A clone of ours."""
+    """A clone of this repository."""
     tag: str = IMAGE
     target: Target = "full"
     base: str = ""

@@ -44,14 +44,14 @@ from .users import clear_sockets, prepare, remove_directory
 logger = logging.getLogger(__name__)
 
 LOG: Final = "sandbox.log"
-"""In a session's directory: what its last sandbox said, once its container is gone."""
+"""File in a session's directory with the log of its last container."""
 
 _KEPT_LINES: Final = 1000
 _BUSY: Final = 10.0
-"""Seconds for the engine to be done with what others asked of it under the same name."""
+"""Seconds to wait for the engine to finish earlier requests for the same name."""
 _GLANCE: Final = 0.05
 _GONE: Final = (404, 409)
-"""Statuses of a removal that somebody else did, or is about to finish."""
+"""HTTP statuses of a container that is removed or being removed."""
 
 
 class DockerSpawner(Spawner):

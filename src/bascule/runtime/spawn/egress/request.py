@@ -39,9 +39,9 @@ class ProxyRequest:
     host: str
     port: int
     head: bytes
-    """What goes to the host before anything else; empty for a tunnel."""
+    """The request head to send to the host; empty for a tunnel."""
     body: int | None
-    """Bytes of the request that follow its head; None: as many as come."""
+    """Bytes of the body; None: until the end of the stream."""
 
 
 def parse_request(head: bytes) -> ProxyRequest:

@@ -16,10 +16,10 @@ PORTS: Final = frozenset({80, 443})
 @dataclass(frozen=True, slots=True)
 class EgressRules:
     domains: Sequence[str]
-    """Names, and `*.example.org` for all below one."""
+    """Domain names; `*.example.org` matches all subdomains."""
     ports: Collection[int] = PORTS
     own_addresses: Collection[str] = field(default=frozenset())
-    """Those of this machine, public or not: the hub is at one of them."""
+    """This machine's addresses, public or not; the hub listens at one of them."""
 
     def allows_name(self, host: str, port: int) -> bool:
         is_name = is_host_name(host) or _is_address(host)
