@@ -84,8 +84,10 @@ class HubGuard:
         takes_files: Callable[[str], bool] = lambda _: False,
         leases: TokenLeases | None = None,
     ) -> None:
-        """`is_open`, `takes_files`: what mounts say of a path, `Mount` tells what that means.
-        `leases`: where requests and sockets are held, to be ended with their token."""
+        """`is_open`, `takes_files`: ask the mounts about a path (see `Mount`).
+
+        `leases`: holds requests and sockets, and ends them with their token.
+        """
         self._leases = leases or TokenLeases()
         self._app = app
         self._identify = identify

@@ -30,9 +30,9 @@ class Mount(Closable):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     def carried(self, target: bytes) -> EndpointPath | str | None:
-        """What of a session a request below `prefix` is to be carried to, past the application and
-        with the proxy's own rules about who gets in; or the path of the hub that a browser is sent
-        to instead. None: the application answers. Asked with the raw path and query."""
+        """The endpoint of a session to which the proxy, with its own access rules, passes a request
+        below `prefix`; or the path of the hub to which a browser is redirected. None: the
+        application answers. `target` is the raw path and query."""
         del target
         return None
 

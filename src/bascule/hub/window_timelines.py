@@ -21,8 +21,8 @@ _UNDER_WAY: Final = 10_000
 
 
 class WindowTimelines:
-    """Notes what windows are asked and what they answer: for a session's own window in the record
-    of that session, for every other one in its own."""
+    """Records actions and observations of windows: for a session's own window in the record of that
+    session, for every other window in a record of its own."""
 
     def __init__(self, records: Records, registry: Registry) -> None:
         self._records = records

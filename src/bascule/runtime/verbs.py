@@ -228,8 +228,11 @@ def expect(observation: Observation, kind: type[_Seen]) -> _Seen:
 
 
 def _error_in(observation: Observation) -> BasculeError:
-    """The editor tells a failure in an observation of the usual kind, since that is how OpenHands'
-    clients know it; the code comes along for ours."""
+    """The error in an observation.
+
+    The editor reports a failure in an observation of the usual kind, as OpenHands' clients expect;
+    our error code is in it.
+    """
     if code := getattr(observation, "error_id", ""):
         text = observation.content.removeprefix("ERROR:").strip()
         return error_from_wire({"code": code, "message": text})

@@ -30,9 +30,9 @@ MaskOf = Callable[[SessionId], Mask]
 
 
 class Records(Closable):
-    """In files that only the hub can read, below `timelines/` of its `state_dir`; without one,
-    in memory, of the newest entries. A session's are removed with it, a window's once they are
-    older than `timeline_days`."""
+    """Records in files below `timelines/` of the hub's `state_dir`, readable only by the hub;
+    without a `state_dir`, the newest entries in memory. A session's record is removed with it, a
+    window's once it is older than `timeline_days`."""
 
     def __init__(self, settings: HubSettings, *, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings

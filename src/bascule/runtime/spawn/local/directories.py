@@ -31,8 +31,11 @@ def egress_dir(run_dir: Path, session_id: SessionId) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class WardenDirectories:
-    """What is returned is a descriptor, the caller's to close. Raises `AccessDenied` for whatever
-    is elsewhere or another user's, and `NoSuchPath` for what is not there."""
+    """Opens directories; the caller closes the returned descriptors.
+
+    Raises `AccessDenied` for a directory elsewhere or of another user, and `NoSuchPath` for a
+    missing one.
+    """
 
     settings: LocalSettings
     is_lent: Callable[[int], bool]

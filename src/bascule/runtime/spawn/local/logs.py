@@ -19,9 +19,11 @@ _LAST_WORDS: Final = 1 << 16
 
 
 class SandboxLogs:
-    """How much is said is up to a session: whoever is its user takes the descriptor out of one of
-    its processes and writes what it likes. So nothing here reads all of a file, and none stays
-    large."""
+    """Logs of bounded size.
+
+    A session's user can take the log's descriptor from a process of the session and write anything,
+    so no log is ever read in full, and large ones are cut.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

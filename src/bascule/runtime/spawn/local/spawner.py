@@ -27,9 +27,9 @@ logger = logging.getLogger(__name__)
 
 
 class LocalSpawner(Spawner):
-    """Asks a warden, which does all that needs rights: one whose socket it is given, or else a
-    child of ours with the rights that we have. A warden that dies is replaced, or reached again;
-    sandboxes do not notice.
+    """Sends requests to a warden, which has the rights that sandboxes need: the warden at a given
+    socket, or a child process with our own rights. A warden that dies is replaced or reconnected
+    to; sandboxes keep running.
 
     The proxies of sessions whose egress is `proxy` run here, in the hub.
     """
