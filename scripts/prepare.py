@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -176,7 +177,8 @@ def main() -> None:
     try:
         prepare(parts(), console)
     except KeyboardInterrupt:
-        console.print("run: interrupted; run `make run` again to continue")
+        # Not by the console: one that was interrupted while it printed prints that line again.
+        print("run: interrupted; run `make run` again to continue", file=sys.stderr, flush=True)
         # Programs were interrupted as we were; a thread that installs cannot be, and leaving it
         # half done does no harm: an installation is taken into use when it is whole.
         os._exit(130)
