@@ -96,7 +96,9 @@ class Screen:
     async def sign_in(self, where: str = "/", *, token: str = ADMIN) -> None:
         await self.page.goto(self.url + where)
         await self.page.get_by_label("Token").fill(token)
-        await self.page.get_by_role("button", name="Sign in").click()
+        # To its end: a test that goes elsewhere at once would be interrupted by it.
+        async with self.page.expect_navigation():
+            await self.page.get_by_role("button", name="Sign in").click()
 
     async def go(self, label: str) -> None:
         await (

@@ -475,8 +475,8 @@ async def test_without_cgroups_a_process_alone_cannot_pass_the_limit_of_memory(
     async with client(plan) as runtime:
         seen = await runtime.run("python3 -c 'bytearray(400 << 20)'")
     assert "MemoryError" in seen.content
-    assert any("limits" in notice for notice in spawner.notices)
-    assert any("one user" in notice for notice in spawner.notices)
+    assert any("Limits of sessions are weak" in notice for notice in spawner.notices)
+    assert any("the same user" in notice for notice in spawner.notices)
 
 
 @pytest.mark.parametrize("spawner", ["root"], indirect=True)
