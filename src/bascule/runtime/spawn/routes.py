@@ -88,7 +88,7 @@ def _default_gateway() -> str:
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     gateway = _default_gateway()
-    route_via_gateway(given["route_via_gateway"], gateway)
+    route_via_gateway(given["lead"], gateway)
     allowed = [ipaddress.ip_network(each) for each in given["allowed"]]
     is_allowed = any(ipaddress.ip_address(gateway) in each for each in allowed)
     reject([*given["reject"], *([] if is_allowed else [f"{gateway}/32"])])

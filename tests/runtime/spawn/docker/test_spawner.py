@@ -295,7 +295,7 @@ class TestDocker(SpawnerSuite):
     async def test_a_sandbox_that_was_never_told_its_key_ends_by_itself(
         self, spawner: Spawner, plan: SandboxPlan, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("bascule.sandbox.session.launch.Launch.to_json", lambda _: b"")
+        monkeypatch.setattr("bascule.sandbox.session.launch.SandboxLaunch.to_json", lambda _: b"")
         with pytest.raises(SandboxStartFailed, match="launch parameters"):
             await spawner.start(plan)
 
