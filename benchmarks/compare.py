@@ -139,9 +139,10 @@ def _checkout(revision: str) -> Path:
     if not (tree / ".git").exists():
         _call(["git", "clone", "--quiet", "--no-checkout", str(ROOT), str(tree)], ROOT)
         _call(["git", "checkout", "--quiet", "--detach", commit], tree)
-    for extra in ("dev", "bench"):
-        _call(["scripts/setup", extra], tree)
-    _call(["scripts/web"], tree)
+    for each in (tree, ROOT):
+        for extra in ("dev", "bench"):
+            _call(["scripts/setup", extra], each)
+        _call(["scripts/web"], each)
     return tree
 
 
