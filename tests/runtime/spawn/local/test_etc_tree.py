@@ -41,6 +41,24 @@ except OSError as error:
 show()
 """
 
+FAILS_ONCE = """
+import sys
+from pathlib import Path
+from bascule.runtime.spawn.local import bind_mounts
+from bascule.runtime.spawn.local.etc_tree import EtcTree
+
+zone, stage = sys.argv[1], Path(sys.argv[2])
+bind_mounts.open_stage(stage)
+tree = EtcTree(stage / "etc", empty=[])
+good, bad, other = ["/etc/zone"], ["/etc/zone", "/etc/zone/below"], ["/etc/a"]
+for seen in (good, bad, other):
+    try:
+        tree.refresh(dict.fromkeys(seen, zone))
+        print(*(path.name for path in (stage / "etc").iterdir()))
+    except OSError as error:
+        print(type(error).__name__)
+"""
+
 
 def test_a_replaced_file_is_shown_and_none_can_be_changed(tmp_path: Path) -> None:
     machine, stage = tmp_path / "machine", tmp_path / "stage"
@@ -61,3 +79,17 @@ def test_a_replaced_file_is_shown_and_none_can_be_changed(tmp_path: Path) -> Non
     assert refused == "Read-only file system"
     assert removed.startswith("hosts ssl ssl/certs ssl/certs/a.pem  ")
     assert list(stage.iterdir()) == [], "mounts are seen outside of the process"
+
+
+def test_a_start_after_one_that_failed_makes_the_tree_anew(tmp_path: Path) -> None:
+    (tmp_path / "zone").write_text("a file, below which nothing can be shown")
+    (tmp_path / "stage").mkdir()
+
+    done = subprocess.run(
+        [sys.executable, "-c", FAILS_ONCE, tmp_path / "zone", tmp_path / "stage"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.splitlines() == ["zone", "FileExistsError", "a"], done.stderr

@@ -32,15 +32,18 @@ class EtcTree:
         self._state: State | None = None
 
     def refresh(self, sources: Mapping[str, str]) -> None:
-        """Show each of `sources`, which are paths on the machine by their path in a session."""
+        """Show each of `sources`, which are paths on the machine by their path in a session.
+
+        Raises `OSError`, after which it can be called again.
+        """
         state = _state(sources)
         if state == self._state:
             return
-        if self._state is None:
-            self._path.mkdir(mode=0o755)
-        else:
-            self._state = None
+        # Unknown until the end: where one of these steps fails, the next start makes all anew.
+        self._state = None
+        if self._path.is_mount():
             bind_mounts.unmount(self._path)
+        self._path.mkdir(mode=0o755, exist_ok=True)
         bind_mounts.mount_tmpfs(self._path, mode=0o755)
         for name in self._empty:
             (self._path / name).touch(mode=0o644)
