@@ -1,11 +1,12 @@
 """Decides whether a request is admitted to its target, and which headers it carries.
 
-Which rules hold depends on the host that a request names. On a session's own origin its owner gets
-in with that origin's cookie. On the hub's, programs get in with a token, and browsers are led to
-the session's (`session_sign_in`). An endpoint is open to its owner alone.
+The rules depend on the host that a request names. On a session's own origin, the session's owner
+is admitted by that origin's cookie. On the hub's origin, programs are admitted by a token, and
+browsers are redirected to the session's origin (`session_sign_in`). Only its owner reaches an
+endpoint.
 
-An app's pages are shown with an origin that is nobody's (`Content-Security-Policy: sandbox`). Such
-a page sends no cookie, so the owner is led to a path with a key, which stands for one below it.
+Pages of an app get an opaque origin (`Content-Security-Policy: sandbox`) and send no cookie. Their
+owner is redirected to a path that contains a key, which stands for the cookie below that path.
 """
 
 from __future__ import annotations
