@@ -115,6 +115,7 @@ OUR_ACTION_FIELDS: dict[str, dict[str, Any]] = {
 
 OUR_ACTIONS = {
     *("mkdir", "rmdir", "rm", "list", "glob", "grep", "interrupt", "diagnostics", "symbols"),
+    *("checkpoints", "checkpoint", "restore"),
     *("selection", "open_file", "show_diff", "ask_user", "vscode_command", "bridge"),
 }
 
@@ -180,6 +181,7 @@ OBSERVATION_FIELDS: dict[str, dict[str, Any]] = {
 
 OUR_OBSERVATIONS = {
     *("mkdir", "rmdir", "rm", "list", "glob", "grep", "interrupt", "diagnostics", "symbols"),
+    *("checkpoints", "checkpoint", "restore"),
     *("selection", "open_file", "show_diff", "ask_user", "vscode_command", "bridge"),
 }
 

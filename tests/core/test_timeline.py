@@ -11,8 +11,8 @@ def noted(timeline: Timeline, *kinds: str) -> None:
         timeline.note(kind, {}, size=10)
 
 
-def kinds(entries: list[TimelineEntry]) -> list[str]:
-    return [entry.kind for entry in entries]
+def kinds(entries: list[TimelineEntry] | None) -> list[str]:
+    return [entry.kind for entry in entries or ()]
 
 
 def test_whoever_knows_the_last_number_gets_what_came_after_it() -> None:
@@ -39,7 +39,7 @@ async def test_a_follower_gets_what_was_and_what_comes_in_batches() -> None:
     with TimelineReader(timeline) as following:
         noted(timeline, "b")
         timeline.show("output", {})
-        batches = following.batches()
+        batches = following.items()
         assert kinds(await anext(batches)) == ["a", "b", "output"]
         noted(timeline, "c")
         assert kinds(await anext(batches)) == ["c"]
@@ -54,7 +54,8 @@ async def test_a_follower_that_lags_misses_output_and_no_entry() -> None:
         for _ in range(40):
             timeline.show("output", {}, size=100_000)
         noted(timeline, "a")
-        batch = await anext(following.batches())
+        batch = await anext(following.items())
+    assert batch is not None
     assert kinds(batch)[-1] == "a"
     assert 1 < len(batch) < 20
 
@@ -65,7 +66,7 @@ async def test_output_is_told_to_those_who_want_it() -> None:
         assert not timeline.is_watched
         timeline.show("output", {})
         noted(timeline, "a")
-        assert kinds(await anext(following.batches())) == ["a"]
+        assert kinds(await anext(following.items())) == ["a"]
 
 
 def test_a_timeline_goes_on_with_the_numbers_of_an_earlier_one() -> None:

@@ -1,1 +1,1 @@
-"""Shared types: actions, observations, contracts, errors. No I/O."""
+"""Types shared by all packages: actions, observations, contracts, errors. No I/O."""

@@ -1,7 +1,8 @@
-"""Every kind of action: one thing to do, said as data.
+"""Every kind of action: a request to a runtime, as data.
 
-Kinds, fields and defaults are OpenHands' (V0, 0.62); the last section adds ours. All are frozen;
-the first field is positional, the envelope's are keywords: `CmdRun("make", timeout=60)`.
+Kinds, fields and defaults are those of OpenHands (V0, 0.62); the last section adds Bascule's own.
+All classes are frozen. Fields of a class may be positional, those of `Action` are keywords only:
+`CmdRun("make", timeout=60)`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SecurityRisk = Literal[-1, 0, 1, 2]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What all actions carry around their own arguments."""
+    """The fields that all actions have."""
 
     kind: ClassVar[str] = ""
 
@@ -28,11 +29,11 @@ class Action:
     timestamp: str | None = None
     source: Source | None = None
     timeout: float | None = None
-    """Seconds the action may take; it travels with the action. None: the runtime's default."""
+    """Seconds the action may take; sent with the action. None: the runtime's default."""
     tool_call_metadata: Mapping[str, Any] | None = None
     llm_metrics: Mapping[str, Any] | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments a newer peer sent that this version does not know; sent on unchanged."""
+    """Arguments from a newer peer that this version does not know; passed on unchanged."""
 
 
 # Work in a sandbox or window ------------------------------------------------------------
@@ -40,55 +41,61 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class CmdRun(Action):
-    """Run a command in a shell, read on from a running one (''), or type into it (`is_input`)."""
+    """Run a command in a shell. An empty `command` reads more output of the running command, and
+    `is_input` types into it."""
 
     kind: ClassVar[str] = "run"
 
     command: str
     is_input: bool = False
-    """Type `command` into the running program; `C-c`, `C-d`, … are keys, other text gets Enter
-    unless it ends with one (a lone newline is just Enter)."""
+    """Type `command` into the running program. `C-c`, `C-d`, … are keys. Other text is followed by
+    Enter unless it ends with a newline (a single newline is Enter alone)."""
     thought: str = ""
     blocking: bool = False
-    """Do not answer early when no new output comes; only the hard time-out applies."""
+    """Do not answer early if there is no new output; only the hard timeout applies."""
     is_static: bool = False
-    """Run in a throw-away shell started in `cwd`, apart from every other one."""
+    """Run in a temporary shell that starts in `cwd` and is separate from all other shells."""
     cwd: str | None = None
-    """Where to run it: a shell goes there first, and stays; a static command starts there."""
+    """Directory to run the command in. A shell changes to it first and stays there; a static
+    command starts in it."""
     hidden: bool = False
     confirmation_state: Confirmation = "confirmed"
     security_risk: SecurityRisk = -1
     shell: str = ""
-    """Ours: the name of the shell to use; empty is the default one. Made when first named."""
+    """Bascule's own: name of the shell to use; empty: the default shell. A shell is created when
+    its name is first used."""
     output_limit: int | None = None
-    """Ours: characters of output to return, head and tail kept. 0: all of it. None: the default."""
+    """Bascule's own: characters of output to return, from its start and its end. 0: all output.
+    None: the default."""
     queue: bool = False
-    """Ours: wait for the shell to be free instead of being refused while a program runs."""
+    """Bascule's own: wait until the shell is free, instead of being refused while a program
+    runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class IPythonRun(Action):
-    """Run a cell in the IPython kernel, or answer what the running one asks (`is_input`)."""
+    """Run a cell in the IPython kernel, or send input to the running cell (`is_input`)."""
 
     kind: ClassVar[str] = "run_ipython"
 
     code: str
     thought: str = ""
     include_extra: bool = True
-    """End `content` with the kernel's directory and interpreter."""
+    """Append the kernel's working directory and interpreter to `content`."""
     confirmation_state: Confirmation = "confirmed"
     security_risk: SecurityRisk = -1
     kernel_init_code: str = ""
-    """Run first, once in every kernel."""
+    """Code to run before the first cell of every kernel."""
     is_input: bool = False
-    """Ours: `code` is the answer to a cell that asks for input."""
+    """Bascule's own: `code` is the answer to a cell that waits for input."""
     output_limit: int | None = None
-    """Ours: characters of output to return, head and tail kept. 0: all of it. None: the default."""
+    """Bascule's own: characters of output to return, from its start and its end. 0: all output.
+    None: the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRead(Action):
-    """Read a file: lines `start` to `end` (0-based, -1: to the end), or `view_range` (1-based)."""
+    """Read a file: lines `start` to `end` (from 0; -1: to the end), or `view_range` (from 1)."""
 
     kind: ClassVar[str] = "read"
 
@@ -134,12 +141,12 @@ class FileEdit(Action):
     security_risk: SecurityRisk = -1
     impl_source: Literal["oh_aci", "llm_based_edit"] = "oh_aci"
     view_range: Sequence[int] | None = None
-    """Ours: for `view`; OpenHands sends ranges with `read`."""
+    """Bascule's own, for `view`; OpenHands sends line ranges with `read`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Browse(Action):
-    """Open a page and read it."""
+    """Open a page in the browser and return its text."""
 
     kind: ClassVar[str] = "browse"
 
@@ -287,12 +294,12 @@ class LoopRecovery(Action):
     option: Literal[1, 2, 3] = 1
 
 
-# Ours -----------------------------------------------------------------------------------
+# Bascule's own --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class MakeDir(Action):
-    """Make a directory and its parents; one that exists already is fine."""
+    """Create a directory and its parents; no error if it exists already."""
 
     kind: ClassVar[str] = "mkdir"
 
@@ -302,7 +309,7 @@ class MakeDir(Action):
 
 @dataclass(frozen=True, slots=True)
 class RemoveDir(Action):
-    """Remove an empty directory, or with `recursive` all that is in it."""
+    """Remove an empty directory; with `recursive`, also a directory with contents."""
 
     kind: ClassVar[str] = "rmdir"
 
@@ -313,7 +320,7 @@ class RemoveDir(Action):
 
 @dataclass(frozen=True, slots=True)
 class Remove(Action):
-    """Remove a file or link (the link, not what it points to)."""
+    """Remove a file or symbolic link (the link itself, not its target)."""
 
     kind: ClassVar[str] = "rm"
 
@@ -334,7 +341,7 @@ class ListDir(Action):
 
 @dataclass(frozen=True, slots=True)
 class Glob(Action):
-    """Find files by pattern (`**/*.py`), newest first; ignored files are left out."""
+    """Find files by pattern (`**/*.py`), most recently modified first, without ignored files."""
 
     kind: ClassVar[str] = "glob"
 
@@ -347,14 +354,14 @@ class Glob(Action):
 
 @dataclass(frozen=True, slots=True)
 class Grep(Action):
-    """Find lines by regular expression; ignored and binary files are left out."""
+    """Find lines by regular expression, without ignored and binary files."""
 
     kind: ClassVar[str] = "grep"
 
     pattern: str
     path: str = "."
     include: str = ""
-    """Only files whose name fits this glob, `*.py`."""
+    """Search only files whose name matches this glob, such as `*.py`."""
     ignore_case: bool = False
     literal: bool = False
     include_ignored: bool = False
@@ -364,32 +371,75 @@ class Grep(Action):
 
 @dataclass(frozen=True, slots=True)
 class Interrupt(Action):
-    """Interrupt the program a shell runs, or the cell the kernel does; `kill` ends it by force."""
+    """Interrupt the running program of a shell, or the running cell of the kernel, as Ctrl-C would.
+    With `kill`, kill it."""
 
     kind: ClassVar[str] = "interrupt"
 
     shell: str = ""
-    """`ipython` is the kernel; killing it loses its variables, and the next cell gets a new one."""
+    """Name of the shell; `ipython` for the kernel. Killing the kernel loses its variables, and the
+    next cell gets a new kernel."""
     kill: bool = False
     thought: str = ""
 
 
 @dataclass(frozen=True, slots=True)
+class ListCheckpoints(Action):
+    """List the checkpoints of the workspace: what each action changed in it."""
+
+    kind: ClassVar[str] = "checkpoints"
+
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCheckpoint(Action):
+    """Show which paths one action changed, and the changes as a diff."""
+
+    kind: ClassVar[str] = "checkpoint"
+
+    checkpoint: int
+    paths: Sequence[str] = ()
+    """Only these files and directories, relative to the workspace; empty: all of them."""
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreCheckpoint(Action):
+    """Undo what one action changed, or everything since then.
+
+    Paths that somebody changed since are not restored, but reported. The restore gets its own
+    checkpoint, so that it can be undone in the same way.
+    """
+
+    kind: ClassVar[str] = "restore"
+
+    checkpoint: int
+    paths: Sequence[str] = ()
+    """Only these files and directories, relative to the workspace; empty: all of them."""
+    since: bool = False
+    """Also undo every later checkpoint."""
+    dry_run: bool = False
+    """Only report what would be restored."""
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnostics(Action):
-    """Problems the editor knows of, for one file or all."""
+    """List the problems that the editor reports, for one file or for all files."""
 
     kind: ClassVar[str] = "diagnostics"
 
     path: str | None = None
     severity: Literal["error", "warning", "information", "hint"] = "hint"
-    """The least severe that is still wanted."""
+    """Return problems of this severity and above."""
     limit: int = 200
     thought: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Symbols(Action):
-    """Symbols of a file, or by name across the workspace."""
+    """List the symbols of a file, or search the workspace for symbols by name."""
 
     kind: ClassVar[str] = "symbols"
 
@@ -401,7 +451,7 @@ class Symbols(Action):
 
 @dataclass(frozen=True, slots=True)
 class Selection(Action):
-    """What the user has selected in the active editor."""
+    """Return the user's selection in the active editor."""
 
     kind: ClassVar[str] = "selection"
 
@@ -410,7 +460,7 @@ class Selection(Action):
 
 @dataclass(frozen=True, slots=True)
 class OpenFile(Action):
-    """Show a file to the user, at a line."""
+    """Open a file in the user's editor, at a line."""
 
     kind: ClassVar[str] = "open_file"
 
@@ -423,7 +473,7 @@ class OpenFile(Action):
 
 @dataclass(frozen=True, slots=True)
 class ShowDiff(Action):
-    """Show the user a proposed content of a file beside the present one."""
+    """Show the user a diff between a file and its proposed content."""
 
     kind: ClassVar[str] = "show_diff"
 
@@ -435,7 +485,7 @@ class ShowDiff(Action):
 
 @dataclass(frozen=True, slots=True)
 class AskUser(Action):
-    """Ask the user a question; free text, or one of `options`."""
+    """Ask the user a question. The answer is free text, or one of `options`."""
 
     kind: ClassVar[str] = "ask_user"
 
@@ -458,12 +508,16 @@ class VscodeCommand(Action):
 
 @dataclass(frozen=True, slots=True)
 class BridgeRequest(Action):
-    """Ask a window what its own scripts ask it, from elsewhere. Pieces come as lines of JSON."""
+    """Send a bridge request to a window, as a script started in the window would.
+
+    Partial results are sent as progress, one JSON document per line.
+    """
 
     kind: ClassVar[str] = "bridge"
 
     request: str
-    """Its type, `vscode/chat` and others; `$/progress` adds `value` to the request `id`."""
+    """Type of the request, such as `vscode/chat`. `$/progress` sends another `value` to the running
+    request `id`."""
     params: Mapping[str, Any] = field(default_factory=dict)
     thought: str = ""
 
@@ -475,11 +529,15 @@ ACTIONS: Mapping[str, type[Action]] = {
         *(Null, Message, SystemMessage, Think, Finish, Reject, Delegate, Recall, ChangeAgentState),
         *(Condensation, CondensationRequest, TaskTracking, LoopRecovery),
         *(MakeDir, RemoveDir, Remove, ListDir, Glob, Grep, Interrupt),
+        *(ListCheckpoints, ShowCheckpoint, RestoreCheckpoint),
         *(Diagnostics, Symbols, Selection, OpenFile, ShowDiff, AskUser, VscodeCommand),
         BridgeRequest,
     )
 }
 """Every action class by its `kind`."""
+
+CHECKPOINT_ACTIONS = (ListCheckpoints, ShowCheckpoint, RestoreCheckpoint)
+"""Actions on the checkpoints of a workspace. A sandbox that records checkpoints executes them."""
 
 NOT_EXECUTABLE: frozenset[str] = frozenset(
     cls.kind
@@ -488,4 +546,4 @@ NOT_EXECUTABLE: frozenset[str] = frozenset(
         *(Condensation, CondensationRequest, TaskTracking, LoopRecovery),
     )
 )
-"""Kinds that only tell; a runtime has nothing to do for them."""
+"""Kinds that only carry information; a runtime does nothing for them."""

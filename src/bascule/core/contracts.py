@@ -1,22 +1,22 @@
-"""What rooms promise each other. Each kind of a contract passes the suite of its name in
-`tests/contracts/`."""
+"""Abstract classes through which packages use each other: `Shell`, `Runtime`, `Spawner` and others.
+Every implementation passes the test suite of its contract in `tests/contracts/`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from .actions import Action, CmdRun
-from .observations import CmdOutput, Observation
-from .windows import Window, WindowId
-
 if TYPE_CHECKING:
+    # Not at run time: importing a contract should not load all kinds of actions.
+    from .actions import Action, CmdRun
+    from .observations import CmdOutput, Observation
     from .sessions import RunningSandbox, SandboxPlan, SessionId, Usage
+    from .windows import Window, WindowId
 
 MANDATORY_CAPABILITIES: frozenset[str] = frozenset(
     {
@@ -24,15 +24,15 @@ MANDATORY_CAPABILITIES: frozenset[str] = frozenset(
         *("grep", "interrupt"),
     }
 )
-"""Action kinds every runtime can do."""
+"""The action kinds that every runtime supports."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputProgress:
-    """A chunk of a shell's output, as raw bytes, while its command still runs."""
+    """A chunk of a shell's output, as raw bytes, sent while the command still runs."""
 
     shell: str
-    """Its name; `ipython` for what a cell shows, as text."""
+    """The name of the shell; `ipython` for the output of a cell, which is text."""
     offset: int
     """Position of `data` in the shell's log."""
     data: bytes
@@ -48,7 +48,7 @@ class LogMatch:
     """A line of a log that matches a search."""
 
     offset: int
-    """Where the line starts, in bytes since the log began."""
+    """Position of the line's first byte, counted from the start of the log."""
     text: str
 
 
@@ -70,10 +70,25 @@ class Closable(ABC):
         await self.aclose()
 
 
-class OutputLog(ABC):
-    """All output of a shell as raw bytes, addressed by position since the log began.
+class Startable(Closable):
+    """`async with` starts it, and closes it even if it does not start."""
 
-    Bounded: the oldest part is dropped first, and positions never change.
+    @abstractmethod
+    async def start(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+
+class OutputLog(ABC):
+    """All output of a shell as raw bytes, addressed by position from the start of the log.
+
+    The log is bounded: the oldest part is dropped first. Dropping does not change positions.
     """
 
     @property
@@ -100,13 +115,17 @@ class OutputLog(ABC):
         """Lines that match the regular expression, oldest first."""
 
 
+CommandCheck = Callable[["Shell"], Awaitable[None]]
+"""Called with the shell directly before it runs a command; raises an error to prevent that."""
+
+
 class Shell(Closable):
     """A bash process whose directory, variables, functions, options and jobs survive each command.
 
-    One command runs at a time; one given meanwhile is refused, or waits when it has `queue`.
-    Cancelling `run` interrupts the command and leaves the shell usable. When bash itself ends
-    (`exit`, a crash), the status is reported and the next command gets a new shell that says it
-    is new. Closing ends every process the shell started.
+    Commands run one at a time. A command sent while another runs is refused, or waits if it has
+    `queue`. Cancelling `run` interrupts the command and leaves the shell usable. When bash itself
+    ends (`exit`, a crash), the observation has its status, and the next command starts a new shell
+    and has `new_shell` set. Closing ends every process the shell started.
     """
 
     name: str
@@ -126,35 +145,43 @@ class Shell(Closable):
     def log(self) -> OutputLog: ...
 
     @abstractmethod
-    async def run(self, command: CmdRun) -> CmdOutput:
+    async def name_types(self, names: Sequence[str]) -> Sequence[str]:
+        """What bash would run for each name: `file`, `builtin`, `keyword`, `function`, `alias`, or
+        nothing for a name it does not know. Call it only in a `CommandCheck`."""
+
+    @abstractmethod
+    async def run(self, command: CmdRun, *, check: CommandCheck | None = None) -> CmdOutput:
         """Run `command` to its end and return the observation.
 
-        A failing command is an observation with a non-zero status, never an exception. One that
-        outlives its time-out is an observation with status -1: it goes on running, to be read on
-        (an empty command), typed into (`is_input`) or interrupted. Raises `ShellClosed` once the
-        shell is gone and `CommandInvalid` for text no shell can run.
+        `check` is called when the shell is ready to run this command, and not for input to a
+        running program. If it raises, the command does not run.
+
+        A command that fails returns an observation with a non-zero status, never an exception. A
+        command that reaches its timeout returns status -1 and keeps running: the caller can read
+        more output (an empty command), type into the program (`is_input`) or interrupt it. Raises
+        `ShellClosed` after the shell was closed and `CommandInvalid` for text no shell can run.
         """
 
     @abstractmethod
     async def interrupt(self, *, kill: bool = False) -> bool:
         """Interrupt the running program as Ctrl-C would; with `kill`, kill it.
 
-        Returns whether anything was running. The status comes with the command's own answer, or
-        with the next empty command.
+        Returns whether a program was running. Its status is in the observation that `run` returns
+        for the command; if `run` has returned already, the next empty command returns it.
         """
 
     @abstractmethod
     def subscribe(self, listener: OnProgress) -> Callable[[], None]:
-        """Call `listener` with every chunk of output from now on; returns the function that ends
-        it."""
+        """Call `listener` with every chunk of output from now on. Returns a function that
+        unsubscribes it."""
 
 
 class Runtime(Closable):
     """Runs actions: in a local or remote sandbox, or in a VS Code window.
 
-    `act` may be called by many tasks at once; commands of one shell keep their order. An action
-    that fails is an `Error` observation; exceptions are kept for a lost link (`LinkError`), an
-    ended sandbox (`SandboxDied`) and misuse of the runtime itself.
+    Several tasks may call `act` at once; commands of one shell keep their order. An action that
+    fails returns an `Error` observation. Exceptions are raised only for a lost connection
+    (`LinkError`), a sandbox that ended (`SandboxDied`) and misuse of the runtime itself.
     """
 
     @property
@@ -170,7 +197,7 @@ class Runtime(Closable):
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         """Run `action` and return the observation, with `cause` set to the action's id.
 
-        Cancelling interrupts a running command. `on_progress` is called with output as it comes.
+        Cancelling interrupts a running command. `on_progress` is called with output as it arrives.
         """
 
     @abstractmethod
@@ -183,7 +210,7 @@ class Runtime(Closable):
 
     @abstractmethod
     async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
-        """Raw output of a shell, by position."""
+        """The raw output of a shell from position `start` to `end`."""
 
     @abstractmethod
     async def search_log(
@@ -198,21 +225,21 @@ class Runtime(Closable):
 class WindowLink(Closable):
     """Connects a runtime to the windows of a hub: in the same process, or over the network.
 
-    A window does an action id once. So after a loss (`WindowGone`, `WindowUnhealthy`,
-    `HubUnreachable`) the same action may be given again: it is done if it was not, and else
-    answered with what was seen.
+    A window runs each action id at most once. So after a lost connection (`WindowGone`,
+    `WindowUnhealthy`, `HubUnreachable`) the caller may send the same action again: the window runs
+    it if it has not yet, and otherwise returns the stored observation.
     """
 
     @abstractmethod
     async def connect(self) -> None:
         """Connect to the hub. Raises `HubUnreachable`, `AccessDenied` or `VersionMismatch`.
 
-        After `HubUnreachable` it may be called again.
+        The caller may retry after `HubUnreachable`.
         """
 
     @abstractmethod
     async def changed(self) -> None:
-        """Wait until any window changes, or the hub is reached again."""
+        """Wait until any window changes, or the link has reconnected to the hub."""
 
     @abstractmethod
     async def windows(self) -> Sequence[Window]:
@@ -229,86 +256,94 @@ class WindowLink(Closable):
     ) -> Observation:
         """Run `action` in the window and return the observation.
 
-        `age` is how many seconds ago this id was first sent; a window does not begin an unknown
-        one that is older than `ACTION_LIFE`, since it may have forgotten it.
+        `age` is how many seconds ago this id was first sent. A window refuses an unknown action
+        older than `ACTION_LIFE`: it may have run the action and forgotten the id.
 
-        Raises `LinkError`s as they happen and never sends again by itself. Cancelling ends the
-        action in the window and returns once it has ended there. `on_progress` may miss pieces
-        when its reader is slow or the link was lost meanwhile; their offsets tell.
+        Raises each `LinkError` at once and never retries by itself. Cancelling ends the action in
+        the window, and returns after it has ended there. `on_progress` may miss chunks if the
+        callback is slow or the connection was lost for a while; gaps in the offsets show that.
         """
 
     @abstractmethod
     async def returned(self, window_id: WindowId) -> None:
-        """Wait, without limit, until the window takes actions."""
+        """Wait until the window accepts actions, without a time limit."""
 
 
 OnStage = Callable[[str], None]
-"""Told what a start is busy with, in a few words for people: `pulling the image`."""
+"""Called with the current stage of a start, as a few words for users: `pulling the image`."""
 
 
 class Spawner(Closable):
     """Starts and ends sandboxes: as processes of this machine, or as containers.
 
-    A sandbox is an action server on `sandbox.sock` of its plan's `run_dir`, and whatever it starts.
-    It outlives the spawner and the hub: closing a spawner ends none, and another one with the same
-    settings finds them by `running`. All methods may be called by many tasks at once, and again
-    after a loss: what is done already is not done twice.
+    A sandbox is an action server that listens on `sandbox.sock` in its plan's `run_dir`, with all
+    processes that it starts. Sandboxes outlive the spawner and the hub: closing a spawner ends no
+    sandbox, and a later spawner with the same settings finds them with `running`. Several tasks
+    may call the methods at once. All methods are idempotent, so they can be retried.
     """
 
     kind: str
-    """What a session's `spawner` names it by."""
+    """The name of this spawner in a session's setting `spawner`."""
 
     @abstractmethod
     async def open(self) -> None:
-        """Prepare. Raises `CannotIsolate` or `MissingTool` if this machine cannot run it."""
+        """Prepare the spawner. Raises `CannotIsolate` or `MissingTool` if it cannot work on this
+        machine."""
 
     @abstractmethod
     async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
         """Start the sandbox and wait until its action server answers; no effect if it already does.
 
-        Raises `SandboxStartFailed` with the cause; then, and when cancelled, nothing is left.
+        Raises `SandboxStartFailed` with the cause. After a failure or cancellation no process and
+        no socket of the sandbox is left.
         """
 
     @abstractmethod
     async def running(self) -> Sequence[RunningSandbox]:
-        """Every running sandbox of this spawner, whoever started it."""
+        """Every running sandbox of this spawner, including those that an earlier process
+        started."""
 
     @abstractmethod
     async def pause(self, session_id: SessionId) -> None:
-        """Pause all its processes until `resume`. Raises `NoSuchSandbox`."""
+        """Pause all processes of the sandbox until `resume`. Raises `NoSuchSandbox`."""
 
     @abstractmethod
     async def resume(self, session_id: SessionId) -> None: ...
 
     @abstractmethod
     async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
-        """End all its processes, with SIGTERM first. Its sockets are removed, its files stay."""
+        """End all processes of the sandbox and remove its sockets; its files stay.
+
+        Processes get SIGTERM first, and SIGKILL after `grace` seconds.
+        """
 
     @abstractmethod
     async def ended(self, session_id: SessionId) -> str:
-        """Wait until the sandbox has ended by itself, and return a description of how."""
+        """Wait until the sandbox has ended without `stop`, and return a description of the
+        reason."""
 
     @abstractmethod
     async def usage(self, session_id: SessionId) -> Usage:
-        """Raises `NoSuchSandbox`."""
+        """The resources the sandbox uses now. Raises `NoSuchSandbox`."""
 
     @abstractmethod
-    async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
-        """The last lines of its action server's log, running or not; empty if unknown."""
+    async def log_tail(self, session_id: SessionId, *, lines: int = 100) -> str:
+        """The last lines of the action server's log, also after it ended; empty if there is no
+        log."""
 
     @abstractmethod
     async def disk(self, directory: Path) -> int:
-        """Bytes on disk that a session uses, 0 if its directory is missing: its directory, its
-        sockets, its log and the changes in its container.
+        """Bytes on disk that a session uses: its directory, its sockets, its log and the changes
+        in its container. 0 if its directory is missing.
 
-        Takes as long as there are files to look at.
+        The duration grows with the number of files.
         """
 
     @abstractmethod
     async def remove(self, directory: Path) -> None:
-        """Remove a session's directory with its contents, whoever owns them.
+        """Remove a session's directory and all files in it, whichever user owns them.
 
-        No sandbox may run in it. Done already when it is not there.
+        No sandbox may run in the directory. No effect if the directory does not exist.
         """
 
 
@@ -319,14 +354,15 @@ BridgeListener = Callable[[str, Mapping[str, Any]], None]
 class Bridge(Protocol):
     """Lets a net or script send requests to an editor window and wait for the answers.
 
-    A protocol, not a base class: scripts load the bridge and nothing else of ours. Every method
-    may be called from any thread, by many at once; answers come in any order. What fails raises
-    a `BridgeError`, which is a `RuntimeError` too. `docs/bridge.md` lists the requests.
+    This is a protocol, not a base class, so that scripts can load the bridge without the rest of
+    Bascule. Every method may be called from any thread, also concurrently; answers arrive in any
+    order. A request that fails raises a `BridgeError`, which is also a `RuntimeError`.
+    `docs/bridge.md` lists the requests.
     """
 
     @property
     def kind(self) -> str:
-        """How it reaches the window: `run`, `debug`, `hub`, or `none`."""
+        """How the bridge reaches the window: `run`, `debug`, `hub`, or `none`."""
 
     def is_available(self) -> bool:
         """Whether the window answers now. Takes at most a second and never raises."""
@@ -341,9 +377,9 @@ class Bridge(Protocol):
     ) -> Future[Any]:
         """Send a request and return at once. Cancelling the future cancels the request.
 
-        `timeout`, in seconds, is the window's to keep. `on_progress` gets each piece that comes
-        before the answer, in the thread that reads from the window, and should return at once.
-        Nothing is raised here: all that goes wrong is told by the future.
+        The window enforces `timeout`, in seconds. `on_progress` is called with each partial result
+        that arrives before the answer, in the thread that reads from the window, so it should
+        return quickly. This method never raises; the future holds any error.
         """
 
     def request(
@@ -366,11 +402,13 @@ class Bridge(Protocol):
     ) -> Any:
         """Send a request and await the answer. Cancelling cancels the request."""
 
-    def tell(self, event: str, body: Mapping[str, Any]) -> None:
-        """Send an event to the window, without an answer; lost if there is no window."""
+    def send_event(self, event: str, body: Mapping[str, Any]) -> None:
+        """Send an event to the window, which does not answer. The event is lost if there is no
+        window."""
 
     def listen(self, listener: BridgeListener) -> Callable[[], None]:
-        """Call `listener` with every event of the window; returns the function that ends it."""
+        """Call `listener` with every event of the window. Returns a function that unsubscribes
+        it."""
 
     def close(self) -> None:
         """Disconnect from the window. Pending requests raise `BridgeClosed`."""

@@ -1,7 +1,7 @@
-"""Everything that can go wrong, in one tree, sorted by who can act on it.
+"""All errors of Bascule, in one class tree, sorted by how the caller can react.
 
     BasculeError
-      UsageError          the caller asked the impossible; asking differently helps
+      UsageError          the request cannot be fulfilled; the caller must change it
         InvalidAction       action.invalid          UnknownKind         action.unknown_kind
         NotSupported        capability.missing      InvalidSetting      setting.invalid
         MessageTooLarge     message.too_large       AccessDenied        access.denied
@@ -25,7 +25,9 @@
         NoSuchOperation     net.no_such_operation   NoSuchSession       session.not_found
         InvalidState        session.state           QuotaExceeded       quota.exceeded
         NoSuchSandbox       sandbox.not_found       AlreadyAnswered     approval.answered
-      ExecutionError      the work could not be finished; the sandbox or machine said no
+        NoSuchCheckpoint    checkpoint.not_found    CheckpointsUnavailable  checkpoint.unavailable
+        ForkNotMerged       fork.not_merged
+      ExecutionError      the request was valid, but running it failed
         PermissionRefused   path.permission         StorageFailed       file.storage
         EditConflict        edit.conflict           SandboxDied         sandbox.died
         SandboxStartFailed  sandbox.start_failed    InternalError       internal
@@ -34,12 +36,13 @@
         UntrustedWorkspace  workspace.untrusted     BrowserCrashed      browser.crashed
         InscriptionFailed   net.inscription_failed  CannotIsolate       machine.cannot_isolate
         TargetBroken        target.broken           CloneFailed         workspace.clone_failed
-      LinkError           two ends lost each other; trying again may help
+        MissingExtra        machine.missing_extra   DeniedByRule        rule.denied
+      LinkError           a connection failed or was lost; a retry may help
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
         HubUnreachable      hub.unreachable         WindowGone          window.gone
         WindowUnhealthy     window.unhealthy        OutcomeUnknown      outcome.unknown
         TargetUnreachable   target.unreachable      TargetTimedOut      target.timed_out
-      BridgeError         a script asked its window and got no answer; a `RuntimeError` as well
+      BridgeError         a script's request to its window failed; also a `RuntimeError`
         BridgeUnavailable   bridge.unavailable      BridgeRefused       bridge.refused
         BridgeClosed        bridge.closed           BridgeTimeout       bridge.timed_out
         BridgeCancelled     bridge.cancelled        BridgeProtocol      bridge.protocol
@@ -61,7 +64,7 @@ from typing import Any, ClassVar
 
 
 class BasculeError(Exception):
-    """The root: a message for people, a `code` for programs, `detail` for handlers."""
+    """Base class: a message for users, a stable `code` for programs, `detail` for handlers."""
 
     code: ClassVar[str] = "internal"
 
@@ -72,24 +75,24 @@ class BasculeError(Exception):
 
 
 class UsageError(BasculeError):
-    """The caller asked the impossible; the message says how to ask differently."""
+    """The request cannot be fulfilled as it is; the message says what to change."""
 
     code = "usage"
 
 
 class ExecutionError(BasculeError):
-    """The request was fine, but the work could not be finished."""
+    """The request was valid, but running it failed."""
 
     code = "execution"
 
 
 class LinkError(BasculeError):
-    """Two ends lost each other. Whether the work was done may be unknown."""
+    """A connection failed or was lost. Whether the request was carried out may be unknown."""
 
     code = "link"
 
 
-# What was asked -------------------------------------------------------------------------
+# Requests -------------------------------------------------------------------------------
 
 
 class InvalidAction(UsageError):
@@ -99,7 +102,7 @@ class InvalidAction(UsageError):
 
 
 class UnknownKind(UsageError):
-    """An action or observation kind nobody here knows."""
+    """The kind of an action or observation is unknown to this version."""
 
     code = "action.unknown_kind"
 
@@ -117,7 +120,7 @@ class InvalidSetting(UsageError):
 
 
 class InvalidRequest(UsageError):
-    """An HTTP request the server cannot place: its path, method, query or kind of body."""
+    """The path, method, query or content type of an HTTP request is not valid."""
 
     code = "request.invalid"
 
@@ -129,7 +132,7 @@ class MessageTooLarge(UsageError):
 
 
 class AccessDenied(UsageError):
-    """The key is missing or wrong, or the request comes from a place that may not ask."""
+    """The key or token is missing or wrong, or the origin of the request is not allowed."""
 
     code = "access.denied"
 
@@ -156,13 +159,13 @@ class ShellClosed(UsageError):
 
 
 class CommandInvalid(UsageError):
-    """No shell could run this text (it holds a NUL byte, or is beyond the size limit)."""
+    """No shell can run this text: it contains a NUL byte, or exceeds the size limit."""
 
     code = "shell.command_invalid"
 
 
 class LogRangeGone(UsageError):
-    """That part of the shell's log was dropped to stay within its bound on disk."""
+    """That part of the shell's log was dropped to stay within the log's size limit."""
 
     code = "shell.log_range_gone"
 
@@ -175,7 +178,7 @@ class InvalidPath(UsageError):
 
 
 class PathOutsideRoots(UsageError):
-    """Confinement is on and the path, links resolved, leads outside the allowed roots."""
+    """Confinement is on, and the path with links resolved is outside the allowed roots."""
 
     code = "path.outside_roots"
 
@@ -201,7 +204,7 @@ class DirectoryNotEmpty(UsageError):
 
 
 class BinaryFile(UsageError):
-    """The file is not text and has no media type we can show."""
+    """The file is not text, and not of a media type that can be shown."""
 
     code = "file.binary"
 
@@ -211,7 +214,7 @@ class FileTooLarge(UsageError):
 
 
 class UndecodableFile(UsageError):
-    """The file looks like text, but in no encoding we can keep exactly."""
+    """The file seems to be text, but no known encoding would preserve it exactly."""
 
     code = "file.undecodable"
 
@@ -235,7 +238,7 @@ class EditNoMatch(UsageError):
 
 
 class EditAmbiguous(UsageError):
-    """The text to replace occurs more than once; replacing any of them could be wrong."""
+    """The text to replace occurs more than once, so the right occurrence is unknown."""
 
     code = "edit.ambiguous"
 
@@ -245,7 +248,7 @@ class NoEditHistory(UsageError):
 
 
 class InvalidArchive(UsageError):
-    """An archive that is broken, or holds entries that would leave the destination."""
+    """The archive is damaged, or has entries with paths outside the destination."""
 
     code = "archive.invalid"
 
@@ -254,43 +257,43 @@ class InvalidArchive(UsageError):
 
 
 class NoWindow(UsageError):
-    """No window is connected to the hub, or none answers to the selector."""
+    """No window is connected to the hub, or none matches the selector."""
 
     code = "window.none"
 
 
 class NoSuchWindow(UsageError):
-    """The hub knows no window by this id."""
+    """The hub has no window with this id."""
 
     code = "window.not_found"
 
 
 class AmbiguousWindow(UsageError):
-    """Several windows answer to the selector; acting in any of them could be the wrong one."""
+    """Several windows match the selector, so the right one is unknown."""
 
     code = "window.ambiguous"
 
 
 class WindowTaken(UsageError):
-    """The window id belongs to somebody with another key."""
+    """The window id is registered by a client with another key."""
 
     code = "window.taken"
 
 
 class InvalidNonce(UsageError):
-    """The nonce was used, is too old, or was given to another socket."""
+    """The nonce was used already, has expired, or was issued to another socket."""
 
     code = "nonce.invalid"
 
 
 class InvalidPairing(UsageError):
-    """The pairing code is wrong, used or too old, or too many wrong ones came lately."""
+    """The pairing code is wrong, used or expired, or too many wrong codes were sent recently."""
 
     code = "pair.invalid"
 
 
 class VersionMismatch(UsageError):
-    """The two ends speak different versions of the protocol; one of them needs an update."""
+    """The two sides speak different versions of the protocol; one of them needs an update."""
 
     code = "version.mismatch"
 
@@ -299,25 +302,43 @@ class VersionMismatch(UsageError):
 
 
 class NoSuchSession(UsageError):
-    """The hub has no session by this id, or none that whoever asks may see."""
+    """The hub has no session with this id, or the caller may not see it."""
 
     code = "session.not_found"
 
 
 class InvalidState(UsageError):
-    """The session is in a state in which this cannot be done; the message names both."""
+    """The operation is not possible in the session's state; the message names both."""
 
     code = "session.state"
 
 
+class ForkNotMerged(UsageError):
+    """The fork has changes that were not merged, so it is not removed."""
+
+    code = "fork.not_merged"
+
+
+class NoSuchCheckpoint(UsageError):
+    """There is no checkpoint with this id, or it was removed to save space."""
+
+    code = "checkpoint.not_found"
+
+
+class CheckpointsUnavailable(UsageError):
+    """The workspace gets no checkpoints: it is too large, or not a project's folder."""
+
+    code = "checkpoint.unavailable"
+
+
 class AlreadyAnswered(UsageError):
-    """Somebody else was first to answer what a window asked, or nobody asks any more."""
+    """The approval a window asked for was already answered, or the request was withdrawn."""
 
     code = "approval.answered"
 
 
 class QuotaExceeded(UsageError):
-    """A limit would be passed; the message names it and the setting that raises it."""
+    """The request would exceed a limit; the message names it and the setting that raises it."""
 
     code = "quota.exceeded"
 
@@ -332,33 +353,33 @@ class NoSuchSandbox(UsageError):
 
 
 class InvalidNet(UsageError):
-    """The file is no net; the message has what is wrong, line by line."""
+    """The file is not a valid net; the message lists the problems with their lines."""
 
     code = "net.invalid"
 
 
 class NoSuchElement(UsageError):
-    """A net has no place or transition of this name."""
+    """The net has no place or transition with this name."""
 
     code = "net.not_found"
 
 
 class TraceMismatch(UsageError):
-    """A trace tells of firings that this net cannot have made."""
+    """A trace contains firings that are impossible in this net."""
 
     code = "net.trace_mismatch"
 
 
 class NoSuchOperation(UsageError, RuntimeError):
-    """A net asks for a kind of asynchronous operation that is not offered here.
+    """A net uses a kind of asynchronous operation that is not registered.
 
-    A `RuntimeError` too, which is what nets written for other engines catch.
+    Also a `RuntimeError`, which nets written for other engines catch.
     """
 
     code = "net.no_such_operation"
 
 
-# The work could not be finished ---------------------------------------------------------
+# Failures of valid requests -------------------------------------------------------------
 
 
 class PermissionRefused(ExecutionError):
@@ -374,37 +395,43 @@ class StorageFailed(ExecutionError):
 
 
 class EditConflict(ExecutionError):
-    """The file changed under the edit; nothing was written."""
+    """The file changed during the edit; nothing was written."""
 
     code = "edit.conflict"
 
 
 class ActionCancelled(ExecutionError):
-    """Somebody other than the one who waits for it cancelled the action."""
+    """The action was cancelled, but not by the caller that waits for it."""
 
     code = "action.cancelled"
 
 
 class ActionTimedOut(ExecutionError):
-    """The action took longer than it was given; what it had begun may still take effect."""
+    """The action reached its timeout; parts that it had started may still take effect."""
 
     code = "action.timed_out"
 
 
 class ConsentDenied(ExecutionError):
-    """The user of the window refused the action, or did not answer in time."""
+    """A person refused the action, did not answer in time, or could not be asked."""
 
     code = "consent.denied"
 
 
+class DeniedByRule(ExecutionError):
+    """A rule denies the command; the message names the rule and its reason."""
+
+    code = "rule.denied"
+
+
 class UntrustedWorkspace(ExecutionError):
-    """The user has not trusted the window's workspace; nothing is done in it."""
+    """The user has not trusted the window's workspace, so the window runs no action."""
 
     code = "workspace.untrusted"
 
 
 class InscriptionFailed(ExecutionError):
-    """Code in a net raised; the firing was undone, and the message says at which line."""
+    """Code in a net raised an exception; the firing was undone. The message names the line."""
 
     code = "net.inscription_failed"
 
@@ -416,43 +443,52 @@ class SandboxDied(ExecutionError):
 
 
 class SandboxStartFailed(ExecutionError):
-    """A sandbox or one of its parts did not come up; the message has the cause."""
+    """A sandbox or one of its servers failed to start; the message has the cause."""
 
     code = "sandbox.start_failed"
 
 
 class BrowserCrashed(ExecutionError):
-    """The browser ended during the action; the next action starts another, without its tabs."""
+    """The browser ended during the action. The next action starts a new one, without the tabs."""
 
     code = "browser.crashed"
 
 
 class CloneFailed(ExecutionError):
-    """A workspace could not be cloned; the message has git's own words."""
+    """A workspace could not be cloned; the message contains git's error."""
 
     code = "workspace.clone_failed"
 
 
 class CannotIsolate(ExecutionError):
-    """This machine cannot keep sessions apart from each other and from itself."""
+    """This machine cannot isolate sessions from each other and from the host."""
 
     code = "machine.cannot_isolate"
 
 
 class TargetBroken(ExecutionError):
-    """A server in a session answered, but not with anything that can be passed on."""
+    """A server in a session sent an invalid response, which cannot be forwarded."""
 
     code = "target.broken"
 
 
 class MissingTool(ExecutionError):
-    """The machine lacks a program this needs; the message says how to get it."""
+    """A required program is not installed; the message says how to install it."""
 
     code = "machine.missing_tool"
 
 
+class MissingExtra(ExecutionError, ImportError):
+    """An optional part of Bascule is not installed; the message has the command to install it."""
+
+    code = "machine.missing_extra"
+
+    def __str__(self) -> str:
+        return self.message  # `ImportError` has its own text, which is empty here
+
+
 class InternalError(ExecutionError):
-    """A fault of ours. The traceback is in the log of the process that raised it."""
+    """A bug in Bascule. The traceback is in the log of the process that raised it."""
 
     code = "internal"
 
@@ -461,7 +497,7 @@ class InternalError(ExecutionError):
 
 
 class SandboxUnreachable(LinkError):
-    """The action server does not answer; it may be gone, starting or paused."""
+    """The action server does not answer; it may have ended, be starting or be paused."""
 
     code = "sandbox.unreachable"
 
@@ -473,31 +509,31 @@ class HubUnreachable(LinkError):
 
 
 class WindowGone(LinkError):
-    """The window is not connected. It does an action id once, so the same may be sent again."""
+    """The window is not connected. The same action may be sent again: windows run an id once."""
 
     code = "window.gone"
 
 
 class WindowUnhealthy(LinkError):
-    """The window is connected, but its editor does not answer."""
+    """The window is connected, but its editor does not respond."""
 
     code = "window.unhealthy"
 
 
 class OutcomeUnknown(LinkError):
-    """The action was begun and nobody can tell how it ended; it is not done a second time."""
+    """The action was started, but its result is lost. It is not run a second time."""
 
     code = "outcome.unknown"
 
 
 class TargetUnreachable(LinkError):
-    """A server in a session takes no connection; it may not have started, or have ended."""
+    """A server in a session accepts no connection; it may not have started, or have ended."""
 
     code = "target.unreachable"
 
 
 class TargetTimedOut(LinkError):
-    """A server in a session took a connection but did not answer in time."""
+    """A server in a session accepted a connection but did not answer in time."""
 
     code = "target.timed_out"
 
@@ -516,58 +552,58 @@ class RemoteError(LinkError):
 
 
 class BridgeError(BasculeError, RuntimeError):
-    """A script asked something of its window and got no answer.
+    """A script's request to its window failed.
 
-    A `RuntimeError` too, so that scripts can catch it without knowing this tree.
+    Also a `RuntimeError`, so that scripts can catch it without importing this module.
     """
 
     code = "bridge"
 
 
 class BridgeUnavailable(BridgeError):
-    """There is no window to ask; the message says how to start the script so that there is."""
+    """The script has no window; the message says how to start the script with one."""
 
     code = "bridge.unavailable"
 
 
 class BridgeRefused(BridgeError):
-    """The window does not take this token: it is wrong, or its run has ended."""
+    """The window rejected the token: it is wrong, or its run has ended."""
 
     code = "bridge.refused"
 
 
 class BridgeClosed(BridgeError):
-    """The connection was lost, or closed, before the answer; it may have been done all the same."""
+    """The connection was lost or closed before the answer; the request may have taken effect."""
 
     code = "bridge.closed"
 
 
 class BridgeTimeout(BridgeError, TimeoutError):
-    """No answer in the time that was given; the window was told to stop."""
+    """The request reached its timeout; the window was asked to cancel it."""
 
     code = "bridge.timed_out"
 
 
 class BridgeCancelled(BridgeError):
-    """The user, or the one who asked, cancelled it."""
+    """The user or the caller cancelled the request."""
 
     code = "bridge.cancelled"
 
 
 class BridgeProtocol(BridgeError):
-    """The peer sent something that is no message of the bridge."""
+    """The peer sent data that is not a valid bridge message."""
 
     code = "bridge.protocol"
 
 
 class BridgeTooLarge(BridgeError):
-    """A question or its answer is larger than a message may be."""
+    """A request or its answer exceeds the size limit of a message."""
 
     code = "bridge.too_large"
 
 
 class BridgeBusy(BridgeError):
-    """Too many questions of this run wait for an answer already."""
+    """The run already has too many pending requests."""
 
     code = "bridge.busy"
 
@@ -585,37 +621,37 @@ class InvalidParams(BridgeError):
 
 
 class NotAllowed(BridgeError):
-    """The user, the settings or an untrusted workspace do not allow it."""
+    """The user, the settings or an untrusted workspace do not allow the request."""
 
     code = "bridge.not_allowed"
 
 
 class BridgeFailed(BridgeError):
-    """The window tried and could not; the message has the cause."""
+    """The window could not carry out the request; the message has the cause."""
 
     code = "bridge.failed"
 
 
 class ChatUnavailable(BridgeError):
-    """The window has no language model, or not the one that was asked for."""
+    """The window has no language model, or not the requested one."""
 
     code = "chat.unavailable"
 
 
 class ChatBlocked(BridgeError):
-    """The model refused, or the user has not let this extension use it."""
+    """The model refused, or the user has not allowed the extension to use it."""
 
     code = "chat.blocked"
 
 
 class CommandFailed(BridgeError):
-    """VS Code does not know the command, or it threw."""
+    """VS Code does not know the command, or the command threw an error."""
 
     code = "command.failed"
 
 
 class NotSerializable(BridgeError):
-    """The command was run, but JSON has no words for what it returned."""
+    """The command ran, but its result cannot be serialized as JSON."""
 
     code = "command.not_serializable"
 

@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from typing import NewType
 
 EventId = NewType("EventId", str)
-"""A UUID as text. OpenHands' integers stay at its own surfaces."""
+"""A UUID as text. The OpenHands adapters translate to and from OpenHands' integer ids."""
 
 
 def new_id() -> EventId:
-    """A random UUID (version 4), four times faster than `uuid.uuid4`: every event has one."""
+    """A random UUID (version 4). Every event gets one, and this is four times faster than
+    `uuid.uuid4`."""
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return EventId(
@@ -20,5 +21,5 @@ def new_id() -> EventId:
 
 
 def now() -> str:
-    """The present time as events write it: ISO 8601 with offset."""
+    """The current time in the format of event timestamps: ISO 8601 with UTC offset."""
     return datetime.now(UTC).isoformat()

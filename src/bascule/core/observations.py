@@ -1,7 +1,7 @@
-"""Every kind of observation: what was seen after an action.
+"""Every kind of observation: the result of an action, as data.
 
-Kinds, extras and defaults are OpenHands' (V0, 0.62); the last section adds ours. A failure to do
-an action is an `Error` observation whose `error_id` is the code of the error.
+Kinds, extras and defaults are those of OpenHands (V0, 0.62); the last section adds Bascule's own.
+An action that fails results in an `Error` observation whose `error_id` is the code of the error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .identity import EventId, new_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What all observations carry around their own extras."""
+    """The fields that all observations have."""
 
     kind: ClassVar[str] = ""
 
@@ -25,11 +25,14 @@ class Observation:
     timestamp: str | None = None
     source: Source | None = "environment"
     cause: EventId | None = None
-    """The id of the action that led to this."""
+    """The id of the action that this observation answers."""
     tool_call_metadata: Mapping[str, Any] | None = None
     llm_metrics: Mapping[str, Any] | None = None
+    note: str | None = None
+    """Something that the agent should know besides the result, such as which of its changes the
+    user took back."""
     unknown: Mapping[str, Any] = field(default_factory=dict)
-    """Extras a newer peer sent that this version does not know; sent on unchanged."""
+    """Extras from a newer peer that this version does not know; passed on unchanged."""
 
 
 # Work in a sandbox or window ------------------------------------------------------------
@@ -37,39 +40,42 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CmdMetadata:
-    """The state of a shell when it answered. The part below `suffix` is ours."""
+    """The state of a shell when it answered. OpenHands knows the fields up to `suffix`; Bascule
+    adds the rest."""
 
     exit_code: int = -1
-    """-1 while the program is still running, or when nothing was run."""
+    """-1 while the program is still running, or if no command was run."""
     pid: int = -1
-    """The last background job the shell started, else -1."""
+    """Process id of the last background job the shell started; -1 if there is none."""
     username: str | None = None
     hostname: str | None = None
     working_dir: str | None = None
     py_interpreter_path: str | None = None
     prefix: str = ""
-    """A note for the reader before the content, such as whose output it is."""
+    """A note for the agent before the content, such as which command printed it."""
     suffix: str = ""
-    """A note for the reader after the content: status, time-out, what can be done next."""
+    """A note for the agent after the content: exit code, timeout, possible next steps."""
 
     shell: str = ""
     state: Literal["done", "running", "refused", "idle"] = "done"
-    """done: ended, `exit_code` is its status. running: it goes on. refused: this command was not
-    run because another one is running. idle: there was nothing to read from or type into."""
+    """done: the command ended with `exit_code`. running: it still runs. refused: this command was
+    not run because another one is running. idle: no command runs that could be read from or typed
+    into."""
     timed_out: Literal["", "soft", "hard"] = ""
-    """Why the answer came before the end: no new output (soft) or out of time (hard)."""
+    """Why the answer was sent before the command ended: no new output (soft), or the timeout was
+    reached (hard)."""
     new_shell: bool = False
-    """This command is the first of a new shell: variables and jobs of an earlier one are gone."""
+    """This command is the first of a new shell: variables and jobs of the shell before are lost."""
     shell_ended: bool = False
-    """The shell itself ended with this command; the next one gets a new shell."""
+    """The shell itself ended with this command; the next command gets a new shell."""
     background: str = ""
-    """What background jobs printed since the last command, before this one started."""
+    """Output that background jobs printed between the last command and this one."""
     output_bytes: int = 0
-    """Bytes the command printed for this answer, left-out part included."""
+    """Bytes of output since the last answer, including the part that `content` leaves out."""
     left_out_bytes: int = 0
-    """How many of those are not in `content`; the log has them."""
+    """How many of those bytes are not in `content`; the log has them."""
     log_start: int = 0
-    """Where this answer's output starts in the shell's log, in bytes since the log began."""
+    """Position of this answer's output in the shell's log, in bytes from the start of the log."""
     log_end: int = 0
     log_path: str | None = None
     duration: float = 0.0
@@ -78,7 +84,7 @@ class CmdMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CmdOutput(Observation):
-    """What a shell showed while a command ran; the text is decoded and otherwise untouched."""
+    """The output of a shell command, as decoded text; otherwise unchanged."""
 
     kind: ClassVar[str] = "run"
 
@@ -94,37 +100,38 @@ class CmdOutput(Observation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellMetadata:
-    """How a cell went and the state of its kernel then. All of it is ours."""
+    """The outcome of a cell and the state of its kernel. OpenHands has none of these fields."""
 
     state: Literal["done", "failed", "running", "input", "died", "refused", "idle"] = "done"
-    """done: it ended. failed: it raised `error_name`. running: it was interrupted and goes on all
-    the same. input: it asks and waits for an answer. died: the kernel did. refused: this cell was
-    not run because another one does not end. idle: no cell waits for this answer."""
+    """done: the cell ended. failed: it raised `error_name`. running: it was interrupted but still
+    runs. input: it waits for input from the user. died: the kernel died. refused: this cell was
+    not run because another one still runs. idle: no cell waits for input."""
     error_name: str = ""
-    """The class of what was raised, `ZeroDivisionError`."""
+    """The class of the exception, for example `ZeroDivisionError`."""
     error_value: str = ""
     timed_out: bool = False
-    """The cell was out of time and was interrupted."""
+    """The cell reached its timeout and was interrupted."""
     new_kernel: bool = False
-    """This cell is the first of a new kernel: variables and imports of an earlier one are gone."""
+    """This cell is the first of a new kernel: variables and imports of the kernel before are
+    lost."""
     execution_count: int | None = None
     working_dir: str | None = None
     py_interpreter_path: str | None = None
     output_bytes: int = 0
-    """Bytes the cell printed for this answer, left-out part included."""
+    """Bytes of output since the last answer, including the part that `content` leaves out."""
     left_out_bytes: int = 0
-    """How many of those are not in `content`; the log has them."""
+    """How many of those bytes are not in `content`; the log has them."""
     log_start: int = 0
-    """Where this answer's output starts in the kernel's log, in bytes since the log began."""
+    """Position of this answer's output in the kernel's log, in bytes from the start of the log."""
     log_end: int = 0
     log_path: str | None = None
     duration: float = 0.0
-    """Seconds from giving the cell to this answer."""
+    """Seconds from sending the cell to this answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IPythonOutput(Observation):
-    """What a cell printed, returned and raised, as text; pictures come as data URLs."""
+    """The output, result and exception of a cell as text, and its images as data URLs."""
 
     kind: ClassVar[str] = "run_ipython"
 
@@ -134,20 +141,20 @@ class IPythonOutput(Observation):
 
     @property
     def succeeded(self) -> bool:
-        """The cell ran to its end and raised nothing."""
+        """Whether the cell ran to its end without an exception."""
         return self.metadata.state == "done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileContent(Observation):
-    """The lines asked for; images, PDF and video come as a data URL."""
+    """The requested lines of a file; a data URL for images, PDF and video."""
 
     kind: ClassVar[str] = "read"
 
     path: str
     impl_source: Literal["default", "oh_aci"] = "default"
     error_id: str = ""
-    """Ours: the code of the error when the editor's `view` failed and `content` says why."""
+    """Bascule's own: the error code if the editor's `view` failed; `content` has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +176,7 @@ class FileEdited(Observation):
     diff: str | None = None
     _diff_cache: str | None = None
     error_id: str = ""
-    """Ours: the code of the error when the edit failed and `content` says why."""
+    """Bascule's own: the error code if the edit failed; `content` has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +203,7 @@ class BrowserOutput(Observation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Error(Observation):
-    """The action failed; `content` says why, `error_id` is the error's code."""
+    """The action failed; `content` has the reason, `error_id` is the code of the error."""
 
     kind: ClassVar[str] = "error"
 
@@ -292,7 +299,7 @@ class TasksTracked(Observation):
     task_list: Sequence[Mapping[str, Any]] = ()
 
 
-# Ours -----------------------------------------------------------------------------------
+# Bascule's own --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +308,7 @@ class DirMade(Observation):
 
     path: str
     created: bool = True
-    """False when it was there already."""
+    """False if the directory existed already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,7 +336,8 @@ class DirEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirListing(Observation):
-    """Directories first, each group by name; `content` has one per line, directories with `/`."""
+    """Directories first, then files, each sorted by name. `content` has one entry per line;
+    directories end with `/`."""
 
     kind: ClassVar[str] = "list"
 
@@ -345,7 +353,7 @@ class GlobResult(Observation):
     path: str
     pattern: str
     paths: Sequence[str] = ()
-    """Absolute, newest first."""
+    """Absolute paths, most recently modified first."""
     truncated: bool = False
 
 
@@ -353,7 +361,7 @@ class GlobResult(Observation):
 class GrepMatch:
     path: str
     line: int
-    """1-based."""
+    """Line number, from 1."""
     text: str
 
 
@@ -373,7 +381,52 @@ class Interrupted(Observation):
 
     shell: str = ""
     was_running: bool = True
-    """False when there was nothing to interrupt."""
+    """False if no program was running."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointList(Observation):
+    """The checkpoints of the workspace, oldest first. `content` has one line for each."""
+
+    kind: ClassVar[str] = "checkpoints"
+
+    items: Sequence[Mapping[str, Any]] = ()
+    """Each: id, agent, title, began, ended, is_interrupted, notes, files."""
+    removed_up_to: int = 0
+    """Checkpoints up to this id were removed to save space."""
+    not_kept: Sequence[Mapping[str, Any]] = ()
+    """Files and directories that cannot be restored. Each: path, size, reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointDetail(Observation):
+    """The changes of one action. `content` is a unified diff."""
+
+    kind: ClassVar[str] = "checkpoint"
+
+    checkpoint: Mapping[str, Any]
+    """As in `CheckpointList.items`."""
+    changes: Sequence[Mapping[str, Any]] = ()
+    """Each: path, change (`added`, `modified` or `deleted`)."""
+    truncated: bool = False
+    """Whether the diff was too long and lacks its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRestored(Observation):
+    """The result of a restore. `content` has one line for each path."""
+
+    kind: ClassVar[str] = "restore"
+
+    checkpoint: int | None = None
+    """The restore's own checkpoint; restoring it undoes the restore. None if nothing changed."""
+    restored: Sequence[str] = ()
+    """Paths with their earlier contents again. With `dry_run`, paths that would be restored."""
+    removed: Sequence[str] = ()
+    """Paths that an agent had created, and that the restore removed."""
+    conflicts: Sequence[Mapping[str, Any]] = ()
+    """Paths that were not changed. Each: path, reason."""
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -422,13 +475,13 @@ class DiffShown(Observation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserAnswered(Observation):
-    """`content` is the answer."""
+    """The user's answer, in `content`."""
 
     kind: ClassVar[str] = "ask_user"
 
     question: str = ""
     answered: bool = True
-    """False when the user dismissed the question."""
+    """False if the user dismissed the question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -446,7 +499,7 @@ class BridgeAnswered(Observation):
     request: str
     result: Any = None
     error: Mapping[str, Any] | None = None
-    """`code`, `message` and `detail`, in place of a result."""
+    """`code`, `message` and `detail` of a failure, instead of a result."""
 
 
 OBSERVATIONS: Mapping[str, type[Observation]] = {
@@ -456,6 +509,7 @@ OBSERVATIONS: Mapping[str, type[Observation]] = {
         *(FileDownloaded, McpResult, Nothing, Success, UserRejected, Condensed, Thought),
         *(LoopDetected, Delegated, AgentStateChanged, Recalled, TasksTracked),
         *(DirMade, DirRemoved, FileRemoved, DirListing, GlobResult, GrepResult, Interrupted),
+        *(CheckpointList, CheckpointDetail, CheckpointRestored),
         *(Diagnosed, SymbolsFound, Selected, FileOpened, DiffShown, UserAnswered),
         *(VscodeCommandDone, BridgeAnswered),
     )

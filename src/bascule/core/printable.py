@@ -10,11 +10,11 @@ from typing import Final
 _HARMFUL: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
-"""Control characters but for tab and newline, which escape sequences begin with, and those that
-change the direction or the lines of a text."""
+"""Control characters except tab and newline (escape sequences begin with them), and Unicode
+characters that change the writing direction or start a new line."""
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
-"""What `sys.exc_info` returns."""
+"""The return type of `sys.exc_info`."""
 
 
 def printable(text: str) -> str:
@@ -28,8 +28,8 @@ def one_line(text: str) -> str:
 
 
 class OneLineFormatter(logging.Formatter):
-    """Writes each message on one line and indents tracebacks, so that no name and no error text of
-    somebody else can make a line that looks like another record."""
+    """Writes each message on one line and indents tracebacks, so that untrusted text in a message
+    cannot forge a log record."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
         record.message = one_line(record.message)
@@ -46,6 +46,6 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {printable(line)}" for line in text.split("\n"))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -9,22 +9,29 @@ from pathlib import Path
 from typing import Final, Literal, NewType
 
 SessionId = NewType("SessionId", str)
-"""Random, of `[a-z0-9]` alone: it stands in paths and host names, before a `-`."""
+"""A random id of characters `[a-z0-9]` only. It is used in paths, and in host names before a
+`-`."""
 
 SessionState = Literal["starting", "ready", "paused", "stopping", "stopped", "failed"]
-"""stopped: no process, the workspace is kept. failed: the same, and `cause` says why."""
+"""stopped: no process runs, the workspace is kept. failed: the same as stopped, and the session's
+`cause` holds the reason."""
 
 RuntimeKind = Literal["sandbox", "vscode"]
-"""Where a session's actions are done: by its action server, or in its own VS Code window."""
+"""Where a session's actions run: in its action server, or in its own VS Code window."""
 
-WorkspaceKind = Literal["empty", "folder", "git", "archive"]
+WorkspaceKind = Literal["empty", "folder", "git", "archive", "fork"]
 
 EgressMode = Literal["off", "proxy", "open"]
-"""off: nothing leaves. proxy: HTTP to the domains listed. open: whatever the machine reaches."""
+"""off: no network access. proxy: HTTP(S) to the listed domains only. open: everything that the
+machine can reach."""
 
-Likeness = Literal["", "openhands"]
-"""Whose paths a sandbox has besides ours. openhands: those of OpenHands' own images, which its
-agents and tests name, and a `sudo` where the spawner can give one."""
+FileLayout = Literal["", "openhands"]
+"""Another product whose file layout a sandbox imitates. openhands: the paths of OpenHands' own
+images, which its agents and tests use, and `sudo` if the spawner can provide it."""
+
+WIRE_FILE_LAYOUT: Final = "likeness"
+"""The name of the field `file_layout` in the database and in messages, kept for sandboxes and
+databases of earlier versions."""
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -42,11 +49,15 @@ class WorkspaceSource:
     folder: str = ""
     """A folder of the host, used as it is and never removed."""
     url: str = ""
-    """What to clone: https or ssh."""
+    """URL of the git repository to clone: https or ssh."""
     ref: str = ""
-    """A branch, a tag or a commit; empty: the remote's own choice."""
+    """Branch, tag or commit to check out; empty: the default branch of the remote."""
     archive: str = ""
     """The id of an uploaded archive."""
+    fork_of: str = ""
+    """The id of the session whose workspace a fork copied, and to which its changes return."""
+    base: str = ""
+    """The id of the snapshot from which a fork was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +76,7 @@ class Egress:
 
     mode: EgressMode = "off"
     domains: Sequence[str] = ()
-    """For `proxy`: names, and `*.example.org` for all below one."""
+    """Domains the session may reach with mode `proxy`; `*.example.org` matches subdomains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +84,8 @@ class AppSpec:
     """Settings of an app, given before it starts."""
 
     keeps_prefix: bool = False
-    """It puts its base path before all its paths and wants to be asked by them; others are asked
-    as if they were at the root."""
+    """True: the app serves its pages below its base path, so requests keep that prefix. False:
+    the app serves from the root, so the proxy removes the prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,56 +93,63 @@ class SessionSpec:
     """The settings a session was created with."""
 
     name: str = ""
-    """For people; need not be unique."""
+    """Display name; need not be unique."""
     spawner: str = "local"
     runtime: RuntimeKind = "sandbox"
     shells: Literal["pty", "tmux"] = "pty"
     workspace: WorkspaceSource = field(default_factory=WorkspaceSource)
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """In the environment too, and masked wherever what happened is recorded."""
+    """Environment variables too, but their values are masked in records and timelines."""
     limits: SessionLimits = field(default_factory=SessionLimits)
     egress: Egress = field(default_factory=Egress)
     image: str = ""
-    """For spawners that start from one; empty: ours."""
+    """Container image, for spawners that use one; empty: Bascule's own image."""
     user: str = ""
-    """What its user is called inside; empty: bascule. `root`, which the spawner `local` alone can
-    give, has the number 0 there, and outside no more rights than any other session."""
+    """Name of the user inside the sandbox; empty: `bascule`. Only the spawner `local` supports
+    `root`: that user has uid 0 in the sandbox, and on the host no more rights than the user of
+    any other session."""
     browser: bool = True
-    """Whether its actions may browse."""
-    likeness: Likeness = ""
+    """Whether the session supports browser actions."""
+    checkpoints: bool = True
+    """Whether the session records what actions change in the workspace, so that it can be
+    restored."""
+    file_layout: FileLayout = ""
+    """Image whose users and paths the sandbox imitates. Stored and sent as `WIRE_FILE_LAYOUT`."""
     apps: Sequence[AppSpec] = ()
-    """Of those that listen on `APP_PORT_1` and `APP_PORT_2`, in that order."""
+    """Settings of the apps that listen on `APP_PORT_1` and `APP_PORT_2`, in that order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxPlan:
-    """Everything a spawner needs to start a sandbox, also again after a stop.
+    """Everything a spawner needs to start a sandbox, or to restart it after a stop.
 
-    `directory` is the session's own on the host, made by whoever asks and theirs to remove:
-    `workspace/` (unless the workspace is a folder of the host), `home/`, `state/`.
+    `directory` is the session's directory on the host. It contains `workspace/` (unless the
+    workspace is a folder of the host), `home/` and `state/`. The caller of the spawner creates and
+    removes it.
     """
 
     session_id: SessionId
     directory: Path
     run_dir: Path
-    """Where the sandbox's sockets appear on the host: `sandbox.sock`, `vscode.sock`, `app0.sock`.
-    Short, since a socket's path has at most 107 bytes."""
+    """Directory of the sandbox's sockets on the host: `sandbox.sock`, `vscode.sock`, `app0.sock`.
+    Keep it short: Linux limits the path of a socket to 107 bytes."""
     folder: Path | None = None
-    """A folder of the host that is the workspace, in place of `workspace/`."""
+    """Folder of the host to use as the workspace, instead of `workspace/`."""
     key: str = field(repr=False)
-    """What the action server wants in `X-Session-API-Key`."""
+    """The key that the action server expects in the header `X-Session-API-Key`."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Of its shells, secrets included."""
+    """Environment variables of the shells, including secrets."""
     shells: Literal["pty", "tmux"] = "pty"
     limits: SessionLimits = field(default_factory=SessionLimits)
     egress: Egress = field(default_factory=Egress)
     image: str = ""
     user: str = ""
     browser: bool = True
-    likeness: Likeness = ""
+    checkpoints: bool = True
+    file_layout: FileLayout = ""
     hub_socket: Path | None = None
-    """The hub's socket for this session, which the sandbox's own window connects to."""
+    """The hub's socket for this session. The VS Code window in the sandbox connects to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,14 +159,14 @@ class RunningSandbox:
     session_id: SessionId
     is_paused: bool = False
     uid: int | None = None
-    """As whom its servers run on the host, where the host can tell."""
+    """The user id of its servers on the host; None if the spawner cannot determine it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The resources a sandbox uses, of all its processes."""
+    """The resources that all processes of a sandbox use together."""
 
     cpu_seconds: float
-    """Since it started."""
+    """CPU time since the sandbox started."""
     memory_bytes: int
     processes: int

@@ -1,4 +1,4 @@
-"""A bounded, numbered list of what happened in one session or window, with subscribers."""
+"""The timeline of a session or window: a bounded, numbered list of events, with subscribers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-MOST_ENTRIES: Final = 5_000
-MOST_BYTES: Final = 32 << 20
+MAX_ENTRIES: Final = 5_000
+MAX_BYTES: Final = 32 << 20
 
 OnEntry = Callable[["TimelineEntry"], None]
 
@@ -20,29 +20,29 @@ class TimelineEntry:
     """One entry: `action`, `observation`, `failed`, or a chunk of `output`."""
 
     number: int
-    """Counts up from 1. 0 for output, which is told while it comes and then held by nobody: the
-    observation has all of it."""
+    """Counts up from 1. Chunks of output have number 0: subscribers get them as they arrive, and
+    the timeline does not keep them, since the observation holds the whole output."""
     kind: str
     time: float
     """Unix time."""
     data: Mapping[str, Any]
     size: int = 0
-    """Bytes it takes, about."""
+    """Approximate size in bytes."""
 
 
 class Timeline:
-    """Holds the newest entries. Above either limit the oldest are dropped.
+    """Holds the newest entries, up to `most` entries and `most_bytes`. Older ones are dropped.
 
-    Who remembers `epoch` and the number of the last entry it saw goes on from there. Another epoch
-    is another timeline, whose numbers mean nothing to the first. One that goes on with what was
-    written down before is given that `epoch`, and the number that was `last` in it.
+    A reader that stores `epoch` and the number of its last entry can continue from there. Entry
+    numbers are only comparable within one epoch. To continue a timeline that was saved to disk,
+    pass its `epoch` and its `last` number.
     """
 
     def __init__(
         self,
         *,
-        most: int = MOST_ENTRIES,
-        most_bytes: int = MOST_BYTES,
+        most: int = MAX_ENTRIES,
+        most_bytes: int = MAX_BYTES,
         epoch: str = "",
         last: int = 0,
         clock: Callable[[], float] = time.time,
@@ -55,8 +55,8 @@ class Timeline:
         self._bytes = 0
         self._last = last
         self._listeners: list[OnEntry] = []
-        self._watchers: list[OnEntry] = []
-        """Those of them that want output as well."""
+        self._output_listeners: list[OnEntry] = []
+        """The listeners that want output too, a subset of `_listeners`."""
 
     @property
     def last(self) -> int:
@@ -66,12 +66,13 @@ class Timeline:
     @property
     def is_watched(self) -> bool:
         """Whether a subscriber wants output as it arrives."""
-        return bool(self._watchers)
+        return bool(self._output_listeners)
 
     def note(
         self, kind: str, data: Mapping[str, Any], *, size: int = 0, time: float | None = None
     ) -> TimelineEntry:
-        """Add an entry and pass it to subscribers. `time`: when it happened, if not now."""
+        """Add an entry and pass it to subscribers. `time` is the Unix time of the event; None:
+        the current time."""
         self._last += 1
         entry = TimelineEntry(self._last, kind, self._clock() if time is None else time, data, size)
         self._entries.append(entry)
@@ -80,16 +81,16 @@ class Timeline:
             self._bytes > self._most_bytes and len(self._entries) > 1
         ):
             self._bytes -= self._entries.popleft().size
-        _tell(self._listeners, entry)
+        _notify(self._listeners, entry)
         return entry
 
     def show(self, kind: str, data: Mapping[str, Any], *, size: int = 0) -> None:
-        """Pass an entry to the present subscribers without keeping it."""
-        if self._watchers:
-            _tell(self._watchers, TimelineEntry(0, kind, self._clock(), data, size))
+        """Pass an entry to the subscribers that want output, without keeping it."""
+        if self._output_listeners:
+            _notify(self._output_listeners, TimelineEntry(0, kind, self._clock(), data, size))
 
     def after(self, number: int, epoch: str = "") -> list[TimelineEntry]:
-        """Entries after that number; all entries for a reader from another epoch."""
+        """The entries after `number`; all entries if `epoch` is not the epoch of this timeline."""
         if epoch != self.epoch:
             number = 0
         first = self._last - len(self._entries) + 1
@@ -97,8 +98,11 @@ class Timeline:
         return list(self._entries)[skipped:]
 
     def subscribe(self, listener: OnEntry, *, output: bool = True) -> Callable[[], None]:
-        """Call `listener` with each new entry, until the returned function is called."""
-        lists = [self._listeners, self._watchers] if output else [self._listeners]
+        """Call `listener` with each new entry, until the returned function is called.
+
+        With `output`, `listener` also gets the chunks of output passed to `show`.
+        """
+        lists = [self._listeners, self._output_listeners] if output else [self._listeners]
         for each in lists:
             each.append(listener)
 
@@ -110,6 +114,6 @@ class Timeline:
         return unsubscribe
 
 
-def _tell(listeners: list[OnEntry], entry: TimelineEntry) -> None:
-    for listener in tuple(listeners):
+def _notify(listeners: list[OnEntry], entry: TimelineEntry) -> None:
+    for listener in tuple(listeners):  # a copy: a listener may unsubscribe while it is called
         listener(entry)

@@ -1,82 +1,55 @@
-"""Reads a timeline at the reader's own speed."""
+"""Lets a subscriber of a timeline read at its own speed, with bounded memory."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import suppress
-from typing import Final, Self
+from typing import Final
 
+from .broadcaster import Inbox
 from .timeline import Timeline, TimelineEntry
 
-_MOST: Final = 20_000
-_MOST_OUTPUT: Final = 1 << 20
-"""Bytes of output a follower may be behind; then it misses the oldest."""
+_MAX_PENDING_ENTRIES: Final = 20_000
+"""Entries a reader may have pending. A reader with more is disconnected."""
+_MAX_PENDING_OUTPUT: Final = 1 << 20
+"""Bytes of output a reader may have pending. Further output is dropped until it reads again."""
 
 
-class TimelineReader:
-    """Past and new entries of a timeline in batches, each with everything since the last.
+class TimelineReader(Inbox[list[TimelineEntry]]):
+    """Past and new entries of a timeline, in lists: each has all entries since the list before.
 
-    Used as a context. Who is too slow misses output first, and is then let go: `batches` ends, and
-    it comes again with the number it has. Without `output` it is told entries alone.
+    A reader that is too slow misses output first. If it is still too slow, `items` ends, and the
+    caller opens a new reader `after` the last number it received. Without `output` the reader gets
+    numbered entries only, no chunks of output.
     """
 
     def __init__(
         self, timeline: Timeline, *, after: int = 0, epoch: str = "", output: bool = True
     ) -> None:
-        self._timeline = timeline
-        self._waiting: deque[TimelineEntry] = deque(timeline.after(after, epoch))
-        self._output = 0
-        self._over = asyncio.Event()
-        self._wake = asyncio.Event()
-        self._unsubscribe = timeline.subscribe(self._take, output=output)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.finish()
+        super().__init__()
+        self._pending: deque[TimelineEntry] = deque(timeline.after(after, epoch))
+        self._pending_output = 0
+        self._unsubscribe = timeline.subscribe(self._add, output=output)
 
     def finish(self) -> None:
         self._unsubscribe()
-        self._over.set()
-        self._wake.set()
+        super().finish()
 
-    async def batches(
-        self, *, heartbeat: float | None = None, gather: float = 0.0
-    ) -> AsyncIterator[list[TimelineEntry]]:
-        """Batches of entries; an empty one after `heartbeat` seconds without any.
+    def _is_empty(self) -> bool:
+        return not self._pending
 
-        `gather`: seconds to wait for more entries before a batch is returned.
-        """
-        while True:
-            if self._waiting:
-                if gather and not self._over.is_set():
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(gather):
-                            await self._over.wait()
-                batch = list(self._waiting)
-                self._waiting.clear()
-                self._output = 0
-                yield batch
-                continue
-            if self._over.is_set():
+    def _take(self) -> list[TimelineEntry]:
+        batch = list(self._pending)
+        self._pending.clear()
+        self._pending_output = 0
+        return batch
+
+    def _add(self, entry: TimelineEntry) -> None:
+        if entry.number == 0:  # a chunk of output
+            if self._pending_output + entry.size > _MAX_PENDING_OUTPUT:
                 return
-            self._wake.clear()
-            try:
-                async with asyncio.timeout(heartbeat):
-                    await self._wake.wait()
-            except TimeoutError:
-                yield []
-
-    def _take(self, entry: TimelineEntry) -> None:
-        if entry.number == 0:
-            if self._output + entry.size > _MOST_OUTPUT:
-                return
-            self._output += entry.size
-        self._waiting.append(entry)
-        if len(self._waiting) > _MOST:
-            self._waiting.clear()
+            self._pending_output += entry.size
+        self._pending.append(entry)
+        if len(self._pending) > _MAX_PENDING_ENTRIES:
+            self._pending.clear()
             self.finish()
-        self._wake.set()
+        self.notify()

@@ -13,35 +13,35 @@ from .windows import Window
 def choose(windows: Sequence[Window], selector: str = "") -> Window:
     """The one window that matches `selector`: its id, a path in one of its folders, or its name.
 
-    Without a selector, the only one there is. Windows that are gone do not count, and of those
-    that fit, the healthy go first. A session says by itself what its window is called and which
-    folders it has: so that window answers to no path, and to a name only when no other window
-    does. Raises `NoWindow`, or `AmbiguousWindow` rather than take one
-    of several.
+    Without a selector, the only connected window. Windows that are gone do not count, and healthy
+    windows are preferred to unhealthy ones. The window of a session never matches a path, and
+    matches a name only if no user's window does: a session reports its own name and folders, so it
+    could claim those of a user's window. Raises `NoWindow` if no window matches and
+    `AmbiguousWindow` if several do.
     """
-    here = [each for each in windows if each.status != "gone"]
-    fitting = _fitting(here, selector) if selector else _own(here) or here
-    fitting = [each for each in fitting if each.status == "healthy"] or fitting
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
+    connected = [each for each in windows if each.status != "gone"]
+    matching = _matching(connected, selector) if selector else _of_users(connected) or connected
+    matching = [each for each in matching if each.status == "healthy"] or matching
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
         raise AmbiguousWindow(
-            f"{(repr(selector) if selector else 'No selector')} matches {len(fitting)} "
-            f"windows: {_names(fitting)}. Name one by its id or folder",
-            windows=[{"id": each.id, "name": each.name} for each in fitting],
+            f"{(repr(selector) if selector else 'No selector')} matches {len(matching)} "
+            f"windows: {_names(matching)}. Name one by its id or folder",
+            windows=[{"id": each.id, "name": each.name} for each in matching],
         )
-    raise NoWindow(_nothing(windows, here, selector), selector=selector)
+    raise NoWindow(_no_window_message(windows, connected, selector), selector=selector)
 
 
-def _fitting(windows: Sequence[Window], selector: str) -> Sequence[Window]:
+def _matching(windows: Sequence[Window], selector: str) -> Sequence[Window]:
     if by_id := [each for each in windows if each.id == selector]:
         return by_id
     by_name = [each for each in windows if each.name == selector]
-    return _by_folder(_own(windows), selector) or _own(by_name) or by_name
+    return _by_folder(_of_users(windows), selector) or _of_users(by_name) or by_name
 
 
-def _own(windows: Sequence[Window]) -> Sequence[Window]:
-    """Windows that belong to people, not to sessions."""
+def _of_users(windows: Sequence[Window]) -> Sequence[Window]:
+    """Windows that belong to users, not to sessions."""
     return [each for each in windows if not each.session_id]
 
 
@@ -53,7 +53,7 @@ def _by_folder(windows: Sequence[Window], selector: str) -> Sequence[Window]:
     best: list[Window] = []
     length = -1
     for window in windows:
-        depths = [len(root) for root in _roots(window) if _holds(root, path)]
+        depths = [len(root) for root in _roots(window) if _contains(root, path)]
         if not depths or max(depths) < length:
             continue
         best = [*best, window] if max(depths) == length else [window]
@@ -65,7 +65,7 @@ def _roots(window: Window) -> Sequence[str]:
     return [os.path.normpath(folder.path) for folder in window.folders if folder.path]
 
 
-def _holds(root: str, path: str) -> bool:
+def _contains(root: str, path: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
@@ -76,17 +76,20 @@ def _names(windows: Sequence[Window]) -> str:
     )
 
 
-def _nothing(windows: Sequence[Window], here: Sequence[Window], selector: str) -> str:
+def _no_window_message(
+    windows: Sequence[Window], connected: Sequence[Window], selector: str
+) -> str:
     gone = [each for each in windows if each.status == "gone"]
-    if meant := _fitting(gone, selector) if selector else gone if not here else ():
-        # VS Code starts an extension host that died again, but not for ever: the window stays open.
+    if lost := _matching(gone, selector) if selector else gone if not connected else ():
+        # VS Code restarts a crashed extension host only a few times. After that the window is open
+        # but disconnected, until the user reloads it.
         return (
-            f"No longer connected: {_names(meant)}. If the window is still open, reload "
+            f"No longer connected: {_names(lost)}. If the window is still open, reload "
             "the window; otherwise open it again"
         )
-    if not here:
+    if not connected:
         return (
             "No VS Code window is connected to the hub; in VS Code run the command "
             "'Bascule: Connect to a Hub'"
         )
-    return f"No window matches {selector!r}; connected windows: {_names(here)}"
+    return f"No window matches {selector!r}; connected windows: {_names(connected)}"

@@ -10,13 +10,16 @@ WindowId = NewType("WindowId", str)
 """A UUID as text, kept by the window across reloads."""
 
 WindowStatus = Literal["healthy", "unhealthy", "gone"]
-"""unhealthy: connected, but its editor does not answer. gone: not connected, not yet forgotten."""
+"""unhealthy: connected, but the editor does not respond. gone: disconnected; the hub still
+remembers the window and removes it after a while."""
 
 ACTION_LIFE: Final = 3600.0
-"""Seconds a window knows the id of an action after it ended. Nobody sends an older one again."""
+"""Seconds a window remembers the id of an action after it ended. An action first sent longer ago
+than this is never sent again, since the window could run it twice."""
 
 Remote = Literal["local", "ssh", "wsl", "container", "web"]
-"""Where the window's files are, seen from the user's screen."""
+"""Where the window's files are, relative to the machine of the user: on it (`local`), or reached
+through a VS Code remote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +32,15 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """One VS Code window. An id lasts; all else may change while it is open."""
+    """One VS Code window. The id never changes; every other field may change while it is open."""
 
     id: WindowId
     name: str
     folders: Sequence[Folder] = ()
-    """Several in a multi-root workspace, none in an empty window."""
+    """The folders of the workspace: several in a multi-root workspace, none in an empty window."""
     status: WindowStatus = "healthy"
     capabilities: frozenset[str] = frozenset()
-    """The action kinds it can do."""
+    """The action kinds this window supports."""
     vscode_version: str = ""
     extension_version: str = ""
     platform: str = ""
@@ -45,9 +48,10 @@ class Window:
     remote: Remote = "local"
     owner: str = ""
     session_id: str = ""
-    """The session whose own window it is; empty: it is nobody's but its user's."""
+    """The session this window belongs to; empty for a window that a user opened."""
     registered_at: str = ""
     last_heartbeat: str = ""
-    """When it last showed a sign of life."""
+    """When the hub last received a heartbeat from the window."""
     hosts: int = 1
-    """Extension hosts connected for it: two tabs of one window are two."""
+    """Number of extension hosts connected for this window. Two browser tabs of one window count
+    as two."""

@@ -8,28 +8,31 @@ from dataclasses import dataclass
 
 from .globs import translate
 
-_NEVER = re.compile(r"(?!)")
+_LINES_PER_PATTERN = 64
+"""Lines in one regular expression. The time of a match grows with the square of its groups, and a
+match cannot be interrupted: a file with 100,000 lines would stop all threads of the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
     """The rules of one `.gitignore` file. The last line that matches a path decides."""
 
-    for_files: re.Pattern[str]
-    for_directories: re.Pattern[str]
+    for_files: tuple[re.Pattern[str], ...]
+    for_directories: tuple[re.Pattern[str], ...]
     kept: frozenset[str]
     """The names of the groups whose lines begin with `!`."""
 
     def verdict(self, path: str, *, is_directory: bool) -> bool | None:
-        """Whether `path`, relative to the file's directory, is ignored; None: nothing said."""
-        pattern = self.for_directories if is_directory else self.for_files
-        found = pattern.fullmatch(path)
-        return None if found is None else found.lastgroup not in self.kept
+        """Whether `path`, relative to the file's directory, is ignored; None if no line matches."""
+        for pattern in self.for_directories if is_directory else self.for_files:
+            if (found := pattern.fullmatch(path)) is not None:
+                return found.lastgroup not in self.kept
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreLevel:
-    """Rules, and how a path relative to the search's start reads from where they are written."""
+    """The rules of one directory, and how to make a path relative to that directory."""
 
     rules: IgnoreRules
     prefix: str = ""
@@ -40,7 +43,7 @@ class IgnoreLevel:
 
 
 def is_ignored(levels: Iterable[IgnoreLevel], path: str, *, is_directory: bool) -> bool:
-    """The nearest level that has something to say decides; `levels` has the nearest first."""
+    """Whether `path` is ignored. `levels` has the nearest first; the first that matches decides."""
     for level in levels:
         verdict = level.verdict(path, is_directory=is_directory)
         if verdict is not None:
@@ -49,7 +52,7 @@ def is_ignored(levels: Iterable[IgnoreLevel], path: str, *, is_directory: bool) 
 
 
 def parse_rules(text: str) -> IgnoreRules | None:
-    """None when there is not one rule. A line that makes no sense is passed over, as by git."""
+    """The rules in `text`; None if there are none. Invalid lines are skipped, as in git."""
     every: list[str] = []
     for_files: list[str] = []
     kept = set()
@@ -80,7 +83,7 @@ def _parse_line(line: str) -> tuple[str, bool, bool] | None:
     anywhere = "/" not in pattern
     pattern = pattern.removeprefix("/")
     if "" in pattern.split("/"):
-        return None  # no path has an empty name in it
+        return None  # never matches: no path contains an empty name
     try:
         return translate(f"**/{pattern}" if anywhere else pattern), negated, only_directories
     except ValueError:
@@ -94,5 +97,9 @@ def _without_trailing_spaces(line: str) -> str:
     return line
 
 
-def _last_first(groups: list[str]) -> re.Pattern[str]:
-    return re.compile("|".join(reversed(groups)), re.DOTALL) if groups else _NEVER
+def _last_first(groups: list[str]) -> tuple[re.Pattern[str], ...]:
+    last_first = groups[::-1]
+    return tuple(
+        re.compile("|".join(last_first[at : at + _LINES_PER_PATTERN]), re.DOTALL)
+        for at in range(0, len(last_first), _LINES_PER_PATTERN)
+    )

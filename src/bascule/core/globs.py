@@ -1,8 +1,8 @@
 """Glob patterns as regular expressions over relative paths.
 
 `*` and `?` stay within a name, `**` is any number of directories, `[a-z]` and `{py,pyi}` are as in
-a shell. The expressions never go back over what they matched: a pattern takes time in proportion
-to the path however many stars it has, which matters because patterns come from strangers.
+a shell. Patterns are untrusted, so the expressions never backtrack: matching takes linear time in
+the length of the path, whatever the number of stars.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from itertools import pairwise
 from bascule.core.errors import InvalidPattern
 
 _MAX_ALTERNATIVES = 256
+_MAX_NESTING = 32
 _STAR = None
-"""Stands between the pieces of a name in which `*` was."""
+"""Marks a `*` between the pieces of a name."""
 
 
 def compile_glob(pattern: str) -> re.Pattern[str]:
-    """For `fullmatch` on a path relative to where the search starts. Raises `InvalidPattern`."""
+    """A regular expression for `fullmatch` on a path relative to the searched directory.
+
+    Raises `InvalidPattern`.
+    """
     if pattern.startswith("/") or ".." in pattern.split("/"):
         raise InvalidPattern(
             f"{pattern!r} leads out of the directory searched; give the directory as `path`"
@@ -31,23 +35,30 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
     return re.compile("|".join(alternatives), re.DOTALL)
 
 
-def expand_braces(pattern: str) -> list[str]:
-    """`a.{py,pyi}` as `a.py` and `a.pyi`. Raises `ValueError` for braces that do not pair."""
-    found = _outer_braces(pattern)
-    if found is None:
-        return [pattern]
-    start, commas, end = found
-    inside = [start, *commas, end]
-    options = [pattern[a + 1 : b] for a, b in pairwise(inside)]
-    tails = expand_braces(pattern[end + 1 :])
-    heads = [pattern[:start] + each for option in options for each in expand_braces(option)]
-    if len(heads) * len(tails) > _MAX_ALTERNATIVES:
-        raise ValueError(f"its braces stand for more than {_MAX_ALTERNATIVES} patterns")
-    return [head + tail for head in heads for tail in tails]
+def expand_braces(pattern: str, *, depth: int = 0) -> list[str]:
+    """Expand braces: `a.{py,pyi}` to `a.py` and `a.pyi`. Raises `ValueError` for braces without a
+    partner."""
+    if depth > _MAX_NESTING:
+        raise ValueError(f"its braces are nested more than {_MAX_NESTING} deep")
+    expanded = [""]
+    at = 0
+    while (found := _outer_braces(pattern, at)) is not None:
+        start, commas, end = found
+        options = [
+            each
+            for a, b in pairwise([start, *commas, end])
+            for each in expand_braces(pattern[a + 1 : b], depth=depth + 1)
+        ]
+        if len(expanded) * len(options) > _MAX_ALTERNATIVES:
+            raise ValueError(f"its braces stand for more than {_MAX_ALTERNATIVES} patterns")
+        before = pattern[at:start]
+        expanded = [head + before + option for head in expanded for option in options]
+        at = end + 1
+    return [head + pattern[at:] for head in expanded]
 
 
 def translate(pattern: str) -> str:
-    """The expression for one pattern without braces. Raises `ValueError` for an open bracket."""
+    """The expression for a pattern without braces. Raises `ValueError` for an unclosed bracket."""
     groups: list[list[str]] = [[]]
     for segment in pattern.split("/"):
         if len(segment) > 1 and not segment.strip("*"):
@@ -59,7 +70,8 @@ def translate(pattern: str) -> str:
     if not later:
         return anchored.removesuffix("/")
     *middle, last = [group for group in later[:-1] if group] + later[-1:]
-    # The earliest place where the names between two `**` fit is as good as any later one.
+    # An atomic group, so no backtracking: the earliest match of the names between two `**` is
+    # as good as any later match.
     anchored += "".join(f"(?>(?:[^/]+/)*?{''.join(f'{n}/' for n in group)})" for group in middle)
     return anchored + (f"(?:[^/]+/)*{'/'.join(last)}" if last else ".+")
 
@@ -74,7 +86,7 @@ def _name(segment: str) -> str:
     if len(pieces) == 1:
         return pieces[0]
     first, *middle, last = pieces
-    # As above: the earliest fit of a piece between two stars is as good as any.
+    # As in `translate`: the earliest match of a piece between two stars is as good as any.
     return first + "".join(f"(?>[^/]*?{piece})" for piece in middle if piece) + f"[^/]*{last}"
 
 
@@ -99,7 +111,7 @@ def _tokens(segment: str) -> Iterator[str | None]:
 
 
 def _class_end(segment: str, start: int) -> int:
-    """Where the class that starts at `start` ends; a bracket right at its start is a member."""
+    """The end of the character class that starts at `start`. A `]` at its start is a member."""
     at = start + (segment[start : start + 1] in ("!", "^"))
     end = segment.find("]", at + 1)
     if end < 0:
@@ -124,11 +136,10 @@ def _class(inside: str) -> str:
     return f"[^/{''.join(parts)}]" if negated else f"(?!/)[{''.join(parts)}]"
 
 
-def _outer_braces(pattern: str) -> tuple[int, list[int], int] | None:
-    """The first pair of braces: where it opens, its commas, and where it closes."""
+def _outer_braces(pattern: str, at: int) -> tuple[int, list[int], int] | None:
+    """The first pair of braces from `at` on: positions of `{`, of its commas, and of `}`."""
     start, depth = -1, 0
     commas: list[int] = []
-    at = 0
     while at < len(pattern):
         match pattern[at]:
             case "\\":
