@@ -85,8 +85,8 @@ def test_a_time_out_of_the_window_is_a_time_out_here() -> None:
     [
         ('"It broke"', "It broke", ""),
         ('{"code":"moon.dark","message":"Too dark"}', "Too dark", "moon.dark"),
-        ("7", "The window reported an error in no known form: 7", ""),
-        ("null", "The window reported an error in no known form: None", ""),
+        ("7", "The window reported an error in an unknown format: 7", ""),
+        ("null", "The window reported an error in an unknown format: None", ""),
     ],
 )
 def test_an_error_in_another_form_is_an_error_all_the_same(

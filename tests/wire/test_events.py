@@ -112,6 +112,7 @@ def test_keys_keep_their_order() -> None:
             cause=EventId("a"),
             tool_call_metadata={},
             llm_metrics={},
+            note="n",
         )
     )
 
@@ -120,7 +121,7 @@ def test_keys_keep_their_order() -> None:
     )
     assert " ".join(observation) == (
         "id timestamp source message cause observation tool_call_metadata llm_metrics"
-        " content extras success"
+        " content extras success note"
     )
 
 
@@ -216,7 +217,7 @@ def test_message_and_success_are_ignored_on_input() -> None:
     [
         (CmdRun("make\nmake test"), "Run `make…`"),
         (CmdRun("x" * 200_000), f"Run `{'x' * 79}…`"),
-        (CmdRun(""), "Read on"),
+        (CmdRun(""), "Read more output"),
         (CmdRun("C-c", is_input=True), "Type `C-c`"),
         (FileRead("/a"), "Read /a"),
         (ListDir(), "List ."),
@@ -335,6 +336,19 @@ def test_openhands_gets_all_extras_of_run_and_of_our_own_kinds() -> None:
 
     assert reply_envelope({"id": 1}, ran)["extras"]["more"] == 1
     assert reply_envelope({"id": 1}, found)["extras"]["more"] == 1
+
+
+def test_a_note_reaches_a_peer_of_ours_as_it_is_and_openhands_after_a_commands_output() -> None:
+    metadata = CmdMetadata(suffix="\n[The command completed with exit code 0.]")
+    ran = CmdOutput(command="ls", metadata=metadata, note="The user took back line 3 of a.py.")
+    seen = decode_observation(encode_observation(ran))
+
+    assert seen == ran
+    assert reply_envelope({"id": "q"}, ran)["note"] == ran.note
+    theirs = reply_envelope({"id": 1}, ran)
+    assert "note" not in theirs
+    assert theirs["extras"]["metadata"]["suffix"] == f"{metadata.suffix}\n[{ran.note}]"
+    assert "note" not in reply_envelope({"id": 1}, Nothing(note="n"))
 
 
 # Input that is older, or wrong ----------------------------------------------------------

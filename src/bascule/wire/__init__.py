@@ -1,11 +1,11 @@
 """Encodes and decodes events and errors, and generates their schema. No sockets.
 
-A name is imported when it is first used: what scripts load of this room (`bridge`) must not
-cost them the validation of events.
+Names are imported on first use: scripts load `bridge`, and must not load event validation with it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bascule.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .errors import error_from_wire, error_observation, error_to_wire
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         encode_action,
         encode_observation,
         ensure_valid,
+        prepare_kinds,
         reply_envelope,
     )
     from .jsontext import from_json, to_json
@@ -34,6 +35,7 @@ __all__ = [
     "error_to_wire",
     "from_json",
     "json_schema",
+    "prepare_kinds",
     "reply_envelope",
     "to_json",
 ]
@@ -47,6 +49,7 @@ _HOMES = {
     "encode_action": "events",
     "encode_observation": "events",
     "ensure_valid": "events",
+    "prepare_kinds": "events",
     "reply_envelope": "events",
     "from_json": "jsontext",
     "to_json": "jsontext",
@@ -55,10 +58,4 @@ _HOMES = {
     "json_schema": "schema",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_exports(__name__, _HOMES)

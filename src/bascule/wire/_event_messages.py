@@ -35,6 +35,9 @@ _ACTIONS: Mapping[str, tuple[str, str]] = {
     "glob": ("Find files named", "pattern"),
     "grep": ("Search for", "pattern"),
     "interrupt": ("Interrupt the shell", "shell"),
+    "checkpoints": ("List checkpoints", ""),
+    "checkpoint": ("Show checkpoint", "checkpoint"),
+    "restore": ("Restore checkpoint", "checkpoint"),
     "diagnostics": ("List problems", "path"),
     "symbols": ("List symbols", "query"),
     "selection": ("Read the selection", ""),
@@ -68,6 +71,9 @@ _OBSERVATIONS: Mapping[str, tuple[str, str]] = {
     "glob": ("Found files named", "pattern"),
     "grep": ("Searched for", "pattern"),
     "interrupt": ("Interrupted the shell", "shell"),
+    "checkpoints": ("Listed checkpoints", ""),
+    "checkpoint": ("Showed a checkpoint", ""),
+    "restore": ("Restored a checkpoint", ""),
     "diagnostics": ("Listed problems", ""),
     "symbols": ("Listed symbols", ""),
     "selection": ("The selection", "path"),
@@ -77,7 +83,7 @@ _OBSERVATIONS: Mapping[str, tuple[str, str]] = {
     "vscode_command": ("Ran the VS Code command", "command"),
     "bridge": ("The window answered", "request"),
 }
-"""`run` has its own words; the kinds that are missing here say what their `content` says."""
+"""`run` has its own messages (`_run`). For kinds that are not listed, the message is `content`."""
 
 
 def action_message(kind: str, args: Mapping[str, Any]) -> str:
@@ -86,7 +92,7 @@ def action_message(kind: str, args: Mapping[str, Any]) -> str:
     command = _short(args["command"])
     if args["is_input"]:
         return f"Type `{command}`"
-    return f"Run `{command}`" if command else "Read on"
+    return f"Run `{command}`" if command else "Read more output"
 
 
 def observation_message(kind: str, content: str, extras: Mapping[str, Any]) -> str:
@@ -112,7 +118,7 @@ def _run(extras: Mapping[str, Any]) -> str:
 
 def _line(words: tuple[str, str], fields: Mapping[str, Any]) -> str:
     text, name = words
-    value = _short(fields[name] or "") if name else ""
+    value = _short(str(fields[name] or "")) if name else ""
     return f"{text} {value}" if text and value else text or value
 
 

@@ -1,6 +1,6 @@
 """Old field names that OpenHands' clients and stored events still use.
 
-Looked at only when an event has a name its kind does not know, so today's events pay nothing.
+Used only if an event has a field that its kind does not know, so current events cost nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an OpenHands V0 client accepts in an observation.
+"""The fields that the event classes of OpenHands V0 accept.
 
-Its classes take no extra they do not know, `run` excepted, so what goes to one of its clients is
-held to this table. Kinds that are not in it are ours and go out whole.
+These classes raise an error for an unknown field, except the observation `run`. So only the fields
+in these tables are sent to OpenHands. Kinds that are not listed are Bascule's own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EXTRAS: Mapping[str, frozenset[str]] = {
         " conversation_instructions working_dir microagent_knowledge",
     }.items()
 }
-"""Extras by kind, for every kind of its own but `run`, which ignores those it does not know."""
+"""Extras of each OpenHands kind except `run`, whose class ignores unknown extras."""
 
 _FILE = "path thought security_risk"
 ARGS: Mapping[str, frozenset[str]] = {
@@ -70,4 +70,4 @@ ARGS: Mapping[str, frozenset[str]] = {
         "loop_recovery": "option",
     }.items()
 }
-"""Arguments by kind, for every kind of its own; its classes refuse others."""
+"""Arguments of each OpenHands kind. Its classes refuse other arguments."""

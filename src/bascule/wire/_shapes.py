@@ -1,9 +1,9 @@
-"""How the dataclasses of `core` are laid out on the wire: their fields, and a validator.
+"""The wire layout of the dataclasses of `core`: their fields, and a validator.
 
-A shape is made on first use, once per class, in a third of a millisecond. It is written for
-pydantic's core directly: importing all of pydantic would cost a sandbox 15 MB and a good part of
-its start. Validation is strict: `"1"` is no integer and `1` no boolean. Lists become tuples,
-since events are values.
+A shape is built on first use, once per class, in a third of a millisecond. This module uses
+`pydantic_core` directly: importing all of pydantic would cost a sandbox 15 MB and much of its
+start time. Validation is strict: `"1"` is not an integer and `1` is not a boolean. Lists become
+tuples, since events are immutable.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bascule.core.actions import Action
 from bascule.core.observations import Observation
 
 UNION_MEMBER = "|"
-"""How a validation error marks a step into a union, which is no place in the event."""
+"""Marks a union member in the location of a validation error. It is not a field of the event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,19 @@ class Shape:
     """The wire layout of one class."""
 
     names: tuple[str, ...]
-    """The fields that lie in `args` or `extras`, in order: all but the envelope's."""
+    """The fields in `args` or `extras`, in order: all fields except those of the envelope."""
     known: frozenset[str]
-    """The same names, to tell known from unknown."""
+    """The same names as a set."""
     everything: Callable[[Any], dict[str, Any]]
-    """All fields of an instance by name, the envelope's too."""
+    """All fields of an instance by name, including those of the envelope."""
     values: Callable[[Any], tuple[Any, ...]]
-    """An instance's values of `names`."""
+    """The values of an instance's `names`, in that order."""
     nested: Mapping[str, frozenset[str]]
-    """Fields that hold a dataclass of ours, with the names known there."""
+    """Fields that hold a dataclass, with the field names of that dataclass."""
     schema: cs.DataclassSchema
-    """What `build` checks; the JSON Schema is made from it too."""
+    """The schema that `build` validates against. The JSON Schema is generated from it too."""
     build: Callable[[Mapping[str, Any]], Any]
-    """An instance from fields and envelope together. Raises pydantic's `ValidationError`."""
+    """Builds an instance from its fields and envelope. Raises pydantic's `ValidationError`."""
 
 
 def _shape_of(cls: type) -> Shape:
@@ -71,7 +71,7 @@ shape_of: Callable[[type], Shape] = cache(_shape_of)
 
 
 def envelope_names(cls: type) -> frozenset[str]:
-    """The fields of `cls` that stand beside its `args` or `extras`."""
+    """The fields of `cls` that are in the envelope, not in `args` or `extras`."""
     for base in (Action, Observation):
         if issubclass(cls, base):
             return frozenset(field.name for field in dataclasses.fields(base))
@@ -105,12 +105,12 @@ def _dataclass(cls: type) -> cs.DataclassSchema:
 
 
 def _field(field: dataclasses.Field[Any], hint: Any) -> cs.CoreSchema:
-    schema = _NARROWED[field.name] if field.name in _NARROWED else _of(hint)
+    schema = _NARROWED[field.name] if field.name in _NARROWED else _schema_of(hint)
     if field.default_factory is not MISSING:
         return cs.with_default_schema(schema, default_factory=field.default_factory)
     if field.default is MISSING:
         return schema
-    # A risk nobody knows is no reason to refuse the action; OpenHands drops it as well.
+    # An unknown security risk is no reason to refuse the action. OpenHands drops it as well.
     on_error: Literal["default", "raise"] = "default" if field.name == "security_risk" else "raise"
     return cs.with_default_schema(schema, default=field.default, on_error=on_error)
 
@@ -122,7 +122,7 @@ _NARROWED: Mapping[str, cs.CoreSchema] = {
     "timeout": cs.nullable_schema(cs.float_schema(strict=True, gt=0, allow_inf_nan=False)),
     "unknown": cs.any_schema(),
 }
-"""Envelope fields that allow less, or are checked less, than their type says."""
+"""Fields with a stricter or looser schema than their type implies."""
 
 _SCALARS: Mapping[Any, cs.CoreSchema] = {
     str: _STRING,
@@ -134,12 +134,12 @@ _SCALARS: Mapping[Any, cs.CoreSchema] = {
 }
 
 
-def _of(hint: Any) -> cs.CoreSchema:
+def _schema_of(hint: Any) -> cs.CoreSchema:
     """The schema of a type as `core` writes it."""
     if hint in _SCALARS:
         return _SCALARS[hint]
     if isinstance(hint, NewType):
-        return _of(hint.__supertype__)
+        return _schema_of(hint.__supertype__)
     if dataclasses.is_dataclass(hint):
         assert isinstance(hint, type)
         return _dataclass(hint)
@@ -148,11 +148,11 @@ def _of(hint: Any) -> cs.CoreSchema:
         case origin if origin is Literal:
             return cs.literal_schema(list(arguments))
         case origin if origin in (Union, UnionType):
-            return _union([_of(part) for part in arguments if part is not NoneType], hint)
+            return _union([_schema_of(part) for part in arguments if part is not NoneType], hint)
         case origin if origin is Sequence:
-            return cs.tuple_schema([_of(arguments[0])], variadic_item_index=0)
+            return cs.tuple_schema([_schema_of(arguments[0])], variadic_item_index=0)
         case origin if origin is Mapping:
-            return cs.dict_schema(_of(arguments[0]), _of(arguments[1]))
+            return cs.dict_schema(_schema_of(arguments[0]), _schema_of(arguments[1]))
     raise TypeError(f"no wire form for the type {hint!r}")
 
 

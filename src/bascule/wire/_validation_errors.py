@@ -30,7 +30,7 @@ _REPR.maxlevel = 3
 
 
 def invalid(event: str, field: str, expected: str, value: object) -> InvalidAction:
-    """The error for a wrong value. `event` names the kind with its word: `run action`."""
+    """The error for a wrong value. `event` is the kind and the type of the event: `run action`."""
     shown = shortened(value)
     return InvalidAction(
         f"{event}: `{field}` must be {expected}, not {shown}",
@@ -48,7 +48,7 @@ def missing(event: str, field: str) -> InvalidAction:
 def unknown_kind(word: str, kind: str, known: Iterable[str]) -> UnknownKind:
     kinds = sorted(known)
     return UnknownKind(
-        f"No {word} is called {shortened(kind)}. Known are {', '.join(kinds)}",
+        f"No {word} is called {shortened(kind)}. Known: {', '.join(kinds)}",
         kind=kind[:80],
         known=kinds,
     )
@@ -62,14 +62,14 @@ def faults(error: ValidationError) -> list[ErrorDetails]:
 def from_validation(
     details: Sequence[ErrorDetails], event: str, *, part: str, names: frozenset[str]
 ) -> InvalidAction:
-    """The first of pydantic's errors, in our words. `names`: the fields inside `part`."""
+    """The error for the first of pydantic's errors. `names`: the fields inside `part`."""
     first = details[0]
-    place = _place(first)
+    place = _location(first)
     field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
     field = f"{part}{field}" if place[0] in names else field[1:]
     if first["type"] == "missing":
         return missing(event, field)
-    expected = [_expected(each) for each in details if _place(each) == place]
+    expected = [_expected(each) for each in details if _location(each) == place]
     return invalid(event, field, " or ".join(expected), first["input"])
 
 
@@ -83,8 +83,8 @@ def shortened(value: object) -> str:
     return _REPR.repr(value)
 
 
-def _place(detail: ErrorDetails) -> list[int | str]:
-    # A union complains once for each of its members, in a place of its own below the field.
+def _location(detail: ErrorDetails) -> list[int | str]:
+    # A union reports one error per member, each with an extra step in its location.
     return [step for step in detail["loc"] if step != UNION_MEMBER]
 
 

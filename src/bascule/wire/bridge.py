@@ -1,15 +1,16 @@
-"""What a script and its window say to each other, as JSON. Standard library only: it is loaded
-by every script that asks something of its window.
+"""The JSON messages between a script and its window. Uses the standard library only, because
+every script that uses a bridge loads this module.
 
-    hello      {type: "bridge/hello", params: {protocol, …}}           the first word of both ends
+    hello      {type: "bridge/hello", params: {protocol, …}}           first message of both sides
     request    {id, type: "vscode/…", params: {…, timeout?}}           `timeout` in milliseconds
     response   {id, success: true, result} | {id, success: false, error: {code, message, detail}}
     cancel     {type: "$/cancel", params: {id}}                        to the window
     progress   {type: "$/progress", params: {id, value}}               either way, before the answer
     event      {type: "event", event, body}                            either way, not answered
 
-In a debug session the same travels as the body of a `customRequest` event (to the window) and as
-the arguments of a `customRequestResponse` request (from it); `to_dap` and `from_dap` translate.
+In a debug session, messages to the window are the body of a `customRequest` event, and messages
+from the window are the arguments of a `customRequestResponse` request. `to_dap` and `from_dap`
+convert them.
 """
 
 from __future__ import annotations
@@ -32,26 +33,26 @@ from .plain import plain, well_formed
 
 PROTOCOL: Final = 1
 SUBPROTOCOL: Final = "bascule.bridge.v1"
-"""What a WebSocket of a bridge is offered and accepted under."""
+"""The WebSocket subprotocol of a bridge."""
 MAX_MESSAGE: Final = 4 << 20
-"""Bytes of one message, either way."""
+"""Maximum bytes of one message, in both directions."""
 
 HELLO: Final = "bridge/hello"
 PING: Final = "bridge/ping"
 _CANCEL: Final = "$/cancel"
 _PROGRESS: Final = "$/progress"
 _EVENTS: Final = ("event", "dapEvent")
-"""The second is how others spell it."""
+"""`dapEvent` is the type that other products use."""
 
 _write: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-"""Made once: `json.dumps` with these would make one each time."""
+"""One shared encoder: `json.dumps` with these options would create an encoder on each call."""
 
 RequestId: TypeAlias = str | int
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The greeting of one side; further fields are in `about`."""
+    """The first message of one side. `about` has all fields except `protocol`."""
 
     protocol: int
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -66,7 +67,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The answer to a request: a result, unless there is an error."""
+    """The answer to a request: `error` if there is one, else `result`."""
 
     id: RequestId
     result: Any = None
@@ -104,7 +105,9 @@ def encode(message: Message, *, limit: int = MAX_MESSAGE) -> str:
     try:
         text = _write(shape)
         size = len(text) if text.isascii() else len(text.encode())
-    except (TypeError, ValueError):  # values, NaN, a circle, lone surrogates: say which, or mend it
+    # An unsupported type, NaN, a cycle or a lone surrogate. `plain` replaces lone surrogates and
+    # raises an error that names any other value.
+    except (TypeError, ValueError):
         text = _write(plain(shape, _refuse))
         size = len(text.encode())
     if size > limit:
@@ -151,18 +154,20 @@ def error_to_wire(error: BridgeError) -> dict[str, Any]:
 
 
 def error_from_wire(data: object) -> BridgeError:
-    """The error a window reported. Never fails; plain text is an error too."""
+    """The error that a window reported. Never raises. `data` may also be a plain string."""
     if isinstance(data, str):
         return BridgeRemoteError(data)
     if not isinstance(data, Mapping):
-        return BridgeRemoteError(f"The window reported an error in no known form: {data!r:.200}")
+        return BridgeRemoteError(
+            f"The window reported an error in an unknown format: {data!r:.200}"
+        )
     code, detail = str(data.get("code", "")), data.get("detail")
     message = str(data.get("message") or f"The window reported {code or 'an error'}")
     cls = _CLASSES.get(code, BridgeRemoteError)
     error = (
         BridgeRemoteError(message, remote_code=code) if cls is BridgeRemoteError else cls(message)
     )
-    # Not by the constructor: detail may hold any name, also those of its own parameters.
+    # Set afterwards: a key of `detail` may clash with a parameter of the constructor.
     error.detail = dict(detail) if isinstance(detail, Mapping) else {}
     return error
 
@@ -220,14 +225,14 @@ def _message(shape: object) -> Message:
 def _text(shape: Mapping[str, Any], name: str) -> str:
     value = shape.get(name)
     if not isinstance(value, str):
-        raise BridgeProtocol(f"'{name}' of a message is a text, not {value!r:.100}")
+        raise BridgeProtocol(f"'{name}' of a message must be a string, not {value!r:.100}")
     return value
 
 
 def _number(shape: Mapping[str, Any], name: str) -> int:
     value = shape.get(name)
     if type(value) is not int:
-        raise BridgeProtocol(f"'{name}' of a message is a number, not {value!r:.100}")
+        raise BridgeProtocol(f"'{name}' of a message must be a number, not {value!r:.100}")
     return value
 
 
@@ -236,16 +241,16 @@ def _object(shape: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise BridgeProtocol(f"'{name}' of a message is an object, not {value!r:.100}")
+        raise BridgeProtocol(f"'{name}' of a message must be an object, not {value!r:.100}")
     return value
 
 
 def _id(value: object) -> RequestId:
     if isinstance(value, str) or type(value) is int:
         return value
-    raise BridgeProtocol(f"The 'id' of a message is a text or a number, not {value!r:.100}")
+    raise BridgeProtocol(f"The 'id' of a message must be a string or a number, not {value!r:.100}")
 
 
 def _refuse(value: object) -> Any:
     kind = type(value).__name__
-    raise InvalidParams(f"A bridge carries JSON only, and {value!r:.100} ({kind}) is no JSON")
+    raise InvalidParams(f"A bridge carries JSON only, and {value!r:.100} ({kind}) is not JSON")

@@ -11,7 +11,7 @@ from bascule.core.errors import InvalidRequest
 Message: TypeAlias = dict[str, Any]
 MAX_MESSAGE: Final = 64 << 20
 _END: Final = b"\r\n\r\n"
-_LONGEST_HEAD: Final = 4096
+_MAX_HEAD: Final = 4096
 
 
 def encode(message: Message) -> bytes:
@@ -27,10 +27,10 @@ class Decoder:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """The messages that are now complete.
+        """Add `data` and yield the messages that are now complete.
 
-        Raises `InvalidRequest` for invalid data; the stream is then unusable, as the start of the
-        next message is unknown.
+        Raises `InvalidRequest` for invalid data. The stream is then unusable, because the start of
+        the next message is unknown.
         """
         self._buffer += data
         while (message := self._next()) is not None:
@@ -39,7 +39,7 @@ class Decoder:
     def _next(self) -> Message | None:
         end = self._buffer.find(_END)
         if end < 0:
-            if len(self._buffer) > _LONGEST_HEAD:
+            if len(self._buffer) > _MAX_HEAD:
                 raise InvalidRequest("A message of the debug adapter protocol has no header")
             return None
         length = _length(bytes(self._buffer[:end]))
@@ -65,7 +65,7 @@ def _parsed(body: bytes) -> Message:
     try:
         message = json.loads(body)
     except ValueError as error:
-        raise InvalidRequest(f"A message is no JSON: {error}") from error
+        raise InvalidRequest(f"A message is not JSON: {error}") from error
     if not isinstance(message, dict):
-        raise InvalidRequest("A message is a JSON object")
+        raise InvalidRequest("A message must be a JSON object")
     return message

@@ -1,7 +1,7 @@
 """Encodes and decodes errors as `{code, message, detail}`.
 
-A code stands for its class in `bascule.core.errors` and for nothing else: what a peer sends is
-never imported by name.
+Decoding maps a code to a class in `bascule.core.errors` only. It never imports a name that a peer
+sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .plain import plain, well_formed
 
 _CODE: Final = 100
 _MESSAGE: Final = 16_000
-"""Characters of a code and of a message that are taken from a peer."""
+"""Maximum characters of a code and of a message from a peer. Longer texts are cut."""
 
 
 def error_to_wire(error: BasculeError) -> dict[str, Any]:
@@ -29,31 +29,33 @@ def error_to_wire(error: BasculeError) -> dict[str, Any]:
     return {
         "code": code_of(error),
         "message": well_formed(error.message),
-        "detail": plain(dict(error.detail), _stand_in),
+        "detail": plain(dict(error.detail), _json_fallback),
     }
 
 
 def error_from_wire(data: object) -> BasculeError:
-    """The error a peer reported, ready to raise; never fails itself.
+    """The error that a peer reported, ready to raise. Decoding itself never fails.
 
-    A code this version does not know makes a `RemoteError` that carries it, and so does an
-    answer that has not the shape of an error at all.
+    An unknown code gives a `RemoteError` with that code. `data` that has not the form of an error
+    gives a `RemoteError` without a code.
     """
     if not isinstance(data, Mapping) or not isinstance(data.get("code"), str):
         shown = shortened(data)
-        return RemoteError(f"The peer reported an error in no known form: {shown}", remote_code="")
+        return RemoteError(
+            f"The peer reported an error in an unknown format: {shown}", remote_code=""
+        )
     code, message, detail = data["code"][:_CODE], data.get("message"), data.get("detail")
-    error = _blank(code)
-    # Not by the constructor: detail may hold any name, also those of its own parameters.
-    said = message[:_MESSAGE] if isinstance(message, str) else f"The peer reported {code}"
-    error.args = (said,)
+    error = _empty_error(code)
+    # Set afterwards: a key of `detail` may clash with a parameter of the constructor.
+    text = message[:_MESSAGE] if isinstance(message, str) else f"The peer reported {code}"
+    error.args = (text,)
     error.message = error.args[0]
     error.detail = dict(detail) if isinstance(detail, Mapping) else {}
     return error
 
 
 def error_observation(error: BasculeError, cause: EventId | None) -> Error:
-    """The observation for the caller of action `cause` when it failed with `error`."""
+    """The observation for an action with the id `cause` that failed with `error`."""
     return Error(content=error.message, error_id=code_of(error), cause=cause)
 
 
@@ -62,11 +64,11 @@ def code_of(error: BasculeError) -> str:
     return error.remote_code if isinstance(error, RemoteError) else error.code
 
 
-def _stand_in(value: object) -> str:
+def _json_fallback(value: object) -> str:
     return well_formed(str(value)) if isinstance(value, PurePath) else shortened(value)
 
 
-def _blank(code: str) -> BasculeError:
+def _empty_error(code: str) -> BasculeError:
     cls = _classes().get(code, RemoteError)
     if cls is RemoteError:
         return RemoteError("", remote_code=code)
@@ -80,5 +82,5 @@ def _classes() -> Mapping[str, type[BasculeError]]:
         for value in vars(errors).values()
         if isinstance(value, type) and issubclass(value, BasculeError)
     ]
-    # The root shares its code with `InternalError`, its meaning when nobody was more precise.
+    # `BasculeError` has the same code as `InternalError`; that code decodes to `InternalError`.
     return {cls.code: cls for cls in tree if cls is not BasculeError}

@@ -1,14 +1,14 @@
 """Encodes and decodes actions and observations.
 
-An event is a plain mapping, ready for JSON. Going in it is checked once, here, so that the inside
-can trust what it holds; `id` and `cause` become strings. Going out, keys keep one order, text
-is always valid Unicode, and what a newer peer sent is sent on.
+An event is a plain mapping, ready for JSON. Decoding validates it once, so that other code can
+trust its fields; `id` and `cause` become strings. Encoding keeps one order of keys, always writes
+valid Unicode, and passes on the unknown fields that a newer peer sent.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from pydantic_core import ValidationError
@@ -29,20 +29,37 @@ _Modernise = Callable[[Mapping[str, Any], frozenset[str]], dict[str, Any]]
 
 _ABSENT = object()
 _AROUND_ACTIONS = ("timestamp", "source", "timeout", "tool_call_metadata", "llm_metrics")
-_AROUND_OBSERVATIONS = ("content", "timestamp", "source", "tool_call_metadata", "llm_metrics")
+_AROUND_OBSERVATIONS = (
+    "content",
+    "note",
+    "timestamp",
+    "source",
+    "tool_call_metadata",
+    "llm_metrics",
+)
+
+
+def prepare_kinds(classes: Iterable[type]) -> None:
+    """Build now what coding events of these classes needs, instead of with the first event.
+
+    A process that forks calls this, so that its forks share the result. Name the dataclasses that
+    are fields of an event too.
+    """
+    for cls in classes:
+        shape_of(cls)
 
 
 def decode_action(data: Mapping[str, Any]) -> Action:
     """The action that an event describes.
 
-    Raises `InvalidAction` for a wrong or missing field and `UnknownKind` for a kind nobody here
-    knows. Earlier spellings are understood; arguments that nobody knows are kept in `unknown`.
+    Raises `InvalidAction` for a wrong or missing field and `UnknownKind` for an unknown kind.
+    Accepts old names of fields. Keeps unknown arguments in `unknown`.
     """
     cls = _kind(data, "action", ACTIONS)
     shape = shape_of(cls)
     event = f"{cls.kind} action"
     payload = _fields(data, "args", event, shape, modern_args)
-    if "timestamp" in payload.get("unknown", ()):  # some writers put it among the arguments
+    if "timestamp" in payload.get("unknown", ()):  # some clients send it in `args`
         payload["timestamp"] = payload["unknown"].pop("timestamp")
     _add_envelope(payload, data, _AROUND_ACTIONS)
     _add_id(payload, data, "id", event)
@@ -53,7 +70,7 @@ def decode_action(data: Mapping[str, Any]) -> Action:
 
 
 def decode_observation(data: Mapping[str, Any]) -> Observation:
-    """The observation an event describes; raises and keeps as `decode_action` does."""
+    """The observation that an event describes. Errors and unknown fields: see `decode_action`."""
     cls = _kind(data, "observation", OBSERVATIONS)
     shape = shape_of(cls)
     event = f"{cls.kind} observation"
@@ -67,7 +84,8 @@ def decode_observation(data: Mapping[str, Any]) -> Observation:
 def ensure_valid(action: Action) -> None:
     """Raise `InvalidAction` where `decode_action` would, for an action made in this process.
 
-    Text may be what UTF-8 has no form for, as names of files are; each kind knows what to do.
+    Lone surrogates in text are allowed, since file names may contain them. The code that runs the
+    action handles them.
     """
     shape = shape_of(type(action))
     try:
@@ -109,16 +127,17 @@ def encode_observation(observation: Observation) -> dict[str, Any]:
     event["source"] = observation.source
     cause = observation.cause
     _finish(event, observation, _parts(observation), cause and well_formed(cause))
+    _add_note(event, observation)
     return event
 
 
 def reply_envelope(request: Mapping[str, Any], observation: Observation) -> dict[str, Any]:
     """The event for `observation`, in the form that the sender of `request` understands.
 
-    A string `id` means a peer of ours: it gets the whole envelope, with that id as `cause`. An
-    integer or no `id` means OpenHands: `cause` is that integer or left out, so are `id`,
-    `timestamp` and `source`, which its client fills in itself, and so are extras that its
-    classes would refuse.
+    A string `id` means a Bascule client: it gets the whole envelope, with that id as `cause`. An
+    integer `id` or none means OpenHands. Its client sets `id`, `timestamp` and `source` itself, so
+    they are left out, as are extras that its classes would refuse. `cause` is the integer, if any.
+    It has no place for a `note`, except after the output of a command.
     """
     asked = request.get("id")
     if isinstance(asked, str):
@@ -128,8 +147,9 @@ def reply_envelope(request: Mapping[str, Any], observation: Observation) -> dict
             "source": observation.source,
         }
         _finish(event, observation, _parts(observation), well_formed(asked))
+        _add_note(event, observation)
         return event
-    extras = _parts(observation)
+    extras = _parts(with_note_in_suffix(observation))
     accepted = _openhands.EXTRAS.get(observation.kind)
     if accepted is not None:
         extras = {name: value for name, value in extras.items() if name in accepted}
@@ -139,7 +159,17 @@ def reply_envelope(request: Mapping[str, Any], observation: Observation) -> dict
     return event
 
 
-# Coming in ------------------------------------------------------------------------------
+def with_note_in_suffix(observation: Observation) -> Observation:
+    """A command's output with its `note` at the end of `metadata.suffix`, for clients that do not
+    know notes. Other observations are returned as they are."""
+    if not isinstance(observation, CmdOutput) or not observation.note:
+        return observation
+    suffix = f"{observation.metadata.suffix}\n[{observation.note}]"
+    metadata = dataclasses.replace(observation.metadata, suffix=suffix)
+    return dataclasses.replace(observation, metadata=metadata, note=None)
+
+
+# Decoding -------------------------------------------------------------------------------
 
 
 def _kind(data: Mapping[str, Any], word: str, kinds: Mapping[str, type[_Event]]) -> type[_Event]:
@@ -229,14 +259,14 @@ def _ensure_consistent(action: Condensation) -> None:
         )
 
 
-# Going out ------------------------------------------------------------------------------
+# Encoding -------------------------------------------------------------------------------
 
 
 def _parts(event: Action | Observation) -> dict[str, Any]:
     """The contents of `args` or `extras`: the fields of the kind, then the unknown ones."""
     parts = _record(event)
     for name, value in event.unknown.items():
-        value = plain(value, _otherwise)
+        value = plain(value, _fallback)
         if name not in parts:
             parts[well_formed(name)] = value
         elif isinstance(parts[name], dict) and isinstance(value, dict):
@@ -249,15 +279,15 @@ def _record(value: object) -> dict[str, Any]:
     record = {}
     for name, item in zip(shape.names, shape.values(value), strict=True):
         if type(item) in SCALARS or (type(item) is str and item.isascii()):
-            record[name] = item  # nearly all fields; calling `plain` for them doubles the cost
+            record[name] = item  # nearly all fields; `plain` would double the time
         elif name in shape.nested:
             record[name] = _record(item)
         else:
-            record[name] = plain(item, _otherwise)
+            record[name] = plain(item, _fallback)
     return record
 
 
-def _otherwise(value: object) -> Any:
+def _fallback(value: object) -> Any:
     return _record(value) if dataclasses.is_dataclass(value) else _validation_errors.refuse(value)
 
 
@@ -278,8 +308,13 @@ def _finish(
         event["success"] = observation.succeeded
 
 
+def _add_note(event: dict[str, Any], observation: Observation) -> None:
+    if observation.note is not None:
+        event["note"] = well_formed(observation.note)
+
+
 def _add_metadata(event: dict[str, Any], source: Action | Observation) -> None:
     if source.tool_call_metadata is not None:
-        event["tool_call_metadata"] = plain(source.tool_call_metadata, _otherwise)
+        event["tool_call_metadata"] = plain(source.tool_call_metadata, _fallback)
     if source.llm_metrics is not None:
-        event["llm_metrics"] = plain(source.llm_metrics, _otherwise)
+        event["llm_metrics"] = plain(source.llm_metrics, _fallback)

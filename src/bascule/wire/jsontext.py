@@ -1,6 +1,7 @@
 """JSON encoding and decoding of bytes: fast for very long strings, strict otherwise.
 
-NaN and Infinity are refused both ways, since JSON has no words for them and peers differ.
+NaN and Infinity are refused in both directions: JSON cannot express them, and peers treat them
+differently.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from . import _validation_errors
 from .plain import plain
 
 _SCANNED = 100_000
-"""Up to this size it is faster to look for the words in the text than for floats in the value."""
+"""Up to this size in bytes, searching the text for NaN is faster than walking through the value."""
 
 
 def to_json(value: object) -> bytes:
     """`value` as compact UTF-8; lone surrogates are replaced.
 
-    Raises `InvalidAction` for what JSON cannot hold.
+    Raises `InvalidAction` for values JSON cannot express.
     """
     try:
         text = pydantic_core.to_json(value, inf_nan_mode="constants")

@@ -1,8 +1,8 @@
 """A binary form of events: the content follows the JSON as raw bytes.
 
-Megabytes of output cost more time to escape and to parse than to produce. A parcel is the event as
-one line of JSON without its `content`, a newline, and the content in UTF-8. Between peers of ours,
-who ask for it by its media type; everybody else gets JSON.
+Escaping and parsing megabytes of output as JSON takes longer than producing them. A parcel is the
+event without its `content` as one line of JSON, a newline, and the content in UTF-8. Bascule's own
+clients request it by its media type; all other clients get JSON.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .jsontext import from_json, to_json
 
 MEDIA_TYPE: Final = "application/vnd.bascule.parcel"
 
-WORTHWHILE: Final = 64 << 10
-"""Characters of content from which on a parcel is the quicker form."""
+MIN_PARCEL_LENGTH: Final = 64 << 10
+"""Characters of content from which a parcel is faster than JSON."""
 
 
 def pack(event: Mapping[str, Any]) -> tuple[bytes, bytes]:
@@ -30,10 +30,10 @@ def unpack(parcel: bytes) -> dict[str, Any]:
     """The event in a parcel. Raises `InvalidAction` if it is invalid."""
     end = parcel.find(b"\n")
     if end < 0:
-        raise InvalidAction("This is no parcel: the line with the event does not end")
+        raise InvalidAction("Not a valid parcel: the line with the event does not end")
     event = from_json(parcel[:end])
     if not isinstance(event, dict):
-        raise InvalidAction("This is no parcel: its first line holds no event")
+        raise InvalidAction("Not a valid parcel: its first line holds no event")
     try:
         event["content"] = str(memoryview(parcel)[end + 1 :], "utf-8")
     except UnicodeDecodeError as error:

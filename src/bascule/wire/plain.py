@@ -1,7 +1,7 @@
 """Converts any value to JSON's own types.
 
-What has no place in JSON is handed to the caller's `otherwise`, which returns a stand-in or
-raises. Text comes out free of lone surrogates, so that UTF-8 can always hold it.
+For a value that JSON cannot express, the caller's `otherwise` returns a replacement or raises.
+Lone surrogates in text are replaced, so that UTF-8 can always encode the result.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from math import isfinite
 from typing import Any
 
 MAX_DEPTH = 200
-"""Lists and objects inside one another; the parser of incoming JSON stops at the same depth."""
+"""Maximum nesting of lists and objects. The parser of incoming JSON has the same limit."""
 
 SCALARS = frozenset({bool, int, type(None)})
-"""Types whose values are JSON as they are."""
+"""Types whose values need no conversion."""
 
 Otherwise = Callable[[object], Any]
 
@@ -22,8 +22,8 @@ Otherwise = Callable[[object], Any]
 def well_formed(text: str) -> str:
     """`text` with each lone surrogate replaced by U+FFFD, and pairs joined.
 
-    Such text comes from file names that are not UTF-8. ASCII is known by a flag of the string,
-    and other text is checked by one pass in C: this is called on output of many megabytes.
+    Lone surrogates come from file names that are not UTF-8. Callers pass output of many megabytes,
+    so this is fast: `isascii` only reads a flag, and `encode` is one pass in C.
     """
     if text.isascii():
         return text
@@ -35,7 +35,7 @@ def well_formed(text: str) -> str:
 
 
 def plain(value: object, otherwise: Otherwise, *, depth: int = 0) -> Any:
-    """`value` made of JSON's own types only; containers are copied."""
+    """`value` converted to JSON's own types. Containers are copied."""
     if type(value) is str:
         return well_formed(value)
     if type(value) in SCALARS:

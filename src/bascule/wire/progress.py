@@ -13,7 +13,7 @@ from . import _validation_errors
 
 
 def encode_progress(progress: OutputProgress) -> dict[str, Any]:
-    """The frame for `progress`, in Base64, as a chunk may end inside a character."""
+    """The frame for `progress`. `data` is Base64, since a chunk may end inside a character."""
     return {
         "shell": progress.shell,
         "offset": progress.offset,

@@ -1,9 +1,9 @@
 """The protocol as one JSON Schema (2020-12), from which the TypeScript types are generated.
 
-It says what a peer of ours sends. Fields with a default may be left out, and unknown ones are
-allowed everywhere: peers of different versions talk to each other. Made from the same shapes
-that check incoming events. Keys keep the order of the dataclasses, so that two versions can be
-compared line by line.
+The schema describes the messages of Bascule's own clients and servers. Fields with a default may
+be left out. Unknown fields are allowed everywhere, so that different versions work together. The
+schema is generated from the shapes that validate incoming events. Keys keep the order of the
+dataclasses, so that two versions can be compared line by line.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MESSAGE: JsonSchema = {
 
 
 def json_schema() -> JsonSchema:
-    """The whole protocol; each definition is an event, or a part of one, as it travels."""
+    """The whole protocol. Each definition is an event, or a part of an event, on the wire."""
     definitions = {
         "Action": _one_of(map(_action_name, ACTIONS.values())),
         "Observation": _one_of(map(_observation_name, OBSERVATIONS.values())),
@@ -75,7 +75,7 @@ _PROGRESS: JsonSchema = {
 }
 
 _ERROR: JsonSchema = {
-    "description": "An error as it travels outside observations.",
+    "description": "An error outside of observations.",
     "type": "object",
     "properties": {
         "code": {"type": "string"},
@@ -123,6 +123,7 @@ def _observation(cls: type[Observation]) -> JsonSchema:
     }
     if issubclass(cls, CmdOutput | IPythonOutput):
         properties["success"] = {"type": "boolean", "readOnly": True}
+    properties |= _picked(envelope, "note")
     return _object(cls, properties, required=["id", "observation", "content", "extras"])
 
 
@@ -163,7 +164,7 @@ def _descriptions(cls: type) -> Mapping[str, str]:
 
 
 def _json(schema: Any) -> JsonSchema:
-    """A pydantic schema, of the sorts that shapes are made of, as JSON Schema."""
+    """A pydantic schema as JSON Schema. Supports only the types that shapes use."""
     match schema:
         case {"type": "default", "schema": inner, "default": default}:
             return {**_json(inner), "default": list(default) if default == () else default}

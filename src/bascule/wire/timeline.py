@@ -1,4 +1,4 @@
-"""Encodes timeline entries, shortened to what a person looks at."""
+"""Encodes timeline entries, with long values shortened for display."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Final
 from bascule.core.timeline import TimelineEntry
 
 TEXT: Final = 64 << 10
-"""Characters of one text that are shown; of a longer one head and tail."""
+"""Maximum characters of one text. Of a longer text, the beginning and the end are kept."""
 _BULKY: Final = frozenset(
     {"dom_object", "axtree_object", "extra_element_properties", "set_of_marks", "tools"}
 )
-"""Fields for programs, which nobody reads."""
+"""Large fields that only programs read."""
 _PICTURES: Final = frozenset({"screenshot", "image_urls"})
 _PICTURE: Final = 4 << 20
 
@@ -23,7 +23,7 @@ def encode_entry(entry: TimelineEntry) -> dict[str, Any]:
 
 
 def decode_entry(data: Mapping[str, Any]) -> TimelineEntry:
-    """The entry that our own `encode_entry` encoded."""
+    """The entry that `encode_entry` encoded."""
     rest = {name: value for name, value in data.items() if name not in ("n", "kind", "time")}
     return TimelineEntry(int(data["n"]), str(data["kind"]), float(data["time"]), rest)
 
@@ -41,7 +41,7 @@ def brief(value: Any, *, name: str = "") -> Any:
 
 
 def whole(event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event with everything that people and programs use: texts in full, pictures too."""
+    """An event with full texts and pictures, but without the large fields for programs."""
     return {
         name: {key: each for key, each in part.items() if key not in _BULKY}
         if isinstance(part, Mapping)
@@ -62,7 +62,7 @@ def size_of(value: Any) -> int:
 
 
 def output_data(cause: str, data: bytes) -> dict[str, Any]:
-    """A chunk of output, in Base64, as it may end inside a character."""
+    """A chunk of output. `data` is Base64, since a chunk may end inside a character."""
     return {"cause": cause, "data": base64.b64encode(data).decode()}
 
 

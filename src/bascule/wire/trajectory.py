@@ -1,8 +1,8 @@
-"""Converts records to OpenHands trajectories, as OpenHands' own tools read them.
+"""Converts records to OpenHands trajectories, which OpenHands' own tools can read.
 
-What only we know of an event is in `bascule` beside the rest, which OpenHands passes over:
-arguments and extras that its classes would refuse, and kinds of ours, which go by `null` there.
-`ours` puts both together again.
+OpenHands ignores the additional key `bascule` of an event. It holds arguments and extras that
+OpenHands' classes would refuse, and the kinds that only Bascule has: OpenHands sees these events
+as `null`. `ours` merges both parts again.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from . import _openhands
 OVERLAY: Final = "bascule"
 _NOTHING: Final = "null"
 _UNANSWERED: Final = 10_000
-"""Actions that may wait for their observation; the oldest are then forgotten."""
+"""Maximum number of actions without an observation. Beyond it, the oldest are forgotten."""
 _AROUND: Final = ("tool_call_metadata", "llm_metrics", "timeout", "success")
 _LOST: Final = "outcome.unknown"
 
 
 class Trajectory:
-    """Makes events from a record's entries, in their order.
+    """Converts a record's entries to events, in their order.
 
-    OpenHands counts events and names a cause by its number, so an event's `id` is its entry's.
+    In OpenHands, `id` and `cause` are numbers, so an event's `id` is the number of its entry.
     """
 
     def __init__(self) -> None:
         self._begun: dict[str, int] = {}
-        """Numbers of actions that were not answered yet, by their ids."""
+        """Entry numbers of the actions without an observation, by action id."""
         self._working_dir = ""
 
     def event(self, entry: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The event; None for an action that was sent again while it was running."""
+        """The event for `entry`. None for an action that was sent again while it was running, and
+        for entries of other kinds."""
         event = entry.get("event")
         event = event if isinstance(event, Mapping) else {}
         match entry["kind"]:
@@ -71,13 +72,13 @@ class Trajectory:
             "observation": kind,
             "content": str(event.get("content", "")),
             "extras": extras.theirs,
-            **_tail(event, _overlay(entry, "seconds") | extras.beside),
+            **_tail(event, _overlay(entry, "seconds", "checkpoint") | extras.beside),
         }
 
     def _failed(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         """The event for an action with unknown result.
 
-        It stays pending: its window may still report.
+        The action stays in `_begun`, because its window may still send the observation.
         """
         known = self._begun.get(str(entry.get("cause")))
         return {
@@ -95,7 +96,7 @@ class Trajectory:
 
 
 def ours(event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event of a trajectory, OpenHands' own or ours, in our form."""
+    """An event of a trajectory, written by OpenHands or by Bascule, in Bascule's form."""
     whole = {name: value for name, value in event.items() if name != OVERLAY}
     overlay = event.get(OVERLAY)
     if not isinstance(overlay, Mapping):
@@ -111,8 +112,8 @@ def ours(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def overlay_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Our additional fields: `id`, `who`, `seconds`, `masked`, `missed`, `lost` and
-    `working_dir`."""
+    """Bascule's additional fields: `id`, `who`, `seconds`, `checkpoint`, `masked`, `missed`, `lost`
+    and `working_dir`."""
     overlay = event.get(OVERLAY)
     return overlay if isinstance(overlay, Mapping) else {}
 
@@ -120,18 +121,18 @@ def overlay_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
 @dataclass(frozen=True, slots=True)
 class _Parts:
     theirs: dict[str, Any]
-    """What OpenHands' class takes."""
+    """The fields that OpenHands' class accepts."""
     beside: dict[str, Any]
-    """What goes into the overlay."""
+    """The fields for the overlay."""
 
 
 def _split(
     event: Mapping[str, Any], word: str, part: str, known: Mapping[str, frozenset[str]]
 ) -> tuple[str, _Parts]:
-    """The kind by which OpenHands knows the event, the contents of `part`, and the rest."""
+    """The kind of the event for OpenHands, and its fields, divided into `theirs` and `beside`."""
     kind, fields = str(event.get(word)), event.get(part)
     fields = dict(fields) if isinstance(fields, Mapping) else {}
-    if kind == "run" and part == "extras":  # this one class takes whatever comes
+    if kind == "run" and part == "extras":  # this class accepts any field
         return kind, _Parts(fields, {})
     if kind not in known:
         return _NOTHING, _Parts({}, {word: kind, part: fields})
