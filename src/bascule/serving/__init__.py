@@ -1,0 +1,1 @@
+"""The parts of an HTTP server that the action server and the hub share."""
