@@ -135,7 +135,7 @@ class BridgeContract:
     def test_what_a_script_tells_reaches_the_window(
         self, bridge: Bridge, editor: FakeEditor
     ) -> None:
-        bridge.tell("started", {"run": 1})
+        bridge.send_event("started", {"run": 1})
 
         event = editor.events.get(timeout=SOON)
         assert (event.event, event.body) == ("started", {"run": 1})

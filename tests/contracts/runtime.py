@@ -48,6 +48,18 @@ Make = Callable[..., Verbs]
 
 IMPOSSIBLE: tuple[Any, ...] = (-1, 0, float("nan"), float("inf"), "1")
 """Time-outs that are none."""
+MEANINGLESS: tuple[tuple[Action, str], ...] = (
+    (IPythonRun(None), "args.code"),  # type: ignore[arg-type]
+    (IPythonRun("1", output_limit="x"), "args.output_limit"),  # type: ignore[arg-type]
+    (IPythonRun("1", output_limit=1.5), "args.output_limit"),  # type: ignore[arg-type]
+    (CmdRun(b"true"), "args.command"),  # type: ignore[arg-type]
+    (CmdRun("true", shell=7), "args.shell"),  # type: ignore[arg-type]
+    (Browse(None), "args.url"),  # type: ignore[arg-type]
+    *((CmdRun("true", timeout=each), "timeout") for each in IMPOSSIBLE),
+    *((IPythonRun("1", timeout=each), "timeout") for each in IMPOSSIBLE),
+    *((Browse("about:blank", timeout=each), "timeout") for each in IMPOSSIBLE),
+)
+"""Actions that are refused, and the field that each error names."""
 
 
 def settings(workspace: Path, **shells: object) -> SandboxSettings:
@@ -55,7 +67,7 @@ def settings(workspace: Path, **shells: object) -> SandboxSettings:
 
 
 async def gone(pid: int) -> None:
-    """Returns when the process has ended; the test's own time-out bounds it."""
+    """Returns when the process has ended; the test's own timeout bounds it."""
     ended = asyncio.Event()
     try:
         descriptor = os.pidfd_open(pid)
@@ -106,29 +118,13 @@ class RuntimeSuite:
 
     # What cannot be asked -----------------------------------------------------------------
 
-    @pytest.mark.parametrize(
-        ("action", "field"),
-        [
-            (IPythonRun(None), "args.code"),  # type: ignore[arg-type]
-            (IPythonRun("1", output_limit="x"), "args.output_limit"),  # type: ignore[arg-type]
-            (IPythonRun("1", output_limit=1.5), "args.output_limit"),  # type: ignore[arg-type]
-            (CmdRun(b"true"), "args.command"),  # type: ignore[arg-type]
-            (CmdRun("true", shell=7), "args.shell"),  # type: ignore[arg-type]
-            (Browse(None), "args.url"),  # type: ignore[arg-type]
-            *((CmdRun("true", timeout=each), "timeout") for each in IMPOSSIBLE),
-            *((IPythonRun("1", timeout=each), "timeout") for each in IMPOSSIBLE),
-            *((Browse("about:blank", timeout=each), "timeout") for each in IMPOSSIBLE),
-        ],
-        ids=lambda value: repr(value) if isinstance(value, str) else value.kind,
-    )
-    async def test_what_no_action_can_mean_is_refused_and_named(
-        self, runtime: Verbs, action: Action, field: str
-    ) -> None:
-        seen = await runtime.act(action)
+    async def test_what_no_action_can_mean_is_refused_and_named(self, runtime: Verbs) -> None:
+        for action, field in MEANINGLESS:
+            seen = await runtime.act(action)
 
-        assert isinstance(seen, Error), seen
-        assert (seen.error_id, seen.cause) == ("action.invalid", action.id)
-        assert f"{action.kind} action: `{field}` must be" in seen.content
+            assert isinstance(seen, Error), (action, seen)
+            assert (seen.error_id, seen.cause) == ("action.invalid", action.id), action
+            assert f"{action.kind} action: `{field}` must be" in seen.content, action
 
     async def test_a_command_that_cannot_be_written_is_refused_not_changed(
         self, runtime: Verbs
@@ -249,6 +245,8 @@ class RuntimeSuite:
             seen = await runtime.run("cat")
             assert (seen.exit_code, seen.metadata.timed_out) == (-1, "hard")
             assert (await runtime.interrupt()).was_running
+            seen = await runtime.run("sleep 0.3; echo over", shell="other", timeout=None)
+            assert (seen.exit_code, seen.content) == (0, "over\n")
 
     @pytest.mark.slow
     async def test_silence_is_answered_early_unless_it_is_expected(

@@ -30,12 +30,15 @@ from tests.contracts.runtime import Seen, gone
 MakeSpawner = Callable[[], Spawner]
 """A spawner that is not open yet. All that it makes in one test see each other's sandboxes."""
 
-PATIENCE = 0.3
+TIMEOUT = 0.3
 """Seconds in which a sandbox that runs would have answered."""
 
 
 PAUSES = int(os.environ.get("BASCULE_TEST_PAUSES", "3"))
 """How often a line is paused and resumed in its middle."""
+
+SILENCE = 5
+"""Seconds without output after which a command is answered as still running, where it is set."""
 
 BUILD = """cat > build.sh <<'END'
 set -e
@@ -336,14 +339,14 @@ class SpawnerSuite:
             assert [each.is_paused for each in await spawner.running()] == [True]
             before = ticks_of(busy)
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(PATIENCE), aclosing(client(plan)) as waiting:
+                async with asyncio.timeout(TIMEOUT), aclosing(client(plan)) as waiting:
                     await waiting.connect()
             assert ticks_of(busy) == before
             await spawner.resume(plan.session_id)
             await spawner.resume(plan.session_id)
             assert [each.is_paused for each in await spawner.running()] == [False]
             assert (await runtime.run("echo $here")).content == "kept\n"
-            while ticks_of(busy) <= before:  # bounded by the test's own time-out
+            while ticks_of(busy) <= before:  # bounded by the test's own timeout
                 await runtime.run("true")
 
     @pytest.mark.parametrize("what", LINES)
@@ -366,6 +369,25 @@ class SpawnerSuite:
                 assert (ended.content, ended.exit_code) == (WHOLE[what], 0)
             assert (await runtime.run("jobs")).content == ""
 
+    async def test_a_command_does_not_count_as_silent_while_it_is_paused(
+        self, spawner: Spawner, new_plan: Callable[[], SandboxPlan]
+    ) -> None:
+        """Without output for a while, a command is answered as still running."""
+        plan = replace(new_plan(), environment={"NO_CHANGE_TIMEOUT_SECONDS": str(SILENCE)})
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            await runtime.run("mkfifo go")
+            seen = Seen()
+            running = asyncio.create_task(runtime.run(LINES["command"], on_progress=seen))
+            with held_open(plan.directory / "workspace" / "go") as go:
+                await seen.wait_for(b"begun")
+                await spawner.pause(plan.session_id)
+                await asyncio.sleep(SILENCE + 2)  # the length of the pause is what is tested
+                await spawner.resume(plan.session_id)
+                os.write(go, b"a line\n")
+                ended = await running
+            assert (ended.content, ended.exit_code) == (WHOLE["command"], 0)
+
     async def test_a_job_that_was_stopped_before_a_pause_stays_stopped(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
@@ -373,7 +395,7 @@ class SpawnerSuite:
         async with client(plan) as runtime:
             await runtime.run("set -m; sleep 1000 & kill -STOP $!")
             state = "ps -o stat= -p $(jobs -p) | cut -c1"
-            while (await runtime.run(state)).content != "T\n":  # bounded by the test's time-out
+            while (await runtime.run(state)).content != "T\n":  # bounded by the test's timeout
                 pass
             await spawner.pause(plan.session_id)
             await spawner.pause(plan.session_id)
@@ -539,7 +561,7 @@ class SpawnerSuite:
         """Where a session sees the directory of its sockets."""
         return "/run/bascule"
 
-    async def test_the_disk_it_takes_is_all_that_it_can_write_to(
+    async def test_disk_use_counts_everything_a_session_can_write(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.start(plan)
@@ -554,8 +576,8 @@ class SpawnerSuite:
     async def test_last_words_are_kept_and_unknown_ones_are_empty(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
-        assert await spawner.last_words(new_session_id()) == ""
+        assert await spawner.log_tail(new_session_id()) == ""
         await spawner.start(plan)
-        assert isinstance(await spawner.last_words(plan.session_id, lines=3), str)
+        assert isinstance(await spawner.log_tail(plan.session_id, lines=3), str)
         await spawner.stop(plan.session_id)
-        assert len((await spawner.last_words(plan.session_id, lines=3)).splitlines()) <= 3
+        assert len((await spawner.log_tail(plan.session_id, lines=3)).splitlines()) <= 3

@@ -1,0 +1,85 @@
+"""JSON lines of `bascule rules check --batch`: one question per line, one answer per line. Pure.
+
+Decisions depend only on the text of a batch, so that every machine gives the same answers. Links
+are not resolved, and missing paths have fixed default values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bascule.core.errors import InvalidSetting
+
+from .command_context import CommandContext
+from .rule import Rules
+from .verdict import Decision
+
+_LISTS = ("allow", "ask", "deny")
+_PATHS = ("workspace", "cwd", "home")
+_DEFAULTS = CommandContext("/home/ann/project", "/home/ann/project", "/home/ann")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One line of a batch."""
+
+    command: str
+    rules: Rules
+    context: CommandContext
+
+    def encode(self) -> str:
+        """The line for this question, with every field."""
+        lists = {name: [list(rule.words) for rule in getattr(self.rules, name)] for name in _LISTS}
+        paths = {name: getattr(self.context, name) for name in _PATHS}
+        return json.dumps({"command": self.command, **lists, **paths})
+
+
+def decode_question(line: str, number: int) -> Question:
+    """Decode one line. Raises `InvalidSetting` with the line number."""
+    try:
+        given = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InvalidSetting(f"line {number}: is not JSON: {error.msg}") from error
+    if not isinstance(given, dict):
+        raise InvalidSetting(f"line {number}: is not a JSON object")
+    command = given.get("command")
+    if not isinstance(command, str):
+        raise InvalidSetting(f"line {number}: `command` is {command!r}, but must be a string")
+    lists = [_rules(given, name, number) for name in _LISTS]
+    return Question(command, Rules.of(*lists), _context(given, number))
+
+
+def encode_answer(decision: Decision) -> str:
+    """One line of the result."""
+    parts = [part.as_json() for part in decision.parts]
+    return json.dumps({"verdict": decision.verdict.value, "parts": parts}, ensure_ascii=False)
+
+
+def _rules(given: Mapping[str, Any], name: str, number: int) -> Sequence[Sequence[str]]:
+    value = given.get(name, [])
+    is_list = isinstance(value, list) and all(_is_rule(each) for each in value)
+    if not is_list:
+        raise InvalidSetting(
+            f"line {number}: `{name}` is {value!r}, but must be a list of lists of words"
+        )
+    rules: Sequence[Sequence[str]] = value
+    return rules
+
+
+def _is_rule(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value)
+
+
+def _context(given: Mapping[str, Any], number: int) -> CommandContext:
+    paths = {name: given[name] for name in _PATHS if given.get(name) is not None}
+    for name, value in paths.items():
+        if not isinstance(value, str) or not value.startswith("/"):
+            raise InvalidSetting(
+                f"line {number}: `{name}` is {value!r}, but must be an absolute path"
+            )
+    if "workspace" in paths:
+        paths.setdefault("cwd", paths["workspace"])
+    return replace(_DEFAULTS, **paths)

@@ -1,0 +1,499 @@
+"""Decides on a command text: walks through its tree and applies rules to every part. Pure.
+
+The parser is a parameter, because text that a shell runs (`bash -c`, `eval`) is parsed too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise, takewhile
+
+from .command_context import CommandContext, is_harmless_device, may_be_network
+from .risky_options import Risk, risks
+from .rule import Rule, RuleMatch, Rules, last_part, match_rule, matches_allow
+from .shell_builtins import HARMLESS, SHELL_CHANGING
+from .shell_state import After, KnownShellState, either
+from .shells import PARSED_SHELLS, SHELLS, Source, read_shell
+from .syntax import (
+    Assignment,
+    Block,
+    BlockKind,
+    Node,
+    NotUnderstood,
+    Pair,
+    ParsedText,
+    Redirection,
+    SimpleCommand,
+    Word,
+)
+from .variables import is_harmless_variable, may_be_assigned
+from .verdict import CommandVerdict, Decision, Part, strictest
+from .wrappers import WRAPPERS, Unwrapped, find_actions, unwrap
+
+Parse = Callable[[str], ParsedText]
+
+_MAX_NESTED_TEXTS = 20
+_COPIES_DESCRIPTOR = re.compile(r"\d+-?|-", re.ASCII)
+_WRITES = frozenset({">", ">>", ">|", "<>", "&>", "&>>", ">&"})
+_READS_INPUT = frozenset({"<", "<<", "<<-", "<<<", "<&", "<>"})
+
+
+def judge(text: str, rules: Rules, context: CommandContext, parse: Parse) -> Decision:
+    """Decide on `text` as it would run in `context`."""
+    walk = _Walk(text, rules, context, parse)
+    try:
+        walk.sequence(parse(text).nodes, KnownShellState(frozenset({context.cwd})))
+    except RecursionError:
+        walk.record(0, len(text), CommandVerdict.ASK, "the text is nested too deeply")
+    parts = sorted(_strictest_by_span(walk.parts), key=lambda part: part.start)
+    return Decision(parts, frozenset(walk.names))
+
+
+def _strictest_by_span(parts: Sequence[Part]) -> Iterable[Part]:
+    """One part per span of the text. Of several parts, the first with the strictest verdict, and
+    of those one by a rule that matches for certain."""
+    found: dict[tuple[str, int, int], Part] = {}
+    for part in parts:
+        before = found.setdefault((part.text, part.start, part.end), part)
+        is_stricter = strictest([before.verdict, part.verdict]) is not before.verdict
+        is_surer = part.is_by_rule and not before.is_by_rule and part.verdict is before.verdict
+        if is_stricter or is_surer:
+            found[part.text, part.start, part.end] = part
+    return found.values()
+
+
+class _Walk:
+    def __init__(
+        self, text: str, rules: Rules, context: CommandContext, parse: Parse, *, depth: int = 0
+    ) -> None:
+        self._text = text
+        self._rules = rules
+        self._context = context
+        self._parse = parse
+        self._depth = depth
+        self.parts: list[Part] = []
+        self.names: set[str] = set()
+
+    def record(
+        self,
+        start: int,
+        end: int,
+        verdict: CommandVerdict,
+        reason: str,
+        rule: Rule | None = None,
+        words: tuple[str, ...] | None = None,
+        *,
+        is_by_rule: bool = False,
+    ) -> None:
+        text = self._text[start:end]
+        part = Part(text, start, end, verdict, reason, rule, words, is_by_rule=is_by_rule)
+        self.parts.append(part)
+
+    # Structure
+
+    def sequence(self, nodes: Sequence[Node], state: KnownShellState) -> After:
+        after = After(state, state)
+        for node in nodes:
+            after = self._node(node, after.any)
+        return after
+
+    def _node(self, node: Node, state: KnownShellState) -> After:
+        match node:
+            case SimpleCommand():
+                return self._simple(node, state)
+            case Pair():
+                return self._pair(node, state)
+            case Block():
+                return self._block(node, state)
+            case NotUnderstood():
+                self.sequence(node.inside, state)
+                self.record(node.start, node.end, CommandVerdict.ASK, node.reason)
+                return After(state, state)
+
+    def _pair(self, pair: Pair, state: KnownShellState) -> After:
+        if pair.operator in {"|", "|&"}:
+            self._node(pair.left, state)
+            self._node(pair.right, replace(state, has_input=True))
+            return After(state, state)
+        left = self._node(pair.left, state)
+        if pair.operator == "&&":
+            right = self._node(pair.right, left.success)
+            return After(right.success, left.any.or_at(right.any))
+        right = self._node(pair.right, left.any)
+        return After(left.success.or_at(right.success), left.any.or_at(right.any))
+
+    def _block(self, block: Block, state: KnownShellState) -> After:
+        self._judge_substitutions(block.words, state)
+        self._redirections(block.redirections, state)
+        if _gives_input(block.redirections):
+            state = replace(state, has_input=True)
+        match block.kind:
+            case BlockKind.SEQUENCE:
+                after = self.sequence(block.steps[0], state)
+            case BlockKind.NEGATION:
+                after = self.sequence(block.steps[0], state)
+                after = After(after.any, after.any)
+            case BlockKind.IF:
+                after = self._branches(block.steps, state)
+            case BlockKind.CASE:
+                ends = [self.sequence(step, state).any for step in block.steps]
+                after = either([state, *ends])
+            case BlockKind.LOOP:
+                after = self._loop(block.steps, state)
+            case BlockKind.SUBSHELL | BlockKind.TEST:
+                self.sequence([node for step in block.steps for node in step], state)
+                after = After(state, state)
+        return after
+
+    def _branches(self, steps: Sequence[Sequence[Node]], state: KnownShellState) -> After:
+        """`steps` are conditions and bodies in alternation."""
+        ends = []
+        for condition, body in zip(steps[::2], steps[1::2], strict=True):
+            tried = self.sequence(condition, state)
+            ends.append(self.sequence(body, tried.success).any)
+            state = tried.any
+        return either([*ends, state])
+
+    def _loop(self, steps: Sequence[Sequence[Node]], state: KnownShellState) -> After:
+        outside = state
+        if any(_changes_directory(node) for step in steps for node in step):
+            state = replace(state, is_repeated=True)
+        tried = self.sequence(steps[0], state)
+        body = self.sequence(steps[1], tried.success)
+        after = either([state, tried.any, body.any])
+        if body.any.directories == outside.directories:
+            return After(outside, outside)
+        return after
+
+    # Simple commands
+
+    def _simple(self, command: SimpleCommand, state: KnownShellState) -> After:
+        values = [each.value for each in command.assignments if each.value is not None]
+        self._judge_substitutions([*values, *command.words], state)
+        self._redirections(command.redirections, state)
+        for assignment in command.assignments:
+            self._assignment(assignment, is_alone=not command.words)
+        if not command.words:
+            return After(state, state)
+        if _gives_input(command.redirections):
+            state = replace(state, has_input=True)
+        return self._words(command.words, state)
+
+    def _judge_substitutions(self, words: Sequence[Word], state: KnownShellState) -> None:
+        for word in words:
+            self.sequence(word.inside, state)
+
+    def _assignment(self, assignment: Assignment, *, is_alone: bool) -> None:
+        start, end, name = assignment.start, assignment.end, assignment.name
+        allowed = may_be_assigned(name) if is_alone else is_harmless_variable(name)
+        value = assignment.value.text if assignment.value is not None else ""
+        if not allowed:
+            reason = f"setting {name} may change what commands do"
+            self.record(start, end, CommandVerdict.ASK, reason)
+        elif _runs_as_arithmetic(value or ""):
+            reason = f"bash runs the substitution in this value if {name} is used in arithmetic"
+            self.record(start, end, CommandVerdict.ASK, reason)
+
+    def _words(self, words: Sequence[Word], state: KnownShellState) -> After:
+        """Decide on a command, and for a wrapper on the command that it runs."""
+        in_shell = True
+        while True:
+            self._by_deny_and_ask_rules(words)
+            name = words[0].text
+            if name is None:
+                self._record(words, CommandVerdict.ASK, "the name of the command is not known")
+                return After(state, state)
+            self.names.add(name)
+            program = last_part(name)
+            if program not in WRAPPERS:
+                return self._command(name, words, state, in_shell=in_shell)
+            unwrapped = unwrap(program, words)
+            self._wrapper(name, words, unwrapped)
+            if unwrapped.runs_nothing or not unwrapped.inner:
+                return After(state, state)
+            in_shell = in_shell and WRAPPERS[program].runs_builtins
+            words = unwrapped.inner
+
+    def _by_deny_and_ask_rules(self, words: Sequence[Word]) -> None:
+        maybe = None
+        for verdict, rules in (
+            (CommandVerdict.DENY, self._rules.deny),
+            (CommandVerdict.ASK, self._rules.ask),
+        ):
+            for rule in rules:
+                found = match_rule(rule, words)
+                if found is RuleMatch.YES:
+                    what = "denies" if verdict is CommandVerdict.DENY else "asks about"
+                    why = f": {rule.why}" if rule.why else ""
+                    reason = f"a rule {what} `{rule}`{why}"
+                    self._record(words, verdict, reason, rule, is_by_rule=True)
+                    return
+                if found is RuleMatch.MAYBE:
+                    maybe = maybe or rule
+        if maybe is not None:
+            reason = f"a word is unknown, and the rule `{maybe}` may match"
+            self._record(words, CommandVerdict.ASK, reason, maybe)
+
+    def _wrapper(self, name: str, words: Sequence[Word], unwrapped: Unwrapped) -> None:
+        for objection in unwrapped.objections:
+            self._record(words, CommandVerdict.ASK, objection)
+        for variable, word in unwrapped.assigned:
+            if not is_harmless_variable(variable):
+                reason = f"setting {variable} may change what commands do"
+                self.record(word.start, word.end, CommandVerdict.ASK, reason)
+        if unwrapped.runs_nothing and "/" not in name:
+            self._record(words, CommandVerdict.ALLOW, f"`{name} -v` runs nothing")
+        elif not unwrapped.inner or "/" in name:
+            self._by_allow_rules(words, ())
+
+    def _command(
+        self, name: str, words: Sequence[Word], state: KnownShellState, *, in_shell: bool
+    ) -> After:
+        """Decide on a command that is not a wrapper."""
+        program = last_part(name)
+        unchanged = After(state, state)
+        if program in SHELLS or name == "eval":
+            return self._shell(name, words, state, in_shell=in_shell)
+        if name == "cd":
+            return self._cd(words, state, in_shell=in_shell)
+        if name in HARMLESS:
+            self._judge_test(name, words)
+        elif name in SHELL_CHANGING:
+            self._by_allow_rules(words, (), at_least=2)
+            if name in {"pushd", "popd"} and in_shell:
+                return After(state.at(None), state.at(None))
+        elif name == "printf" and _may_assign(words):
+            self._record(words, CommandVerdict.ASK, "`printf -v` sets a variable")
+        else:
+            self._by_allow_rules(words, risks(program, words))
+        if program == "find":
+            self._find(words, state)
+        return unchanged
+
+    def _by_allow_rules(
+        self, words: Sequence[Word], found: Sequence[Risk], *, at_least: int = 1
+    ) -> None:
+        matching = [rule for rule in self._rules.allow if matches_allow(rule, words)]
+        long_enough = [rule for rule in matching if len(rule.words) >= at_least]
+        for rule in long_enough:
+            if all(each.index is not None and each.index < len(rule.words) for each in found):
+                self._record(words, CommandVerdict.ALLOW, f"a rule allows `{rule}`", rule)
+                return
+        if long_enough:
+            self._record(words, CommandVerdict.ASK, found[0].reason, long_enough[0])
+        elif matching:
+            reason = "it changes the shell, so a rule needs at least two words"
+            self._record(words, CommandVerdict.ASK, reason, matching[0], proposable=True)
+        else:
+            self._record(words, CommandVerdict.ASK, "no rule allows it", proposable=not found)
+
+    def _judge_test(self, name: str, words: Sequence[Word]) -> None:
+        for operator, operand in pairwise(words[1:]):
+            if operator.text in {"-v", "-R"} and not _is_name(operand):
+                reason = f"bash evaluates the operand of `{operator.text}`"
+                self._record(words, CommandVerdict.ASK, reason)
+                return
+        self._record(words, CommandVerdict.ALLOW, f"`{name}` needs no rule")
+
+    def _find(self, words: Sequence[Word], state: KnownShellState) -> None:
+        for action in find_actions(words):
+            if action.inner:
+                self._words(action.inner, state)
+            else:
+                self._record(
+                    words, CommandVerdict.ASK, "an action of `find` has no command or no end"
+                )
+
+    def _cd(self, words: Sequence[Word], state: KnownShellState, *, in_shell: bool) -> After:
+        path = _cd_target(words)
+        targets = None if path is None else self._resolved(path, state)
+        if targets is not None and all(self._may_enter(each, state) for each in targets):
+            self._record(words, CommandVerdict.ALLOW, "`cd` in the workspace needs no rule")
+        else:
+            targets = None
+            reason = "`cd` leaves the workspace, or its target is not known"
+            self._record(words, CommandVerdict.ASK, reason)
+        if not in_shell:
+            return After(state, state)
+        entered = state.at(None if targets is None else frozenset(targets))
+        return After(entered, entered.or_at(state))
+
+    def _may_enter(self, path: str, state: KnownShellState) -> bool:
+        # In the next round of a loop, a command before `cd .git` would write there.
+        is_protected = state.is_repeated and self._context.write_objection(path) is not None
+        return self._context.contains(path) and not is_protected
+
+    def _shell(
+        self, name: str, words: Sequence[Word], state: KnownShellState, *, in_shell: bool
+    ) -> After:
+        unchanged = After(state, state)
+        if name == "eval":
+            return self._eval(words, state, in_shell=in_shell)
+        call = read_shell(name, words)
+        for objection in call.objections:
+            self._record(words, CommandVerdict.ASK, objection)
+        match call.source:
+            case Source.TEXT if last_part(name) in PARSED_SHELLS:
+                if "/" in name:
+                    self._record(
+                        words, CommandVerdict.ASK, "allow rules do not follow a shell by its path"
+                    )
+                self._run_text(words, call.text.text if call.text else None, state)
+            case Source.TEXT:
+                self._record(words, CommandVerdict.ASK, f"text for `{name}` is not understood")
+            case Source.INPUT if state.has_input:
+                self._record(
+                    words, CommandVerdict.ASK, "the shell reads its commands from its input"
+                )
+            case Source.INPUT | Source.SCRIPT if not call.objections:
+                self._by_allow_rules(words, ())
+        return unchanged
+
+    def _eval(self, words: Sequence[Word], state: KnownShellState, *, in_shell: bool) -> After:
+        given = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
+        texts = [word.text for word in given]
+        text = None if None in texts else " ".join(each or "" for each in texts)
+        after = self._run_text(words, text, state)
+        return after if in_shell else After(state, state)
+
+    def _run_text(self, words: Sequence[Word], text: str | None, state: KnownShellState) -> After:
+        if text is None:
+            self._record(words, CommandVerdict.ASK, "the text that the shell runs is not known")
+            return After(state.at(None), state.at(None))
+        if self._depth == _MAX_NESTED_TEXTS:
+            # A limit, because each level starts a parser process.
+            self._record(
+                words, CommandVerdict.ASK, "the texts that shells run are nested too deeply"
+            )
+            return After(state.at(None), state.at(None))
+        inner = _Walk(text, self._rules, self._context, self._parse, depth=self._depth + 1)
+        after = inner.sequence(self._parse(text).nodes, state)
+        start, end = words[0].start, words[-1].end
+        self.parts.extend(replace(part, start=start, end=end) for part in inner.parts)
+        self.names |= inner.names
+        return after
+
+    # Redirections
+
+    def _redirections(self, redirections: Sequence[Redirection], state: KnownShellState) -> None:
+        for each in redirections:
+            self._judge_substitutions([each.target], state)
+            if each.body is not None and each.body is not each.target:
+                self._judge_substitutions([each.body], state)
+            reason = self._redirection_problem(each, state)
+            if reason is not None:
+                self.record(each.start, each.end, CommandVerdict.ASK, reason)
+
+    def _redirection_problem(self, redirection: Redirection, state: KnownShellState) -> str | None:
+        target = redirection.target
+        variable = redirection.descriptor.strip("{}")
+        if variable != redirection.descriptor and not may_be_assigned(variable):
+            return f"setting {variable} may change what commands do"
+        if redirection.operator == "<":
+            is_known = target.text is not None
+            if may_be_network(target.text or target.prefix, is_known=is_known):
+                return "reading from this path opens a network connection"
+        if redirection.operator not in _WRITES:
+            return None
+        if target.text is None:
+            return "the file that is written to is not known"
+        if redirection.operator == ">&" and _COPIES_DESCRIPTOR.fullmatch(target.text):
+            return None
+        return self._write_objection(target.text, state)
+
+    def _write_objection(self, path: str, state: KnownShellState) -> str | None:
+        if is_harmless_device(path):
+            return None
+        targets = self._resolved(path, state)
+        if targets is None:
+            return "the directory of the file that is written to is not known"
+        objections = (self._context.write_objection(each) for each in targets)
+        return next((each for each in objections if each is not None), None)
+
+    def _resolved(self, path: str, state: KnownShellState) -> Sequence[str] | None:
+        """The possible absolute paths of a path, or None if they are unknown."""
+        if path.startswith("/"):
+            return [path]
+        if state.directories is None:
+            return None
+        # A later round of a loop may go up from elsewhere, or through links not seen here.
+        has_links = self._context.resolve_links is not None
+        if state.is_repeated and (has_links or ".." in path.split("/")):
+            return None
+        return [f"{each}/{path}" for each in sorted(state.directories)]
+
+    def _record(
+        self,
+        words: Sequence[Word],
+        verdict: CommandVerdict,
+        reason: str,
+        rule: Rule | None = None,
+        *,
+        proposable: bool = False,
+        is_by_rule: bool = False,
+    ) -> None:
+        known = tuple(
+            word.text or "" for word in takewhile(lambda each: each.text is not None, words)
+        )
+        self.record(
+            words[0].start,
+            max(words[0].end, *(word.end for word in words)),
+            verdict,
+            reason,
+            rule,
+            known if proposable else None,
+            is_by_rule=is_by_rule,
+        )
+
+
+def _gives_input(redirections: Sequence[Redirection]) -> bool:
+    return any(
+        each.operator in _READS_INPUT and each.descriptor in {"", "0"} for each in redirections
+    )
+
+
+def _changes_directory(node: Node) -> bool:
+    """Whether a node may change the directory of this shell. Any word `cd` counts, since it may
+    follow a wrapper."""
+    match node:
+        case SimpleCommand():
+            return any(word.text in {"cd", "pushd", "popd", "eval"} for word in node.words)
+        case Pair():
+            return node.operator in {"&&", "||"} and (
+                _changes_directory(node.left) or _changes_directory(node.right)
+            )
+        case Block() if node.kind is not BlockKind.SUBSHELL:
+            return any(_changes_directory(each) for step in node.steps for each in step)
+    return False
+
+
+def _cd_target(words: Sequence[Word]) -> str | None:
+    """The only operand of `cd`, or None if it has options, another number of words or `-`."""
+    operands = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
+    path = operands[0].text if len(operands) == 1 else None
+    return path if path and not path.startswith("-") else None
+
+
+def _may_assign(words: Sequence[Word]) -> bool:
+    """Whether the first word of `printf` may be `-v`, which takes two more words."""
+    if len(words) < 2:
+        return False
+    first = words[1]
+    if first.text is not None:
+        return first.text.startswith("-v")
+    if first.prefix.startswith("-v"):
+        return True
+    return "-v".startswith(first.prefix) and (first.is_many or len(words) > 2)
+
+
+def _runs_as_arithmetic(value: str) -> bool:
+    """Whether a value has a substitution in a subscript: bash runs it if it evaluates the value
+    as arithmetic."""
+    subscript = value.partition("[")[2]
+    return "$" in subscript or "`" in subscript
+
+
+def _is_name(word: Word) -> bool:
+    return word.text is not None and re.fullmatch(r"[A-Za-z_]\w*", word.text, re.ASCII) is not None

@@ -1,0 +1,87 @@
+"""Parses command texts with mvdan/sh, through the `shfmt` program of the package shfmt-py.
+
+shfmt has no server mode and reads one text from stdin, so each new text starts one short process.
+Results are cached, because agents repeat commands.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import OrderedDict
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from bascule.core.errors import MissingTool
+
+from . import shfmt_tree
+from .strict_filter import text_objection
+from .syntax import NotUnderstood, ParsedText
+
+_PACKAGE = "shfmt-py"
+_TIMEOUT = 10.0
+_KEPT = 1000
+
+
+class Parser:
+    """Parses texts and caches the last thousand results. Not thread-safe."""
+
+    def __init__(self, *, kept: int = _KEPT) -> None:
+        self._kept = kept
+        self._answers: OrderedDict[str, ParsedText] = OrderedDict()
+
+    def parse(self, text: str) -> ParsedText:
+        """The tree of `text`; one `NotUnderstood` node if the text cannot be trusted or parsed."""
+        if text in self._answers:
+            self._answers.move_to_end(text)
+            return self._answers[text]
+        script = _parse(text)
+        self._answers[text] = script
+        if len(self._answers) > self._kept:
+            self._answers.popitem(last=False)
+        return script
+
+
+def _parse(text: str) -> ParsedText:
+    objection = text_objection(text)
+    if objection is not None:
+        return _refused(text, objection)
+    try:
+        finished = subprocess.run(
+            [shfmt_path(), "--language-dialect=bash", "--to-json"],
+            input=text.encode(),
+            capture_output=True,
+            timeout=_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return _refused(text, "the parser did not finish in time")
+    if finished.returncode != 0:
+        message = finished.stderr.decode(errors="replace").strip().removeprefix("<standard input>:")
+        return _refused(text, f"the text does not parse: {message}")
+    try:
+        return shfmt_tree.build(text, json.loads(finished.stdout))
+    except RecursionError:
+        return _refused(text, "the text is nested too deeply")
+
+
+def _refused(text: str, reason: str) -> ParsedText:
+    return ParsedText((NotUnderstood(reason, 0, len(text)),))
+
+
+@cache
+def shfmt_path() -> str:
+    """The path of the `shfmt` program in the installed package. Raises `MissingTool`."""
+    try:
+        files = distribution(_PACKAGE).files or []
+    except PackageNotFoundError:
+        files = []
+    for file in files:
+        path = Path(str(file.locate())).resolve()
+        if path.name == "shfmt" and path.is_file():
+            return str(path)
+    raise MissingTool(
+        f"command rules need the program shfmt: install the Python package {_PACKAGE}, "
+        "which bascule lists as a dependency"
+    )

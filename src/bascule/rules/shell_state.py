@@ -1,0 +1,49 @@
+"""The known state of the shell between two commands of a text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+_MAX_DIRECTORIES = 32
+
+
+@dataclass(frozen=True)
+class KnownShellState:
+    """The known state of the shell at one point of the text.
+
+    `directories` are the possible working directories; None if any is possible. `is_repeated`: a
+    loop with `cd` is running, so each `..` may apply several times. `has_input`: stdin is a pipe, a
+    file or a here-document.
+    """
+
+    directories: frozenset[str] | None
+    is_repeated: bool = False
+    has_input: bool = False
+
+    def at(self, directories: frozenset[str] | None) -> KnownShellState:
+        if directories is not None and len(directories) > _MAX_DIRECTORIES:
+            directories = None
+        return replace(self, directories=directories)
+
+    def or_at(self, other: KnownShellState) -> KnownShellState:
+        """The state if the shell is in this or the other state."""
+        if self.directories is None or other.directories is None:
+            return self.at(None)
+        return self.at(self.directories | other.directories)
+
+
+@dataclass(frozen=True)
+class After:
+    """The state after a command that succeeded, and after one that may have failed."""
+
+    success: KnownShellState
+    any: KnownShellState
+
+
+def either(states: Sequence[KnownShellState]) -> After:
+    """The state if the shell is in one of several, whatever the status of the last command."""
+    found = states[0]
+    for state in states[1:]:
+        found = found.or_at(state)
+    return After(found, found)

@@ -1,0 +1,120 @@
+"""The syntax tree from which verdicts are computed: commands, words, and commands inside words.
+
+It has fewer kinds of nodes than bash's grammar. Constructs that rules do not cover are
+`NotUnderstood`. Positions count characters of the command text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word after quotes are removed.
+
+    `text` is None if bash would expand the word. `prefix` is the text before the first expansion.
+    `is_many`: the word may expand to no word or to several words. `inside` has the commands that an
+    expansion runs.
+    """
+
+    text: str | None
+    start: int
+    end: int
+    prefix: str = ""
+    is_many: bool = False
+    inside: tuple[Node, ...] = ()
+
+    def unknown(self, *, is_many: bool = False) -> Word:
+        """The same word after a program has replaced some of its text."""
+        return replace(self, text=None, prefix="", is_many=is_many)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """`NAME=value`, also as a part of `${NAME:=value}`, arithmetic and `for NAME in`."""
+
+    name: str
+    start: int
+    end: int
+    value: Word | None = None
+
+
+@dataclass(frozen=True)
+class Redirection:
+    """One redirection. `body` is the text of a here-document or here-string."""
+
+    operator: str
+    descriptor: str
+    target: Word
+    start: int
+    end: int
+    body: Word | None = None
+
+
+@dataclass(frozen=True)
+class SimpleCommand:
+    """A command with words, assignments and redirections. Any of the three may be missing."""
+
+    words: tuple[Word, ...]
+    start: int
+    end: int
+    assignments: tuple[Assignment, ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two commands joined by `&&`, `||`, `|` or `|&`."""
+
+    operator: str
+    left: Node
+    right: Node
+
+
+class BlockKind(Enum):
+    """How the steps of a block run."""
+
+    SEQUENCE = "sequence"
+    SUBSHELL = "subshell"
+    """Includes background commands and substitutions: a `cd` inside has no effect outside."""
+    NEGATION = "negation"
+    IF = "if"
+    LOOP = "loop"
+    CASE = "case"
+    TEST = "test"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A compound command. `kind` determines the order and the shell in which its steps run."""
+
+    kind: BlockKind
+    steps: tuple[tuple[Node, ...], ...]
+    start: int
+    end: int
+    words: tuple[Word, ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+
+
+@dataclass(frozen=True)
+class NotUnderstood:
+    """A construct that always needs approval. `inside` has its commands, for deny rules."""
+
+    reason: str
+    start: int
+    end: int
+    inside: tuple[Node, ...] = ()
+
+
+Node: TypeAlias = SimpleCommand | Pair | Block | NotUnderstood
+
+
+@dataclass(frozen=True)
+class ParsedText:
+    """A parsed command text."""
+
+    nodes: Sequence[Node]

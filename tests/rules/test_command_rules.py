@@ -1,0 +1,30 @@
+"""Verdicts for command texts; the extension has the same cases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bascule.rules import CommandContext, Parser, Rules, judge
+
+_FILE = Path(__file__).parents[1] / "contracts/vectors/command_rules.json"
+_CASES = json.loads(_FILE.read_text())
+
+
+@pytest.fixture(scope="module")
+def parser() -> Parser:
+    return Parser()
+
+
+@pytest.mark.parametrize(
+    "case", _CASES, ids=[f"{case['verdict']}: {case['reason']}" for case in _CASES]
+)
+def test_a_text_has_the_verdict_of_its_strictest_part(case: dict[str, Any], parser: Parser) -> None:
+    workspace = case.get("workspace", "/home/ann/project")
+    context = CommandContext(workspace, case.get("cwd", workspace), case.get("home", "/home/ann"))
+    rules = Rules.of(case["allow"], case["ask"], case["deny"])
+    decision = judge(case["command"], rules, context, parser.parse)
+    assert decision.verdict == case["verdict"], decision.parts
