@@ -1,0 +1,48 @@
+"""Starts a `CheckpointWorker`: `python -I _worker_main.py STORE WORKSPACE MOST_BYTES`.
+
+The VS Code extension contains this file and the modules that it imports, so it runs with any Python
+3.11 or newer without Bascule. It must compile on older versions, to report them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+OLDEST = (3, 11)
+
+
+def main() -> None:
+    # Messages have a descriptor of their own; whatever else prints goes to stderr.
+    sink = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+
+    def send(message: dict[str, str]) -> None:
+        sink.write(json.dumps(message).encode() + b"\n")
+        sink.flush()
+
+    if sys.version_info < OLDEST:
+        found = ".".join(map(str, sys.version_info[:3]))
+        send({"op": "failed", "text": f"Python {found} is too old; checkpoints need 3.11 or newer"})
+        return
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    try:
+        import sqlite3  # noqa: F401 -- some builds of Python lack it
+    except ImportError as error:
+        send({"op": "failed", "text": f"{sys.executable} cannot import sqlite3: {error}"})
+        return
+    from bascule.checkpoints.limits import CheckpointLimits
+    from bascule.checkpoints.recording import StoreRecording
+    from bascule.checkpoints.worker import CheckpointWorker
+
+    store, workspace, most_bytes = sys.argv[1:]
+    limits = CheckpointLimits(store_bytes=int(most_bytes))
+    recording = StoreRecording(Path(store), Path(workspace), limits)
+    send({"op": "ready", "python": sys.executable})
+    CheckpointWorker(recording, sys.stdin.buffer, sink).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Says in one sentence what the checkpoints of a workspace leave out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bascule.core.printable import one_line
+
+from .limits import human_size
+from .store import CheckpointStore
+
+_NAMED: Final = 5
+"""Number of left-out files that the sentence names."""
+
+
+def left_out_notice(store: CheckpointStore) -> str:
+    """Empty if nothing is left out."""
+    if not (left_out := store.not_kept()):
+        return ""
+    named = ", ".join(
+        f"{one_line(each.path)} ({human_size(each.size)}, {each.reason})"
+        if each.size
+        else f"{one_line(each.path)} ({each.reason})"
+        for each in left_out[:_NAMED]
+    )
+    more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+    return f"Checkpoints leave out {named}{more}; a restore does not bring these back"
