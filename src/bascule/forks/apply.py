@@ -1,0 +1,182 @@
+"""Merges the changes of a fork into the workspace that it came from. Blocks.
+
+Every path is read, merged and replaced on its own. A file is replaced by renaming a complete new
+one over it, and only if it still is as it was read. What is in conflict stays untouched.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal
+
+from .change_set import PathChange, PathResult
+from .merge_rules import Merge, PathVersion, merge_versions
+from .tree_files import FileTooLong, opened_below, opened_tree, read_version
+
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_Identity = tuple[int, int, int, int]
+
+
+class _LeftAlone(Exception):
+    """Raised to leave a path as it is, with the reason."""
+
+
+class _HasOtherFiles(_LeftAlone):
+    """Raised for a directory that is not empty here."""
+
+
+def apply_changes(
+    workspace: Path, changes: Iterable[PathChange], *, dry_run: bool = False
+) -> Sequence[PathResult]:
+    """Merge the changes, which come sorted by `turn_of`; report in order of the paths.
+
+    Only one change is in memory at a time, if `changes` reads them one by one. With `dry_run`, only
+    report what would be done.
+    """
+    with opened_tree(workspace) as root:
+        results = [_apply(root, change, dry_run=dry_run) for change in changes]
+    return sorted(results, key=lambda each: each.path)
+
+
+def turn_of(change: PathChange) -> tuple[int, int, str]:
+    """The place of a change in the order of all: files are removed first, then directories from the
+    innermost, then the rest is written."""
+    is_removal = change.theirs is None
+    is_directory = change.base is not None and change.base.kind == "directory"
+    if is_removal and not is_directory:
+        return 0, 0, change.path
+    if is_removal:
+        return 1, -change.path.count("/"), change.path
+    return 2, 0, change.path
+
+
+def _apply(root: int, change: PathChange, *, dry_run: bool) -> PathResult:
+    try:
+        seen = _identity(root, change.path)
+        ours = read_version(root, change.path)
+        merge = _settled(change, merge_versions(change.base, ours, change.theirs))
+        if merge is None:
+            return PathResult(change.path, "kept")
+        if merge.outcome == "conflict":
+            return _conflict(change.path, merge)
+        if merge.outcome != "same" and not dry_run:
+            _put(root, change.path, merge.version, seen)
+    except FileTooLong as error:
+        return PathResult(change.path, "conflict", str(error))
+    except _HasOtherFiles as error:
+        # A removed directory whose other files stay: nothing is lost, and nothing is left to do.
+        outcome: Literal["kept", "conflict"] = "kept" if change.theirs is None else "conflict"
+        return PathResult(change.path, outcome, str(error))
+    except _LeftAlone as error:
+        return PathResult(change.path, "conflict", str(error))
+    except OSError as error:
+        return PathResult(change.path, "conflict", (error.strerror or str(error)).lower())
+    return PathResult(change.path, merge.outcome)
+
+
+def _settled(change: PathChange, merge: Merge) -> Merge | None:
+    """The merge after the person's choice; None: what is here stays."""
+    if merge.outcome != "conflict" or not change.choice:
+        return merge
+    return Merge("taken", change.theirs) if change.choice == "fork" else None
+
+
+def _conflict(path: str, merge: Merge) -> PathResult:
+    lines = tuple((each.ours.start + 1, each.ours.end) for each in merge.lines)
+    return PathResult(path, "conflict", merge.reason, lines)
+
+
+def _put(root: int, path: str, version: PathVersion | None, seen: _Identity | None) -> None:
+    directory, _, name = path.rpartition("/")
+    if version is not None:
+        _make_parents(root, directory)
+    with opened_below(root, directory) as above:
+        if version is None:
+            _remove(above, name, seen)
+        elif version.kind == "directory":
+            _make_directory(above, name, seen)
+        else:
+            _replace(above, name, version, seen)
+
+
+def _make_parents(root: int, directory: str) -> None:
+    parts = directory.split("/") if directory else []
+    for count in range(1, len(parts) + 1):
+        above, name = "/".join(parts[: count - 1]), parts[count - 1]
+        with opened_below(root, above) as opened, suppress(FileExistsError):
+            os.mkdir(name, dir_fd=opened)
+
+
+def _remove(above: int, name: str, seen: _Identity | None) -> None:
+    _ensure_same(above, name, seen)
+    if stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
+        _remove_directory(above, name)
+    else:
+        os.unlink(name, dir_fd=above)
+
+
+def _remove_directory(above: int, name: str) -> None:
+    try:
+        os.rmdir(name, dir_fd=above)
+    except OSError as error:
+        raise _HasOtherFiles("the directory has other files here") from error
+
+
+def _make_directory(above: int, name: str, seen: _Identity | None) -> None:
+    if seen is not None:
+        _remove(above, name, seen)
+    os.mkdir(name, dir_fd=above)
+
+
+def _replace(above: int, name: str, version: PathVersion, seen: _Identity | None) -> None:
+    temporary = f".bascule-{secrets.token_hex(8)}"
+    try:
+        if version.kind == "link":
+            os.symlink(version.content, os.fsencode(temporary), dir_fd=above)
+        else:
+            _write(above, temporary, version)
+        _ensure_same(above, name, seen)
+        if seen is not None and stat.S_ISDIR(seen[0]):
+            _remove_directory(above, name)
+        os.rename(temporary, name, src_dir_fd=above, dst_dir_fd=above)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=above)
+        raise
+
+
+def _write(above: int, name: str, version: PathVersion) -> None:
+    descriptor = os.open(name, _NEW, 0o600, dir_fd=above)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(version.content)
+        os.fchmod(descriptor, version.mode)
+
+
+def _ensure_same(above: int, name: str, seen: _Identity | None) -> None:
+    """Ensure that nobody changed the path since it was read."""
+    if _stat(above, name) != seen:
+        raise _LeftAlone("it was changed at this moment; merge again")
+
+
+def _identity(root: int, path: str) -> _Identity | None:
+    directory, _, name = path.rpartition("/")
+    try:
+        with opened_below(root, directory) as above:
+            return _stat(above, name)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _stat(above: int, name: str) -> _Identity | None:
+    try:
+        found = os.stat(name, dir_fd=above, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found.st_mode):  # its size and time change with what is in it
+        return found.st_mode, found.st_ino, 0, 0
+    return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns

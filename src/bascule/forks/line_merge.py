@@ -1,0 +1,144 @@
+"""Merges the lines of three versions of a file: a common base, ours and theirs. Pure functions.
+
+The rule is that of diff3. Lines that all three versions share divide the file into regions. A
+region that only one side changed takes that side's lines. A region that both sides changed to the
+same lines takes them once. Every other region is a conflict, and nothing is chosen for it. Changes
+of adjacent lines, with no unchanged line between them, are one region.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+MOST_LINES: Final = 20_000
+"""Most lines of two versions together that differ. Comparing more could take minutes."""
+
+
+class LineRange(NamedTuple):
+    """Lines from `start` up to, not including, `end`; counted from 0."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineConflict:
+    """A region that both sides changed in different ways."""
+
+    base: LineRange
+    ours: LineRange
+    theirs: LineRange
+
+
+@dataclass(frozen=True, slots=True)
+class LineMerge:
+    """The result of a merge. `content` is None if there is a conflict."""
+
+    content: bytes | None
+    conflicts: Sequence[LineConflict] = ()
+
+
+class TooManyLines(ValueError):
+    """Raised for versions that differ in more than `MOST_LINES` lines."""
+
+
+class _Block(NamedTuple):
+    """Equal lines in all three versions."""
+
+    base: int
+    ours: int
+    theirs: int
+    length: int
+
+
+def split_lines(content: bytes) -> list[bytes]:
+    """Lines with their ends. Only LF ends a line, so CR stays part of it."""
+    lines = [line + b"\n" for line in content.split(b"\n")]
+    last = lines.pop()[:-1]
+    return [*lines, last] if last else lines
+
+
+def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> LineMerge:
+    """Merge two versions of a file. Raises `TooManyLines`."""
+    versions = split_lines(base), split_lines(ours), split_lines(theirs)
+    merged: list[bytes] = []
+    conflicts: list[LineConflict] = []
+    for is_shared, region in _regions(*versions):
+        pieces = [
+            lines[part.start : part.end]
+            for lines, part in zip(versions, (region.base, region.ours, region.theirs), strict=True)
+        ]
+        chosen = pieces[0] if is_shared else _chosen(*pieces)
+        if chosen is None:
+            conflicts.append(region)
+        else:
+            merged += chosen
+    return LineMerge(None, conflicts) if conflicts else LineMerge(b"".join(merged))
+
+
+def _chosen(base: list[bytes], ours: list[bytes], theirs: list[bytes]) -> list[bytes] | None:
+    if ours in (base, theirs):
+        return theirs
+    return ours if theirs == base else None
+
+
+def _regions(
+    base: list[bytes], ours: list[bytes], theirs: list[bytes]
+) -> Iterator[tuple[bool, LineConflict]]:
+    """All regions in order, and whether all three versions share the region."""
+    at = _Block(0, 0, 0, 0)
+    end = _Block(len(base), len(ours), len(theirs), 0)
+    for block in (*_shared(base, ours, theirs), end):
+        if (at.base, at.ours, at.theirs) != (block.base, block.ours, block.theirs):
+            yield False, _region(at, block)
+        after = _Block(
+            block.base + block.length, block.ours + block.length, block.theirs + block.length, 0
+        )
+        if block.length:
+            yield True, _region(block, after)
+        at = after
+
+
+def _region(start: _Block, end: _Block) -> LineConflict:
+    return LineConflict(
+        LineRange(start.base, end.base),
+        LineRange(start.ours, end.ours),
+        LineRange(start.theirs, end.theirs),
+    )
+
+
+def _shared(base: list[bytes], ours: list[bytes], theirs: list[bytes]) -> Iterator[_Block]:
+    """The intersection of what `ours` and `theirs` have in common with `base`."""
+    one, other = _matches(base, ours), _matches(base, theirs)
+    i = j = 0
+    while i < len(one) and j < len(other):
+        (base_1, ours_at, length_1), (base_2, theirs_at, length_2) = one[i], other[j]
+        start = max(base_1, base_2)
+        end = min(base_1 + length_1, base_2 + length_2)
+        if start < end:
+            yield _Block(start, ours_at + start - base_1, theirs_at + start - base_2, end - start)
+        if base_1 + length_1 < base_2 + length_2:
+            i += 1
+        else:
+            j += 1
+
+
+def _matches(base: list[bytes], side: list[bytes]) -> list[tuple[int, int, int]]:
+    """Positions in both and length of blocks of equal lines, in order."""
+    shorter = min(len(base), len(side))
+    head = 0
+    while head < shorter and base[head] == side[head]:
+        head += 1
+    tail = 0
+    while tail < shorter - head and base[-1 - tail] == side[-1 - tail]:
+        tail += 1
+    middle = base[head : len(base) - tail], side[head : len(side) - tail]
+    if len(middle[0]) + len(middle[1]) > MOST_LINES:
+        raise TooManyLines(f"more than {MOST_LINES} lines differ")
+    matcher = difflib.SequenceMatcher(None, *middle, autojunk=False)
+    found = [(head + at, head + there, size) for at, there, size in matcher.get_matching_blocks()]
+    whole = [(0, 0, head), *found, (len(base) - tail, len(side) - tail, tail)]
+    return [block for block in whole if block[2]]

@@ -1,0 +1,216 @@
+"""Gives a fork a git repository of its own: copies objects, refs and index of another one. Blocks.
+
+No git program runs on the source repository, so its configuration and hooks have no effect, and
+nothing below its `.git` is written. The copy has no remotes, hooks, stashes or alternates.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from .file_copy import FileCopier
+from .tree_files import DEPTH, DIRECTORY, REGULAR, list_tree, opened_below
+
+_FILES: Final = ("HEAD", "packed-refs", "index", "shallow", "ORIG_HEAD")
+_INFO: Final = ("exclude", "attributes", "sparse-checkout")
+_STASH: Final = "stash"
+_PACKS: Final = "pack"
+"""Copied after the loose objects, which `git gc` removes after it wrote a pack."""
+_TRIES: Final = 5
+_SMALL: Final = 1 << 20
+_KEPT: Final = {
+    "core": ("autocrlf", "eol", "ignorecase", "filemode", "symlinks", "sparsecheckout"),
+    "user": ("name", "email"),
+}
+"""Settings that the copy keeps: how files are written, and who commits."""
+_SECTION: Final = re.compile(r"\s*\[\s*([A-Za-z0-9.-]+)(?:\s+\"(?:[^\"\\]|\\.)*\")?\s*\]")
+_VARIABLE: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*?)\s*")
+
+
+class CannotCopyRepository(Exception):
+    """Raised with the reason if a repository cannot be copied; nothing was made."""
+
+
+def copy_repository(source: int, target: int, copier: FileCopier) -> None:
+    """Copy the repository in the open directory `source`, a `.git`, into the empty `target`.
+
+    Raises `CannotCopyRepository`.
+    """
+    config = _config(source)
+    for name in ("commondir", "objects/info/alternates", "objects/info/http-alternates"):
+        if _exists(source, name):
+            raise CannotCopyRepository(f"its git repository needs another one ({name})")
+    for name in ("HEAD", "objects", "refs"):
+        if not _exists(source, name):
+            raise CannotCopyRepository("its .git is not a repository")
+    # The order matters while git works in the source. It packs refs before it removes the loose
+    # ones, and it writes objects before refs to them.
+    _copy_below(source, "refs", target, copier)
+    for name in [*_FILES, *_shared_indexes(source)]:
+        with suppress(FileNotFoundError):
+            copier.copy(source, name, target)
+    _drop_packed_stash(target)
+    _copy_below(source, "objects", target, copier)
+    if _exists(source, "info"):
+        os.mkdir("info", dir_fd=target)
+        with opened_below(source, "info") as here, opened_below(target, "info") as there:
+            for name in _INFO:
+                if _exists(here, name):
+                    copier.copy(here, name, there)
+    descriptor = os.open("config", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=target)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(config)
+
+
+def branches(git_dir: int) -> dict[str, str]:
+    """The commits of all branches and of the stash, by ref, without the branch of HEAD."""
+    found: dict[str, str] = {}
+    for line in _text(git_dir, "packed-refs").splitlines():
+        commit, _, ref = line.partition(" ")
+        if ref == "refs/stash" or ref.startswith("refs/heads/"):
+            found[ref] = commit
+    loose = ["refs/stash"]
+    with (
+        suppress(FileNotFoundError, NotADirectoryError),
+        opened_below(git_dir, "refs/heads") as heads,
+    ):
+        loose += [f"refs/heads/{each}" for each in list_tree(heads).entries]
+    found |= {ref: text for ref in loose if (text := _text(git_dir, ref).strip())}
+    found.pop(_text(git_dir, "HEAD").strip().removeprefix("ref: "), None)
+    return found
+
+
+def head_commit(git_dir: int) -> str:
+    """The commit of HEAD; empty if there is none yet."""
+    head = _text(git_dir, "HEAD").strip()
+    branch = head.removeprefix("ref: ")
+    if branch == head:
+        return head
+    if ".." in branch.split("/") or branch.startswith("/"):
+        return ""
+    if found := _text(git_dir, branch).strip():
+        return found
+    packed = _text(git_dir, "packed-refs").splitlines()
+    return next((line.split(" ")[0] for line in packed if line.endswith(f" {branch}")), "")
+
+
+def _drop_packed_stash(target: int) -> None:
+    """`git gc` moves the ref of the stash into `packed-refs`."""
+    try:
+        old = os.open("packed-refs", REGULAR, dir_fd=target)
+    except FileNotFoundError:
+        return
+    new = os.open("packed-refs.new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=target)
+    with os.fdopen(old, "rb") as lines, os.fdopen(new, "wb") as kept:
+        kept.writelines(line for line in lines if not line.endswith(b" refs/stash\n"))
+    os.rename("packed-refs.new", "packed-refs", src_dir_fd=target, dst_dir_fd=target)
+
+
+def _copy_below(above: int, name: str, target: int, copier: FileCopier, depth: int = 0) -> None:
+    """Copy directories and regular files; links and other kinds have no place in a repository."""
+    source = os.open(name, DIRECTORY, dir_fd=above)
+    try:
+        os.mkdir(name, dir_fd=target)
+        with opened_below(target, name) as made:
+            # `git gc` writes a new pack before it removes what the pack replaces. So after a file
+            # vanished, its replacement is in the next listing.
+            for _ in range(_TRIES):
+                if _copy_entries(source, name, made, copier, depth):
+                    break
+    finally:
+        os.close(source)
+
+
+def _copy_entries(source: int, name: str, made: int, copier: FileCopier, depth: int) -> bool:
+    """Copy what is not copied yet. False: something vanished meanwhile."""
+    is_complete = True
+    for entry in sorted(_entries(source), key=lambda entry: entry.name == _PACKS):
+        if _exists(made, entry.name):
+            continue
+        try:
+            if entry.is_dir(follow_symlinks=False) and depth < DEPTH:
+                _copy_below(source, entry.name, made, copier, depth + 1)
+            elif entry.is_file(follow_symlinks=False) and not _is_left(name, entry.name, depth):
+                copier.copy(source, entry.name, made)
+        except FileNotFoundError:
+            is_complete = False
+    return is_complete
+
+
+def _is_left(directory: str, name: str, depth: int) -> bool:
+    """The stash, and what an unfinished git command left."""
+    is_stash = depth == 0 and directory == "refs" and name == _STASH
+    return is_stash or name.endswith(".lock") or name.startswith(("tmp_obj_", "tmp_pack_"))
+
+
+def _entries(directory: int) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(directory) as scan:
+        yield from list(scan)
+
+
+def _shared_indexes(source: int) -> list[str]:
+    """The second parts of a split index."""
+    return [each.name for each in _entries(source) if each.name.startswith("sharedindex.")]
+
+
+def _config(source: int) -> str:
+    """A configuration with the kept settings of the source's. Includes are not followed."""
+    version, kept, section = "0", dict[tuple[str, str], str](), ""
+    extensions: dict[str, str] = {}
+    for line in _text(source, "config").splitlines():
+        if found := _SECTION.match(line):
+            section, line = found[1].lower(), line[found.end() :]
+        variable = _VARIABLE.fullmatch(line)
+        if variable is None or "\\" in line or variable[2].count('"') not in (0, 2):
+            continue
+        name, value = variable[1].lower(), variable[2]
+        if section == "extensions":
+            extensions[name] = value
+        elif (section, name) == ("core", "repositoryformatversion"):
+            version = value
+        elif name in _KEPT.get(section, ()):
+            kept[section, name] = value
+    return _written(version, extensions, kept)
+
+
+def _written(version: str, extensions: dict[str, str], kept: dict[tuple[str, str], str]) -> str:
+    unknown = extensions.keys() - {"objectformat", "worktreeconfig", "preciousobjects"}
+    if version not in ("0", "1") or unknown:
+        named = ", ".join(sorted(unknown)) or f"version {version}"
+        raise CannotCopyRepository(f"its git repository has an unknown format ({named})")
+    lines = ["[core]", f"\trepositoryformatversion = {version}", "\tbare = false"]
+    lines += ["\tlogallrefupdates = true", "\thooksPath = /dev/null"]
+    lines += [f"\t{name} = {value}" for (section, name), value in kept.items() if section == "core"]
+    if "objectformat" in extensions:
+        lines += ["[extensions]", f"\tobjectFormat = {extensions['objectformat']}"]
+    lines += ["[user]"]
+    lines += [f"\t{name} = {value}" for (section, name), value in kept.items() if section == "user"]
+    return "\n".join(lines) + "\n"
+
+
+def _text(directory: int, name: str) -> str:
+    above, _, last = name.rpartition("/")
+    try:
+        with opened_below(directory, above) as opened:
+            descriptor = os.open(last, REGULAR, dir_fd=opened)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return ""
+            return file.read(_SMALL).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _exists(directory: int, name: str) -> bool:
+    above, _, last = name.rpartition("/")
+    try:
+        with opened_below(directory, above) as opened:
+            os.stat(last, dir_fd=opened, follow_symlinks=False)
+    except OSError:
+        return False
+    return True

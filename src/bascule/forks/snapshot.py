@@ -1,0 +1,231 @@
+"""Takes a snapshot of a workspace, from which forks are made. Blocks.
+
+A snapshot is a directory that nobody changes: `tree/` has the files, `snapshot.json` the facts. It
+is the base of every later merge, so no program of a fork may reach it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from bascule.checkpoints.git_index import parse_index
+from bascule.core.errors import StorageFailed
+
+from .file_copy import FileCopier
+from .repository_copy import CannotCopyRepository, copy_repository, head_commit
+from .secret_files import is_secret
+from .tree_files import DEPTH, DIRECTORY, GIT, REGULAR, Entry, Tracked, list_tree, opened_tree
+
+_TREE: Final = "tree"
+_FACTS: Final = "snapshot.json"
+_MAX_INDEX: Final = 64 << 20
+"""Maximum bytes of git's index. A larger one counts as empty: no path is known to be tracked."""
+
+
+@dataclass(slots=True)
+class _Facts:
+    left_out: dict[str, str] = field(default_factory=dict)
+    heads: dict[str, str] = field(default_factory=dict)
+    tracked: set[str] = field(default_factory=set)
+    files: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot on disk."""
+
+    directory: Path
+    left_out: Mapping[str, str]
+    """Paths that were not copied, with the reasons."""
+    heads: Mapping[str, str]
+    """The commit of HEAD of each repository, by the directory that contains its `.git`."""
+    tracked: Tracked
+    files: int
+
+    @property
+    def tree(self) -> Path:
+        return self.directory / _TREE
+
+    @classmethod
+    def read(cls, directory: Path) -> Snapshot:
+        """Raises `StorageFailed` if the snapshot is missing or was not finished."""
+        try:
+            facts: dict[str, Any] = json.loads((directory / _FACTS).read_text())
+        except (OSError, ValueError) as error:
+            raise StorageFailed(f"The snapshot {directory.name} cannot be read: {error}") from error
+        return cls(
+            directory,
+            facts["left_out"],
+            facts["heads"],
+            Tracked(frozenset(facts["tracked"])),
+            facts["files"],
+        )
+
+    def entries(self, *, with_ignored: bool = False) -> dict[str, Entry]:
+        with opened_tree(self.tree) as root:
+            return list_tree(root, None if with_ignored else self.tracked).entries
+
+
+def take_snapshot(
+    workspace: Path,
+    directory: Path,
+    *,
+    with_secrets: bool = False,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Snapshot:
+    """Copy a workspace into the new `directory`. Raises `InterruptedError` once `is_stopped`.
+
+    Left out, and named: files with names of secrets unless git tracks them or `with_secrets` is
+    given; files of other users that not everybody may read, and files that we may not read; other
+    file systems; sockets, pipes and devices.
+    """
+    tree = directory / _TREE
+    tree.mkdir(mode=0o700, parents=True)
+    facts = _Facts()
+    with opened_tree(workspace) as source, opened_tree(tree) as target:
+        copying = _Copying(source, facts, is_stopped, with_secrets=with_secrets)
+        copying.copy(source, target, "")
+    # Written last: it marks the snapshot as complete.
+    text = json.dumps(
+        {
+            "left_out": facts.left_out,
+            "heads": facts.heads,
+            "tracked": sorted(_with_parents(facts.tracked)),
+            "files": facts.files,
+        }
+    )
+    (directory / _FACTS).write_text(text)
+    return Snapshot.read(directory)
+
+
+class _Copying:
+    def __init__(
+        self, source: int, facts: _Facts, is_stopped: Callable[[], bool], *, with_secrets: bool
+    ) -> None:
+        found = os.fstat(source)
+        self._owner, self._device = found.st_uid, found.st_dev
+        self._facts = facts
+        self._is_stopped = is_stopped
+        self._with_secrets = with_secrets
+        self._copier = FileCopier(self._owner)
+
+    def copy(self, source: int, target: int, path: str) -> None:
+        if self._is_stopped():
+            raise InterruptedError(errno.EINTR, "the copy was stopped")
+        with os.scandir(source) as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
+        if any(entry.name == GIT for entry in entries):
+            self._copy_git(source, target, path)  # first: it knows which files are tracked
+        for entry in entries:
+            if entry.name == GIT:
+                continue
+            whole = f"{path}/{entry.name}" if path else entry.name
+            try:
+                self._copy_entry(source, entry, target, whole)
+            except FileNotFoundError:
+                continue  # removed meanwhile
+            except PermissionError:
+                self._facts.left_out[whole] = "it may not be read"
+        found = os.fstat(source)
+        os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+    def _copy_entry(self, source: int, entry: os.DirEntry[str], target: int, path: str) -> None:
+        found = entry.stat(follow_symlinks=False)
+        name = entry.name
+        if reason := self._reason_to_leave(path, found):
+            self._facts.left_out[path] = reason
+        elif stat.S_ISDIR(found.st_mode):
+            self._copy_directory(source, name, target, path)
+        elif stat.S_ISLNK(found.st_mode):
+            os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
+            times = found.st_atime_ns, found.st_mtime_ns
+            os.utime(name, ns=times, dir_fd=target, follow_symlinks=False)
+        else:
+            self._copier.copy(source, name, target)
+            self._facts.files += 1
+
+    def _copy_directory(self, source: int, name: str, target: int, path: str) -> None:
+        opened = os.open(name, DIRECTORY, dir_fd=source)
+        try:
+            found = os.fstat(opened)
+            if found.st_dev != self._device:
+                self._facts.left_out[path] = "on another file system"
+                return
+            os.mkdir(name, 0o700, dir_fd=target)
+            made = os.open(name, DIRECTORY, dir_fd=target)
+            try:
+                self.copy(opened, made, path)
+                os.fchmod(made, stat.S_IMODE(found.st_mode) & 0o777 | 0o700)
+            finally:
+                os.close(made)
+        finally:
+            os.close(opened)
+
+    def _reason_to_leave(self, path: str, found: os.stat_result) -> str:
+        kind = stat.S_IFMT(found.st_mode)
+        if kind not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
+            return "not a file, directory or link"
+        if path.count("/") >= DEPTH:
+            return f"below {DEPTH} other directories"
+        if is_secret(path) and not self._with_secrets and path not in self._facts.tracked:
+            return "its name is that of a secret"
+        # A hub with the rights of root must not show a session what its own user cannot read.
+        is_foreign = found.st_uid != self._owner and kind != stat.S_IFLNK
+        readable = 0o005 if kind == stat.S_IFDIR else 0o004
+        if is_foreign and found.st_mode & readable != readable:
+            return "it belongs to another user"
+        return ""
+
+    def _copy_git(self, source: int, target: int, path: str) -> None:
+        whole = f"{path}/{GIT}" if path else GIT
+        try:
+            git_dir = os.open(GIT, DIRECTORY, dir_fd=source)
+        except OSError:
+            self._facts.left_out[whole] = "its git repository is elsewhere"
+            return
+        try:
+            os.mkdir(GIT, 0o700, dir_fd=target)
+            made = os.open(GIT, DIRECTORY, dir_fd=target)
+            try:
+                copy_repository(git_dir, made, self._copier)
+                self._note_repository(made, path)
+            finally:
+                os.close(made)
+        except CannotCopyRepository as error:
+            os.rmdir(GIT, dir_fd=target)
+            self._facts.left_out[whole] = str(error)
+        except PermissionError:
+            shutil.rmtree(GIT, dir_fd=target)
+            self._facts.left_out[whole] = "its git repository has files of another user"
+        finally:
+            os.close(git_dir)
+
+    def _note_repository(self, git_dir: int, path: str) -> None:
+        self._facts.heads[path] = head_commit(git_dir)
+        try:
+            descriptor = os.open("index", REGULAR, dir_fd=git_dir)
+        except FileNotFoundError:
+            return
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read(_MAX_INDEX + 1)
+        names = parse_index(content) if len(content) <= _MAX_INDEX else {}
+        prefix = f"{path}/" if path else ""
+        self._facts.tracked |= {prefix + name for name in names if name.count("/") < DEPTH}
+
+
+def _with_parents(paths: set[str]) -> set[str]:
+    found = set(paths)
+    for path in paths:
+        above = path.rpartition("/")[0]
+        while above and above not in found:
+            found.add(above)
+            above = above.rpartition("/")[0]
+    return found

@@ -1,0 +1,234 @@
+"""Lists and reads the files of a tree that somebody else may change meanwhile. All functions block.
+
+Every directory is opened by its name in the one above, without following links. So a link in the
+tree cannot lead a caller with more rights to another place. Entries named `.git` are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bascule.checkpoints.walk import GENERATED
+from bascule.core.ignore_rules import IgnoreLevel, is_ignored, parse_rules
+
+from .merge_rules import EntryKind, PathVersion
+
+GIT: Final = ".git"
+DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+REGULAR: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Flags for a file. `O_NONBLOCK`: opening a pipe does not wait for a writer."""
+LARGEST: Final = 32 << 20
+"""Most bytes of a file whose change can be merged."""
+DEPTH: Final = 300
+"""Maximum depth of directories; each level needs a descriptor."""
+_IGNORE: Final = ".gitignore"
+_IGNORE_BYTES: Final = 1 << 20
+
+
+class FileTooLong(ValueError):
+    """Raised for a file above `LARGEST`."""
+
+
+class Entry(NamedTuple):
+    """The stat data of a path that show whether it changed."""
+
+    mode: int
+    size: int
+    mtime_ns: int
+
+    @property
+    def kind(self) -> EntryKind:
+        match stat.S_IFMT(self.mode):
+            case stat.S_IFREG:
+                return "file"
+            case stat.S_IFLNK:
+                return "link"
+            case stat.S_IFDIR:
+                return "directory"
+            case _:
+                return "other"
+
+    def is_like(self, other: Entry) -> bool:
+        """Whether two files are probably the same: a copy keeps permissions, size and time.
+
+        Directories are always alike: their times change with what is in them.
+        """
+        if self.kind == other.kind == "directory":
+            return True
+        return self == other
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """The paths that git tracks, and the directories above them."""
+
+    paths: frozenset[str] = frozenset()
+
+    def __contains__(self, path: str) -> bool:
+        return path in self.paths
+
+
+@dataclass(slots=True)
+class Listing:
+    """What a tree contains."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+    """Files and directories that `.gitignore` excludes or a tool generates; not in `entries`."""
+
+
+@contextmanager
+def opened_tree(root: Path) -> Iterator[int]:
+    descriptor = os.open(root, DIRECTORY & ~os.O_NOFOLLOW)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def opened_below(root: int, directory: str) -> Iterator[int]:
+    """A directory by its path below an open one, without following links."""
+    current = os.dup(root)
+    try:
+        for name in directory.split("/") if directory else ():
+            below = os.open(name, DIRECTORY, dir_fd=current)
+            os.close(current)
+            current = below
+        yield current
+    finally:
+        os.close(current)
+
+
+def list_tree(root: int, tracked: Tracked | None = None) -> Listing:
+    """Everything below an open directory.
+
+    With `tracked`, leave out what `.gitignore` files exclude and tools generate, unless git tracks
+    it.
+    """
+    found = Listing()
+    _list(root, "", found, os.fstat(root).st_dev, tracked, [])
+    return found
+
+
+def _list(
+    directory: int,
+    path: str,
+    found: Listing,
+    device: int,
+    tracked: Tracked | None,
+    levels: list[IgnoreLevel],
+) -> None:
+    prefix = f"{path}/" if path else ""
+    below: list[str] = []
+    with os.scandir(directory) as scan:
+        names = [entry for entry in scan if entry.name != GIT]
+    if tracked is not None and any(entry.name == _IGNORE for entry in names):
+        levels = [*_level(directory, len(prefix)), *levels]
+    for entry in names:
+        whole = prefix + entry.name
+        try:
+            seen = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue  # removed since the directory was read
+        is_directory = stat.S_ISDIR(seen.st_mode)
+        if not (is_directory or stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode)):
+            continue  # pipes, sockets and devices are not part of a result
+        if tracked is not None and _is_left(whole, is_directory, tracked, levels):
+            found.ignored.append(whole)
+            continue
+        found.entries[whole] = Entry(
+            seen.st_mode, 0 if is_directory else seen.st_size, seen.st_mtime_ns
+        )
+        if is_directory:
+            below.append(entry.name)
+    for name in below:
+        if prefix.count("/") < DEPTH:
+            _list_below(directory, prefix + name, found, device, tracked, levels)
+
+
+def _list_below(
+    above: int,
+    path: str,
+    found: Listing,
+    device: int,
+    tracked: Tracked | None,
+    levels: list[IgnoreLevel],
+) -> None:
+    try:
+        opened = os.open(path.rpartition("/")[2], DIRECTORY, dir_fd=above)
+    except (FileNotFoundError, NotADirectoryError):
+        return  # replaced since the directory was read
+    try:
+        if os.fstat(opened).st_dev == device:
+            _list(opened, path, found, device, tracked, levels)
+    finally:
+        os.close(opened)
+
+
+def _is_left(path: str, is_directory: bool, tracked: Tracked, levels: list[IgnoreLevel]) -> bool:
+    if path in tracked:
+        return False
+    if is_directory and path.rpartition("/")[2] in GENERATED:
+        return True
+    return is_ignored(levels, path, is_directory=is_directory)
+
+
+def _level(directory: int, cut: int) -> list[IgnoreLevel]:
+    try:
+        content = _content(directory, _IGNORE, _IGNORE_BYTES)
+    except (OSError, FileTooLong):
+        return []
+    rules = parse_rules(os.fsdecode(content))
+    return [] if rules is None else [IgnoreLevel(rules, cut=cut)]
+
+
+def read_version(root: int, path: str) -> PathVersion | None:
+    """A path as it is now; None if it does not exist. Raises `FileTooLong` and `OSError`."""
+    directory, _, name = path.rpartition("/")
+    try:
+        with opened_below(root, directory) as above:
+            return _version(above, name)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _version(above: int, name: str) -> PathVersion | None:
+    found = os.stat(name, dir_fd=above, follow_symlinks=False)
+    match stat.S_IFMT(found.st_mode):
+        case stat.S_IFDIR:
+            return PathVersion("directory")
+        case stat.S_IFLNK:
+            return PathVersion("link", os.fsencode(os.readlink(name, dir_fd=above)))
+        case stat.S_IFREG:
+            mode = stat.S_IMODE(found.st_mode) & 0o777
+            return PathVersion("file", _content(above, name, LARGEST), mode)
+        case _:
+            return PathVersion("other")
+
+
+def _content(above: int, name: str, most: int) -> bytes:
+    descriptor = os.open(name, REGULAR, dir_fd=above)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileNotFoundError(name)
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise FileTooLong(f"larger than {most >> 20} MiB")
+    return content
+
+
+def differing(
+    base: Mapping[str, Entry], now: Mapping[str, Entry]
+) -> Iterator[tuple[str, Entry | None, Entry | None]]:
+    """Paths whose stat data differ, sorted; a file may still have the same content."""
+    for path in sorted(base.keys() | now.keys()):
+        before, after = base.get(path), now.get(path)
+        if before is None or after is None or not before.is_like(after):
+            yield path, before, after

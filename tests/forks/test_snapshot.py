@@ -1,0 +1,253 @@
+"""A snapshot has every file and a git repository of its own, and leaves the source as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bascule.core.errors import StorageFailed
+from bascule.forks.file_copy import copy_tree
+from bascule.forks.snapshot import Snapshot, take_snapshot
+from bascule.forks.tree_files import differing, list_tree, opened_tree
+from tests.checkpoints.trees import git, git_picture, picture
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A repository with commits, a stash, a remote with a password, hooks and local changes."""
+    root = tmp_path / "source"
+    (root / "src").mkdir(parents=True)
+    (root / "src/main.py").write_text("print(1)\n")
+    (root / "cert.pem").write_text("a test certificate that is tracked\n")
+    git(root, "init", "-q", "-b", "main")
+    git(root, "config", "user.name", "Ada")
+    git(root, "config", "user.email", "ada@example.org")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "one")
+    (root / "src/main.py").write_text("print(2)\n")
+    git(root, "stash", "-q")
+    git(root, "gc", "-q")
+    (root / "staged").write_text("staged\n")
+    git(root, "add", "staged")
+    git(root, "commit", "-qm", "two")
+    git(root, "config", "remote.origin.url", "https://ada:secret@example.org/x.git")
+    git(root, "config", "core.fsmonitor", str(tmp_path / "program"))
+    hook = root / ".git/hooks/post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/witness\n")
+    hook.chmod(0o755)
+    (root / "src/main.py").write_text("print(3)\n")
+    (root / "untracked").write_text("untracked\n")
+    (root / "link").symlink_to("/etc/passwd")
+    (root / "run.sh").write_text("#!/bin/sh\n")
+    (root / "run.sh").chmod(0o750)
+    (root / "empty").mkdir()
+    return root
+
+
+def test_files_modes_times_and_links_are_copied(source: Path, tmp_path: Path) -> None:
+    snapshot = take_snapshot(source, tmp_path / "base")
+    assert picture(snapshot.tree) == picture(source)
+    assert snapshot.left_out == {}
+    fork = tmp_path / "fork"
+    fork.mkdir()
+    asyncio.run(copy_tree(snapshot.tree, fork))
+    assert picture(fork) == picture(source)
+    assert (fork / "src/main.py").stat().st_ino != (source / "src/main.py").stat().st_ino
+
+
+def test_the_source_repository_is_not_touched(source: Path, tmp_path: Path) -> None:
+    of_git, before = git_picture(source), picture(source)
+    snapshot = take_snapshot(source, tmp_path / "base")
+    fork = tmp_path / "fork"
+    fork.mkdir()
+    asyncio.run(copy_tree(snapshot.tree, fork))
+    git(fork, "checkout", "-q", "-b", "work")
+    git(fork, "commit", "-qam", "in the fork")
+    git(fork, "gc", "-q", "--prune=now")
+    assert git_picture(source) == of_git
+    assert picture(source) == before
+    assert not (tmp_path / "witness").exists()
+
+
+def test_the_clone_is_complete_and_has_nothing_private(source: Path, tmp_path: Path) -> None:
+    tree = take_snapshot(source, tmp_path / "base").tree
+    before = git(source, "log", "--format=%H", "main")
+    moved = source.rename(tmp_path / "elsewhere")  # the clone must not need it
+    assert git(tree, "log", "--format=%H", "main") == before
+    git(tree, "fsck", "--strict", "--no-dangling")
+    assert git(tree, "status", "--porcelain") == git(
+        moved, "-c", "core.fsmonitor=", "status", "--porcelain"
+    )
+    config = (tree / ".git/config").read_text()
+    assert "secret" not in config
+    assert "program" not in config
+    assert "\tname = Ada" in config
+    assert git(tree, "stash", "list") == ""
+    assert not (tree / ".git/hooks").exists()
+    assert not (tree / ".git/objects/info/alternates").exists()
+    assert not any(
+        each.stat().st_nlink > 1 for each in (tree / ".git").rglob("*") if each.is_file()
+    )
+
+
+def test_secrets_come_along_only_if_asked(source: Path, tmp_path: Path) -> None:
+    (source / ".env").write_text("KEY=1\n")
+    (source / "src/.ssh").mkdir()
+    (source / "src/.ssh/id_ed25519").write_text("key\n")
+    left_out = take_snapshot(source, tmp_path / "without").left_out
+    reason = "its name is that of a secret"
+    assert left_out == {".env": reason, "src/.ssh": reason}
+    snapshot = take_snapshot(source, tmp_path / "with", with_secrets=True)
+    assert snapshot.left_out == {}
+    assert (snapshot.tree / "src/.ssh/id_ed25519").read_text() == "key\n"
+
+
+def test_what_cannot_be_copied_is_named(source: Path, tmp_path: Path) -> None:
+    os.mkfifo(source / "pipe")
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(source / "sock"))
+    listening.close()
+    git(source, "worktree", "add", "-q", "tree")
+    (source / "nested").mkdir()
+    git(source / "nested", "init", "-q")
+    (source / "nested/.git/objects/info/alternates").write_text(f"{source}/.git/objects\n")
+    left_out = take_snapshot(source, tmp_path / "base").left_out
+    assert left_out == {
+        "pipe": "not a file, directory or link",
+        "sock": "not a file, directory or link",
+        "tree/.git": "its git repository is elsewhere",
+        "tree/cert.pem": "its name is that of a secret",  # nobody knows that it is tracked
+        "nested/.git": "its git repository needs another one (objects/info/alternates)",
+    }
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can read files of other users")
+def test_private_files_of_other_users_are_left_out(source: Path, tmp_path: Path) -> None:
+    (source / "theirs").write_text("private\n")
+    (source / "public").write_text("public\n")
+    os.chown(source / "theirs", 12345, 12345)
+    os.chown(source / "public", 12345, 12345)
+    (source / "theirs").chmod(0o600)
+    snapshot = take_snapshot(source, tmp_path / "base")
+    assert snapshot.left_out == {"theirs": "it belongs to another user"}
+    assert (snapshot.tree / "public").exists()
+
+
+def test_a_link_in_place_of_a_directory_is_not_followed(tmp_path: Path) -> None:
+    source, private = tmp_path / "source", tmp_path / "private"
+    source.mkdir()
+    private.mkdir()
+    (private / "key").write_text("private\n")
+    (source / "objects").symlink_to(private)
+    (source / ".git").symlink_to(private)
+    tree = take_snapshot(source, tmp_path / "base").tree
+    assert (tree / "objects").is_symlink()
+    assert sorted(each.name for each in tree.iterdir()) == ["objects"]
+
+
+def test_a_snapshot_that_was_not_finished_is_refused(source: Path, tmp_path: Path) -> None:
+    take_snapshot(source, tmp_path / "base")
+    (tmp_path / "base/snapshot.json").unlink()
+    with pytest.raises(StorageFailed, match="snapshot base cannot be read"):
+        Snapshot.read(tmp_path / "base")
+
+
+def test_a_stopped_snapshot_ends_early(source: Path, tmp_path: Path) -> None:
+    turns = iter([False, True])
+    with pytest.raises(InterruptedError):
+        take_snapshot(source, tmp_path / "base", is_stopped=lambda: next(turns))
+    assert not (tmp_path / "base/snapshot.json").exists()
+
+
+async def test_a_copy_that_fails_says_why(tmp_path: Path) -> None:
+    with pytest.raises(StorageFailed, match=r"could not be copied: .*No such file"):
+        await copy_tree(tmp_path / "missing", tmp_path / "target")
+
+
+def test_only_changed_paths_differ_and_ignored_ones_do_not_count(
+    source: Path, tmp_path: Path
+) -> None:
+    (source / ".gitignore").write_text("*.o\n/build/\n!keep.o\n")
+    (source / "tracked.o").write_text("tracked\n")
+    git(source, "add", "-f", "tracked.o", ".gitignore")
+    snapshot = take_snapshot(source, tmp_path / "base")
+    fork = tmp_path / "fork"
+    fork.mkdir()
+    asyncio.run(copy_tree(snapshot.tree, fork))
+    assert stat.S_IMODE((fork / "run.sh").stat().st_mode) == 0o750
+    (fork / "src/main.py").write_text("print(4)\n")
+    (fork / "untracked").unlink()
+    (fork / "tracked.o").write_text("changed\n")
+    (fork / "a.o").write_text("ignored\n")
+    (fork / "keep.o").write_text("kept\n")
+    (fork / "node_modules").mkdir()
+    (fork / "build").mkdir()
+    (fork / "build/out").write_text("ignored\n")
+    git(fork, "commit", "-qam", "nothing below .git counts")
+    with opened_tree(fork) as root:
+        listing = list_tree(root, snapshot.tracked)
+    found = [path for path, _, _ in differing(snapshot.entries(), listing.entries)]
+    assert found == ["keep.o", "src/main.py", "tracked.o", "untracked"]
+    assert sorted(listing.ignored) == ["a.o", "build", "node_modules"]
+
+
+@pytest.mark.slow
+def test_a_repository_that_is_packed_meanwhile_is_copied_whole(
+    source: Path, tmp_path: Path
+) -> None:
+    """Every object is there, whatever `git gc` moves while the copy is made."""
+    for number in range(30):
+        (source / "counter").write_text(f"{number}\n")
+        git(source, "add", "counter")
+        git(source, "commit", "-qm", str(number))
+    packing = subprocess.Popen(
+        ["git", "-c", "core.fsmonitor=", "gc", "-q", "--prune=now"],
+        cwd=source,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    tree = take_snapshot(source, tmp_path / "base").tree
+    packing.wait()
+    git(tree, "fsck", "--no-dangling")
+    assert len(git(tree, "log", "--format=%H").split()) == 32
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to own files as another user")
+@pytest.mark.parametrize("place", ["ORIG_HEAD", "objects/x", "refs/heads/x", "index"])
+def test_private_files_of_others_are_not_copied_as_part_of_git(tmp_path: Path, place: str) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    git(source, "init", "-q")
+    theirs = source / ".git" / place
+    theirs.write_text("private\n")
+    os.chown(theirs, 12345, 12345)
+    theirs.chmod(0o600)
+    snapshot = take_snapshot(source, tmp_path / "base")
+    assert not (snapshot.tree / ".git").exists()
+    assert ".git" in snapshot.left_out
+
+
+def test_holes_stay_holes(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    with (source / "image").open("wb") as file:
+        file.seek(32 << 20)
+        file.write(b"data")
+        file.truncate(64 << 20)
+    copy = take_snapshot(source, tmp_path / "base").tree / "image"
+    assert copy.read_bytes() == (source / "image").read_bytes()
+    assert copy.stat().st_blocks * 512 < 1 << 20
+
+
+def test_a_packed_stash_is_left_out(source: Path, tmp_path: Path) -> None:
+    git(source, "stash", "-q")
+    git(source, "pack-refs", "--all")
+    assert "refs/stash" in (source / ".git/packed-refs").read_text()
+    tree = take_snapshot(source, tmp_path / "base").tree
+    assert "refs/stash" not in git(tree, "for-each-ref", "--format=%(refname)")
