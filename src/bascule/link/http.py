@@ -1,8 +1,8 @@
 """An HTTP/1.1 client for one server, with connections that are reused.
 
-The parser is httptools', the loop asyncio's; what is here is the pool and the one rule that a
-general client cannot know: an action whose fate is unknown is never sent twice. Why not a general
-client: docs/decisions/0003-http-client.md.
+httptools parses and asyncio does the I/O. This module adds the pool and one rule that a general
+client cannot know: a request that may have reached the server is never sent again. Why not a
+general client: docs/decisions/0003-http-client.md.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .unix_socket import connect_to, shown
 Body = bytes | AsyncIterable[bytes]
 
 _PAUSE_ABOVE: Final = 1 << 20
-"""Bytes a streamed reply may be ahead of its reader before the socket is left unread."""
+"""Unread bytes of a streamed reply above which the client stops reading its socket."""
 _MAX_HEAD: Final = 64 << 10
-"""Bytes of an answer's head, and of whatever else around its body belongs to no chunk."""
+"""Maximum bytes of a response outside its body, mainly its head; chunk framing is extra."""
 _FRAMING: Final = 16
-"""Bytes of framing that each byte of a body may come with: a chunk of one byte has five."""
+"""Bytes of chunk framing allowed per byte of body. A chunk of one byte needs five."""
 _SMALL: Final = 4 << 10
-"""Bytes below which a piece is joined to the one before: each costs more than it holds."""
+"""Pieces of a body below this size are joined: many small objects waste memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,10 @@ class HttpClient(Closable):
     """Sends requests to one server, many at a time, each on its own connection.
 
     A lost server raises `unreachable`, whose detail `sent` says whether the request may have
-    reached it; nothing that was sent is sent again. Cancelling a request closes its connection,
-    which the server can see. No proxy of the environment is used. With `socket_path` the server
-    is behind that unix socket, and `url` is but the name it is asked under; the socket may be no
-    link, and with `socket_uid` the server has to run as that user.
+    reached it. The client never repeats a request that was sent. Cancelling a request closes its
+    connection, which the server can see. Proxy settings of the environment are ignored. With
+    `socket_path` requests go to that Unix socket, which must not be a symlink, and `url` only
+    provides the `Host` header and path prefix. With `socket_uid` the server must run as that user.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class HttpClient(Closable):
     ) -> HttpReply:
         """Send a request and return the complete response, whatever its status."""
         head = self._head(method, target, body, headers)
-        connection = await self._take()
+        connection = await self._acquire()
         try:
             async with self._answering_within(timeout):
                 await connection.send(head, body, stream=False)
@@ -155,7 +155,7 @@ class HttpClient(Closable):
     ) -> AsyncIterator[StreamedReply]:
         """Send a request and stream the body of the response; `timeout` covers the head only."""
         head = self._head(method, target, body, headers)
-        connection = await self._take()
+        connection = await self._acquire()
         try:
             async with self._answering_within(timeout):
                 await connection.send(head, body, stream=True)
@@ -163,14 +163,14 @@ class HttpClient(Closable):
             yield StreamedReply(connection)
         finally:
             if connection.buffered:
-                connection.close()  # nobody wants the rest
+                connection.close()  # the caller left the body unread
             self._give_back(connection)
 
     async def wait_until_listening(self) -> None:
         """Wait until the server accepts connections; raises `unreachable` if it never does.
 
-        There is no event for "somebody listens now" on another machine, so refused attempts are
-        repeated at growing distances.
+        No event reports that a server on another machine started to listen, so this retries with
+        growing delays.
         """
         pause = 0.005
         deadline = asyncio.get_running_loop().time() + self._connect_timeout
@@ -201,9 +201,9 @@ class HttpClient(Closable):
         except TimeoutError:
             if not deadline.expired():
                 raise
-            raise self._lost(f"did not answer within {timeout} seconds", sent=True) from None
+            raise self._lost_error(f"did not answer within {timeout} seconds", sent=True) from None
 
-    def _lost(self, what: str, *, sent: bool) -> LinkError:
+    def _lost_error(self, what: str, *, sent: bool) -> LinkError:
         return self._unreachable(f"{self._name} {what}", url=self._name, sent=sent)
 
     def _head(
@@ -222,7 +222,7 @@ class HttpClient(Closable):
 
     # The pool ---------------------------------------------------------------------------
 
-    async def _take(self) -> _Connection:
+    async def _acquire(self) -> _Connection:
         connection = self._idle_connection() or await self._connect()
         self._busy.add(connection)
         return connection
@@ -248,21 +248,25 @@ class HttpClient(Closable):
 
     async def _connect(self) -> _Connection:
         if self._closed:
-            raise self._lost("is no longer used: the client was closed", sent=False)
+            raise self._lost_error("is no longer used: the client was closed", sent=False)
         try:
             async with asyncio.timeout(self._connect_timeout):
                 transport, connection = await self._open_connection()
         except TimeoutError:
-            raise self._lost(
+            raise self._lost_error(
                 f"did not accept a connection within {self._connect_timeout:g} seconds", sent=False
             ) from None
         except ConnectionRefusedError as error:
-            raise self._lost("cannot be reached: nothing listens there", sent=False) from error
+            raise self._lost_error(
+                "cannot be reached: nothing listens there", sent=False
+            ) from error
         except FileNotFoundError as error:
-            raise self._lost("cannot be reached: there is no such socket", sent=False) from error
+            raise self._lost_error(
+                "cannot be reached: there is no such socket", sent=False
+            ) from error
         except OSError as error:
-            said = error.strerror or error  # `str` of some would add the path
-            raise self._lost(f"cannot be reached: {said}", sent=False) from error
+            reason = error.strerror or error  # `str(error)` may include the path
+            raise self._lost_error(f"cannot be reached: {reason}", sent=False) from error
         if self._socket_path is None:
             _notice_a_dead_peer(transport.get_extra_info("socket"))
         return connection
@@ -273,7 +277,7 @@ class HttpClient(Closable):
             sock = await connect_to(self._socket_path, uid=self._socket_uid)
             return await loop.create_unix_connection(self._new_connection, sock=sock)
         host = self._host
-        if host.endswith(".localhost"):  # this machine, though many resolvers do not know it
+        if host.endswith(".localhost"):  # this machine, but many resolvers cannot resolve it
             host = "localhost"
         return await loop.create_connection(
             self._new_connection,
@@ -284,12 +288,14 @@ class HttpClient(Closable):
         )
 
     def _new_connection(self) -> _Connection:
-        return _Connection(lambda what: self._lost(what, sent=True), self._max_reply, self._held)
+        return _Connection(
+            lambda what: self._lost_error(what, sent=True), self._max_reply, self._held
+        )
 
 
 class _Held:
-    """Bytes of responses that all connections of a client hold together, so that many connections
-    need no more memory than a few."""
+    """Counts the response bytes that all connections of a client hold. The shared limit keeps many
+    connections from needing more memory than a few."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -305,11 +311,11 @@ class _Connection(asyncio.Protocol):
         self.status = 0
         self.headers: dict[str, str] = {}
         self.idle_since = 0.0
-        self._lost = lost
+        self._lost_error = lost
         self.max_reply = max_reply
         self._held = held
         self._around = 0
-        """Bytes of this answer that are no body."""
+        """Bytes of this response outside its body."""
         self._body_bytes = 0
         self._parser: Any = httptools.HttpResponseParser(self)
         self._chunks: deque[bytes | bytearray] = deque()
@@ -382,7 +388,7 @@ class _Connection(asyncio.Protocol):
         chunk = bytes(self._chunks.popleft())
         self._hold(-len(chunk))
         if self.buffered <= _PAUSE_ABOVE:
-            self._transport.resume_reading()  # the next answer will come on it too
+            self._transport.resume_reading()  # at the end too: the next response uses it
         return chunk
 
     def take_body(self) -> bytes:
@@ -417,13 +423,13 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._complete:
-            self._fail(self._lost("sent bytes nobody asked for"))
+            self._fail(self._lost_error("sent unexpected bytes"))
             return
         self._around += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(self._lost(f"does not speak HTTP: {error}"))
+            self._fail(self._lost_error(f"does not speak HTTP: {error}"))
             return
         if self._around > _MAX_HEAD + _FRAMING * self._body_bytes:
             self._fail(MessageTooLarge(f"An answer's head is larger than {_MAX_HEAD} bytes"))
@@ -432,9 +438,9 @@ class _Connection(asyncio.Protocol):
         if not self._complete and self._ends_with_the_connection():
             self._complete = True
         reason = f"broke the connection: {exc}" if exc else "closed the connection"
-        self._error = self._error or self._lost(reason)
+        self._error = self._error or self._lost_error(reason)
         self._notify()
-        self.resume_writing()
+        self.resume_writing()  # wakes `_send_chunks`, which then sees the error
 
     def pause_writing(self) -> None:
         self._may_write = asyncio.get_running_loop().create_future()

@@ -15,7 +15,6 @@ from bascule.core.errors import (
     BasculeError,
     HubUnreachable,
     LinkError,
-    MessageTooLarge,
     NoSuchWindow,
     UsageError,
 )
@@ -27,16 +26,13 @@ from bascule.wire import (
     decode_progress,
     encode_action,
     error_from_wire,
-    to_json,
 )
 
 from .hub_calls import HubCalls
 from .receipts import Receipts
 
 _CANCEL: Final = 12.0
-"""Seconds in which a window has ended a cancelled action, or is given up on."""
-_ENVELOPE: Final = 1024
-"""Bytes around an action on its way to a window."""
+"""Seconds to wait for a window to end a cancelled action."""
 
 
 class _Waiting:
@@ -51,17 +47,17 @@ class _Waiting:
     def fail(self, error: BasculeError) -> None:
         if not self.answered.done():
             self.answered.set_exception(error)
-            self.answered.exception()  # told to whoever waits, if anybody does
+            self.answered.exception()  # marks it as retrieved: else asyncio logs an error
 
 
 class HubLink(WindowLink):
     """Connects to the hub at `url`: actions over one socket, other calls over HTTP.
 
-    The socket is made again when it breaks; whoever waited is told by `HubUnreachable`.
+    The socket reconnects when it breaks; pending calls then raise `HubUnreachable`.
     """
 
     def __init__(self, url: str, token: str, *, client: str = "") -> None:
-        # Not at the head: it costs 0.2 s, and every runtime is imported with this one.
+        # Imported here: it takes 0.2 s, and importing any runtime imports this module.
         from .socketio import SocketClient
 
         self._calls = HubCalls(url, token)
@@ -71,17 +67,16 @@ class HubLink(WindowLink):
             namespace="/runtime",
             client=client or f"bascule-python/{bascule.__version__}",
             handlers={
-                "oh_event": self._observation_came,
-                "oh_progress": self._progress_came,
-                "oh_failed": self._failure_came,
-                "window.status": self._status_came,
+                "oh_event": self._on_observation,
+                "oh_progress": self._on_progress,
+                "oh_failed": self._on_failure,
+                "window.status": self._on_status,
             },
             on_connected=self._greeted,
             on_lost=self._lost,
         )
         self._waiting: dict[EventId, _Waiting] = {}
         self._receipts = Receipts(self._confirm)
-        self._limit = 0
         self._window_change: asyncio.Future[None] | None = None
 
     async def connect(self) -> None:
@@ -99,7 +94,7 @@ class HubLink(WindowLink):
         return await self._calls.windows()
 
     async def watch(self) -> AsyncIterator[Sequence[Window]]:
-        """The present windows, and again after each possible change."""
+        """Yield the current windows, and again after each possible change."""
         while True:
             await self._socket.wait_connected()
             change = self._next_change()
@@ -119,7 +114,6 @@ class HubLink(WindowLink):
             event["progress"] = True
         if age:
             event["age"] = age
-        self._ensure_fits(event)
         waiting = self._waiting[action.id] = _Waiting(on_progress)
         try:
             await self._socket.emit("oh_event", {"window_id": window_id, "event": event})
@@ -147,45 +141,39 @@ class HubLink(WindowLink):
 
     # Events -------------------------------------------------------------------------------
 
-    async def _greeted(self, hello: Mapping[str, Any]) -> None:
-        self._limit = int(hello.get("limits", {}).get("message_bytes", 0))
+    async def _greeted(self, _hello: Mapping[str, Any]) -> None:
         self._notify_change()
 
     def _lost(self) -> None:
         error = HubUnreachable(
-            f"The connection to the hub at {self._calls.url} broke", url=self._calls.url, sent=True
+            f"The connection to the hub at {self._calls.url} was lost",
+            url=self._calls.url,
+            sent=True,
         )
         for waiting in self._waiting.values():
             waiting.fail(error)
         self._notify_change()
 
-    async def _observation_came(self, data: Mapping[str, Any]) -> object:
+    async def _on_observation(self, data: Mapping[str, Any]) -> object:
         waiting = self._waiting.get(data.get("cause", ""))
         if waiting is not None and not waiting.answered.done():
             waiting.answered.set_result(data)
         return {"received": True}
 
-    async def _progress_came(self, data: Mapping[str, Any]) -> None:
+    async def _on_progress(self, data: Mapping[str, Any]) -> None:
         waiting = self._waiting.get(data.get("cause", ""))
         if waiting is not None and waiting.on_progress is not None:
             waiting.on_progress(decode_progress(data))
 
-    async def _failure_came(self, data: Mapping[str, Any]) -> None:
+    async def _on_failure(self, data: Mapping[str, Any]) -> None:
         waiting = self._waiting.get(data.get("cause", ""))
         if waiting is not None:
             waiting.fail(error_from_wire(data))
 
-    async def _status_came(self, _data: Mapping[str, Any]) -> None:
+    async def _on_status(self, _data: Mapping[str, Any]) -> None:
         self._notify_change()
 
     # --------------------------------------------------------------------------------------
-
-    def _ensure_fits(self, event: Mapping[str, Any]) -> None:
-        size = len(to_json(event)) + _ENVELOPE
-        if self._limit and size > self._limit:
-            raise MessageTooLarge(
-                f"The action has {size} bytes and the hub takes {self._limit}", limit=self._limit
-            )
 
     async def _confirm(self, window_id: WindowId, ids: Sequence[EventId]) -> None:
         """Confirm received observations; a window keeps unconfirmed ones."""
@@ -193,7 +181,7 @@ class HubLink(WindowLink):
             await self._socket.emit("oh_received", {"window_id": window_id, "ids": list(ids)})
 
     async def _cancel(self, window_id: WindowId, action_id: EventId) -> None:
-        """Make the window end the action, and wait for that."""
+        """Make the window end the action, and wait until it has."""
         with suppress(LinkError, UsageError):
             asked = {"window_id": window_id, "id": action_id}
             await self._socket.call("oh_cancel", asked, timeout=_CANCEL)

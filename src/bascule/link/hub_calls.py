@@ -16,7 +16,7 @@ from bascule.wire.windows import decode_window
 from .http import HttpClient, target
 
 _QUICK: Final = 30.0
-"""Seconds for questions whose answer is at hand."""
+"""Timeout, in seconds, of requests that the hub answers at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class Pairing:
 
     code: str = field(repr=False)
     expires: str
-    """ISO time, after which it is void."""
+    """ISO time at which the code expires."""
     link: str = field(repr=False)
-    """Opens VS Code and has it ask its user."""
+    """URL that opens VS Code, which asks its user whether to connect."""
 
 
 class HubCalls(Closable):
-    """Calls the hub at `url` with a token. Errors of the hub are raised as their own classes."""
+    """Calls the hub at `url` with a token. An error of the hub is raised as its own class."""
 
     def __init__(self, url: str, token: str) -> None:
         headers = {"Authorization": f"Bearer {token}"}
@@ -50,15 +50,15 @@ class HubCalls(Closable):
         return decode_window(await self._ask("GET", target(f"/api/vscode/instance/{window_id}")))
 
     async def pair(self) -> Pairing:
-        """A new pairing code; needs scope admin."""
+        """Create a pairing code; needs scope admin."""
         answer = await self._ask("POST", "/api/vscode/pair")
         return Pairing(answer["code"], answer["expires"], answer["link"])
 
     async def sign_in_address(self, onward: str, *, same_user: bool = False) -> str:
-        """A URL that signs a browser in as us, once, and then opens the path `onward`.
+        """Create a one-time URL that signs a browser in as the caller and opens the path `onward`.
 
-        With `same_user` only in a browser of the same user of the hub's machine, where we have to
-        be too: others can read the arguments of a browser that is started with the address.
+        With `same_user` the URL works only for the caller's user on the hub's machine, where the
+        caller must run too. Other users can read the arguments of a browser started with the URL.
         """
         body = {"next": onward, "same_user": same_user}
         answer: str = (await self._ask("POST", "/api/sign-in", body))["url"]
@@ -74,7 +74,7 @@ class HubCalls(Closable):
     ) -> str:
         """Create a token, shown only once.
 
-        Its owner is the caller unless named; needs scope admin.
+        `owner` is the caller by default; needs scope admin.
         """
         body = {"name": name, "scope": scope, "lifetime": lifetime}
         if owner:
@@ -90,12 +90,25 @@ class HubCalls(Closable):
         value_of(reply.status, reply.body)
         return True
 
+    async def approvals(self) -> Sequence[Mapping[str, Any]]:
+        """The open questions of windows and sessions; needs scope admin."""
+        answer: Sequence[Mapping[str, Any]] = await self._ask("GET", "/api/approvals")
+        return answer
+
+    async def answer(self, place_id: str, question_id: str, answer: str) -> None:
+        """Answer a question of a window or session; needs scope admin.
+
+        Raises `AlreadyAnswered`, or `InvalidRequest` if the question does not admit this answer.
+        """
+        where = f"/api/approvals/{quote(place_id, safe='')}/{quote(question_id, safe='')}"
+        await self._ask("POST", where, {"answer": answer})
+
     async def timeline(
         self, kind: Literal["sessions", "windows"], which: str, *, as_list: bool = False
     ) -> AsyncIterator[bytes]:
         """The trajectory of a session or window, streamed: one event per line, or one list.
 
-        Raises `HubUnreachable` if it breaks off.
+        Raises `HubUnreachable` if the connection breaks.
         """
         where = target(f"/api/{kind}/{which}/timeline.jsonl", format="json" if as_list else "jsonl")
         async with self._http.stream("GET", where, timeout=_QUICK) as reply:
@@ -114,7 +127,7 @@ class HubCalls(Closable):
         value: object = None,
         *,
         headers: Mapping[str, str] | None = None,
-        timeout: float = _QUICK,
+        timeout: float | None = _QUICK,
     ) -> Any:
         body = b"" if value is None else to_json(value)
         kind = {} if value is None else {"Content-Type": "application/json"}
@@ -129,11 +142,11 @@ def value_of(status: int, body: bytes) -> Any:
     if status == 200:
         return from_json(body)
     try:
-        said = from_json(body)
+        answer = from_json(body)
     except BasculeError:
-        said = None
-    if isinstance(said, dict) and "code" in said:
-        raise error_from_wire(said)
+        answer = None
+    if isinstance(answer, dict) and "code" in answer:
+        raise error_from_wire(answer)
     if status in (502, 503, 504):
         raise HubUnreachable(f"The hub is not available: HTTP {status}", sent=True)
     raise RemoteError(f"HTTP {status}", remote_code=f"http.{status}")

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 def quick_get(url: str, token: str, where: str, *, within: float) -> Any:
     """The JSON answer of the hub at `url` to a GET of `where`; None if it takes too long or fails.
 
-    Blocks for no longer than that, whatever a name server or a network does: the question goes on
-    in a thread of its own, which ends with the process.
+    Never blocks for more than `within` seconds, even if DNS or the network hangs: the request runs
+    in a daemon thread.
     """
     answers: list[Any] = []
 
@@ -21,7 +21,7 @@ def quick_get(url: str, token: str, where: str, *, within: float) -> Any:
         try:
             answers.append(_ask(url, token, where, within))
         except (OSError, HTTPException, ValueError):
-            return  # nobody there, no name, no JSON: there is nothing to see
+            return  # unreachable, unknown host or not JSON: the result is None
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()

@@ -11,7 +11,7 @@ from bascule.core.identity import EventId
 from bascule.core.windows import WindowId
 
 _GATHER: Final = 0.2
-"""Seconds in which receipts are gathered: one message for each would double the messages."""
+"""Seconds to gather receipts for one message; a message each would double their number."""
 
 Send = Callable[[WindowId, Sequence[EventId]], Awaitable[None]]
 

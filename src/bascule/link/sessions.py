@@ -18,7 +18,7 @@ from .hub_calls import HubCalls, value_of
 from .sse import EventReader
 
 _SLOW = 120.0
-"""Seconds for what waits for processes to start or to end."""
+"""Timeout, in seconds, of requests that wait for processes to start or end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class HubSession:
     cause: str
     vscode_url: str
     metadata: Mapping[str, Any] = field(repr=False)
-    """Everything, as it came."""
+    """The hub's complete answer."""
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
@@ -42,7 +42,7 @@ class HubSession:
 
 @dataclass(frozen=True, slots=True)
 class HubSessionEvent:
-    """An event of a session. Continue after `number`; 0 for an event that is not stored."""
+    """An event of a session. `number` is the place to continue after; 0 if it is not stored."""
 
     number: int
     name: str
@@ -53,7 +53,7 @@ class SessionCalls(HubCalls):
     """Calls the hub at `url` with a token of scope agent or admin."""
 
     async def create(self, body: Mapping[str, Any], *, key: str = "") -> HubSession:
-        """Create a session. With a `key` the request can be repeated: it is the same session."""
+        """Create a session. A repeated request with the same `key` returns the same session."""
         headers = {"Idempotency-Key": key} if key else {}
         return HubSession.of(await self._ask("POST", "/api/sessions", dict(body), headers=headers))
 
@@ -62,32 +62,52 @@ class SessionCalls(HubCalls):
 
     async def session(self, session_id: str) -> HubSession:
         """Raises `NoSuchSession`."""
-        return HubSession.of(await self._ask("GET", _one(session_id)))
+        return HubSession.of(await self._ask("GET", _session_path(session_id)))
 
     async def pause(self, session_id: str) -> HubSession:
-        return HubSession.of(await self._ask("POST", _one(session_id, "pause")))
+        return HubSession.of(await self._ask("POST", _session_path(session_id, "pause")))
 
     async def resume(self, session_id: str, changes: Mapping[str, Any] | None = None) -> HubSession:
-        """Resume. `changes`: `egress` and `shells` to start a stopped or failed session with."""
+        """Resume a session. `changes`: new `egress` and `shells` for a stopped or failed one."""
         body = dict(changes) if changes else None
-        return HubSession.of(await self._ask("POST", _one(session_id, "resume"), body))
+        return HubSession.of(await self._ask("POST", _session_path(session_id, "resume"), body))
 
     async def stop(self, session_id: str) -> HubSession:
-        return HubSession.of(await self._ask("POST", _one(session_id, "stop"), timeout=_SLOW))
+        return HubSession.of(
+            await self._ask("POST", _session_path(session_id, "stop"), timeout=_SLOW)
+        )
 
-    async def remove(self, session_id: str) -> None:
-        await self._ask("DELETE", _one(session_id), timeout=_SLOW)
+    async def remove(self, session_id: str, *, force: bool = False) -> None:
+        """Raises `ForkNotMerged` for a fork with changes that are not home, unless `force`."""
+        where = target(f"/api/sessions/{session_id}", force="true" if force else None)
+        await self._ask("DELETE", where, timeout=_SLOW)
+
+    async def fork(self, session_id: str, body: Mapping[str, Any]) -> Sequence[HubSession]:
+        """Create forks of a session; returns when its workspace is copied."""
+        asked = self._ask("POST", _session_path(session_id, "forks"), dict(body), timeout=None)
+        return [HubSession.of(each) for each in await asked]
+
+    async def forks(self, session_id: str) -> Mapping[str, Any]:
+        """The forks of a session, what they have not brought home, and where they overlap."""
+        answer = await self._ask("GET", _session_path(session_id, "forks"), timeout=None)
+        return dict(answer)
+
+    async def merge(self, session_id: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Bring the changes of a fork home."""
+        return dict(
+            await self._ask("POST", _session_path(session_id, "merge"), dict(body), timeout=None)
+        )
 
     async def window(self, session_id: str) -> Window:
         """The session's own window, opened if necessary."""
-        asked = self._ask("POST", _one(session_id, "window"), timeout=_SLOW)
+        asked = self._ask("POST", _session_path(session_id, "window"), timeout=_SLOW)
         return decode_window(await asked)
 
     async def ports(self, session_id: str) -> Sequence[Mapping[str, Any]]:
-        return list(await self._ask("GET", _one(session_id, "ports")))
+        return list(await self._ask("GET", _session_path(session_id, "ports")))
 
     async def logs(self, session_id: str, *, lines: int = 100) -> str:
-        answer = await self._ask("GET", f"{_one(session_id, 'logs')}?lines={lines}")
+        answer = await self._ask("GET", f"{_session_path(session_id, 'logs')}?lines={lines}")
         return str(answer["text"])
 
     async def upload_archive(self, body: AsyncIterable[bytes]) -> str:
@@ -97,8 +117,8 @@ class SessionCalls(HubCalls):
         return str(value_of(reply.status, reply.body)["archive"])
 
     async def events(self, session_id: str, *, after: int = 0) -> AsyncIterator[HubSessionEvent]:
-        """Events after that number, then new ones, until the hub ends the stream."""
-        where = f"{_one(session_id, 'events')}?after={after}"
+        """Yield the events after number `after`, then new ones, until the hub ends the stream."""
+        where = f"{_session_path(session_id, 'events')}?after={after}"
         async with self._http.stream("GET", where) as reply:
             if reply.status != 200:
                 value_of(reply.status, await reply.read())
@@ -108,9 +128,9 @@ class SessionCalls(HubCalls):
                     yield HubSessionEvent(int(event.id or 0), event.name, from_json(event.data))
 
     async def until_ready(self, session_id: str, *, on_stage: OnStage | None = None) -> HubSession:
-        """Wait for the end of a start; raises `SandboxStartFailed` with its cause.
+        """Wait until a session has started; raises `SandboxStartFailed` with the cause.
 
-        A hub that is restarted meanwhile is asked again: it goes on with the start.
+        If the hub restarts meanwhile, this reconnects: the restarted hub continues the start.
         """
         after = 0
         while True:
@@ -131,5 +151,5 @@ class SessionCalls(HubCalls):
             await self._http.wait_until_listening()
 
 
-def _one(session_id: str, verb: str = "") -> str:
+def _session_path(session_id: str, verb: str = "") -> str:
     return target(f"/api/sessions/{session_id}" + (f"/{verb}" if verb else ""))

@@ -1,4 +1,4 @@
-"""A Socket.IO client: one namespace of one server, kept connected. The only user of the library."""
+"""A Socket.IO client that keeps one namespace of one server connected."""
 
 from __future__ import annotations
 
@@ -8,40 +8,46 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-import aiohttp
-import engineio
 import pydantic_core
-import socketio
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import (
     AccessDenied,
     BasculeError,
     HubUnreachable,
+    MessageTooLarge,
     UsageError,
     VersionMismatch,
 )
+from bascule.core.extras import missing_extra
 from bascule.wire import error_from_wire
+
+try:
+    import aiohttp
+    import engineio
+    import socketio
+except ModuleNotFoundError as error:
+    raise missing_extra(error) from error
 
 logger = logging.getLogger(__name__)
 
 PROTOCOL: Final = 1
-"""The number both ends of a hub's sockets send; docs/extension-protocol.md is what it means."""
+"""Protocol version that both ends of a hub's sockets send: docs/extension-protocol.md."""
 
 Handler = Callable[..., Awaitable[Any]]
 
 _FIRST_DELAY: Final = 0.05
-_LONGEST_DELAY: Final = 5.0
+_MAX_DELAY: Final = 5.0
 _HELLO: Final = 30.0
-"""Seconds a server has to greet a socket it accepted."""
+"""Seconds for a server to send its greeting."""
 _OVERHEAD: Final = 1 << 16
-"""Bytes of a frame that are not the message."""
+"""Bytes that a frame may add to its message."""
 
 
 class SocketJson:
     """The `json` module for Socket.IO's packets: UTF-8 unescaped, NaN refused both ways.
 
-    Escaping all that is not ASCII, as the library would, makes a message up to three times
+    The library would escape all non-ASCII characters. That makes a message up to three times
     larger than the size its sender checked.
     """
 
@@ -57,7 +63,7 @@ class SocketJson:
 class TextPacket(socketio.packet.Packet):  # type: ignore[misc]  # the library has no types
     """Packets without binary data, for both ends.
 
-    The library would search every message for bytes, which costs more than everything else.
+    The library would search every message for bytes, which takes longer than everything else.
     """
 
     uses_binary_events = False
@@ -65,14 +71,15 @@ class TextPacket(socketio.packet.Packet):  # type: ignore[misc]  # the library h
 
 
 class _Queue(asyncio.Queue[Any]):
-    """The packet queue of the library's writer; None ends it.
+    """The packet queue of the library's writer; None ends the writer.
 
-    It takes all that is there at a time, and when None is the last of them it drops it and waits
-    for more: a connection that broke just then is noticed 15 seconds late. So None is only ever
-    handed out alone.
+    The writer takes all queued packets at once. If None is the last of them, it drops the None and
+    waits for more, so it notices a broken connection 15 seconds late. This queue therefore never
+    returns None together with packets.
     """
 
     _is_waiting = False
+    """Whether `get` runs, which calls `get_nowait` itself and may return None."""
 
     async def get(self) -> Any:
         self._is_waiting = True
@@ -93,17 +100,34 @@ class _Engine(engineio.AsyncClient):  # type: ignore[misc]  # the library has no
 
 
 class _Socket(socketio.AsyncClient):  # type: ignore[misc]  # the library has no types
+    max_sent = 0
+    """Maximum bytes of a packet to send; 0: no limit."""
+
     def _engineio_client_class(self) -> type[_Engine]:
         return _Engine
+
+    async def _send_packet(self, pkt: Any) -> None:
+        """Send a packet. The size is taken from its text, which is encoded only once."""
+        text = pkt.encode()
+        # A character has at most 4 bytes, so few packets have to be counted.
+        if self.max_sent and 4 * len(text) > self.max_sent:
+            size = len(text) if text.isascii() else len(text.encode())
+            if size > self.max_sent:
+                raise MessageTooLarge(
+                    f"The message has {size} bytes and the hub takes {self.max_sent}",
+                    limit=self.max_sent,
+                )
+        await self.eio.send(text)
 
 
 class SocketClient(Closable):
     """A namespace that stays connected from `connect` to `aclose`.
 
-    A lost connection is made again with growing delays; events meanwhile raise `HubUnreachable`
-    and are not kept. `on_connected` is awaited with the server's greeting each time, before
-    `is_connected` is set; `on_lost` is called each time it breaks. A refusal is final: it is
-    raised by `connect`, and by every call from then on.
+    It reconnects with growing delays. While it is disconnected, sending raises `HubUnreachable`
+    and nothing is queued. After each connect it awaits `on_connected` with the server's greeting,
+    before `is_connected` is true. It calls `on_lost` each time the connection breaks. A refusal is
+    final: `connect` and every later call raise it. A message above the limit in the greeting is
+    not sent; `emit` and `call` raise `MessageTooLarge`.
     """
 
     def __init__(
@@ -129,8 +153,9 @@ class SocketClient(Closable):
         self._max_message = max_message
         self._protocol = protocol
         self._socket: socketio.AsyncClient | None = None
+        self._unclosed: list[socketio.AsyncClient] = []
         self._settled = asyncio.Event()
-        """Connected, or never again."""
+        """Set while connected, and for good once refused or closed."""
         self._keeper: asyncio.Task[None] | None = None
         self._refused: BasculeError | None = None
         self._closed = False
@@ -147,7 +172,7 @@ class SocketClient(Closable):
         if self._keeper is not None:
             return
         lost = await self._connect_once()
-        self._keeper = asyncio.create_task(self._keep(lost))
+        self._keeper = asyncio.create_task(self._stay_connected(lost))
 
     async def wait_connected(self) -> None:
         """Wait until connected; raises the refusal if the server refuses for good."""
@@ -182,7 +207,7 @@ class SocketClient(Closable):
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
         await self._discard()
-        self._settled.set()  # wakes those who wait, to be told that it is over
+        self._settled.set()  # wakes `wait_connected`, which then raises
 
     # One connection -----------------------------------------------------------------------
 
@@ -192,10 +217,12 @@ class SocketClient(Closable):
         lost = asyncio.Event()
         greeted: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._socket = self._make(greeted, lost)
+        self._unclosed.append(self._socket)
         try:
             await self._open(self._socket, greeted)
             async with asyncio.timeout(_HELLO):
                 greeting = await greeted
+            self._socket.max_sent = int(greeting.get("limits", {}).get("message_bytes", 0))
             if self._on_connected is not None:
                 await self._on_connected(greeting)
         except TimeoutError:
@@ -239,7 +266,7 @@ class SocketClient(Closable):
         def fail(error: BasculeError) -> None:
             if not greeted.done():
                 greeted.set_exception(error)
-                greeted.exception()  # told to whoever waits, if anybody does
+                greeted.exception()  # marks it as retrieved: else asyncio logs an error
 
         own: dict[str, Handler] = {
             "hello": hello,
@@ -264,11 +291,11 @@ class SocketClient(Closable):
                 wait_timeout=_HELLO,
             )
         except socketio.exceptions.ConnectionError as error:
-            if greeted.done() and (said := greeted.exception()) is not None:
-                raise said from error
-            raise self._why(error) from error
+            if greeted.done() and (failure := greeted.exception()) is not None:
+                raise failure from error
+            raise self._connect_error(error) from error
 
-    def _why(self, error: Exception) -> BasculeError:
+    def _connect_error(self, error: Exception) -> BasculeError:
         """The cause of a failed connection, from the handshake's answer; the library hides it."""
         cause: BaseException | None = error
         while cause is not None:
@@ -282,15 +309,19 @@ class SocketClient(Closable):
         return self._unreachable(f"cannot be reached: {error}")
 
     async def _discard(self) -> None:
-        socket, self._socket = self._socket, None
+        """Close the connection. If this is cancelled, the next call closes the rest."""
+        self._socket = None
         self._settled.clear()
-        if socket is not None:
+        while self._unclosed:
+            socket = self._unclosed[0]
             await socket.disconnect()
             await socket.eio.disconnect(abort=True)
+            if socket in self._unclosed:
+                self._unclosed.remove(socket)
 
-    # Keeping it ---------------------------------------------------------------------------
+    # Reconnecting -------------------------------------------------------------------------
 
-    async def _keep(self, lost: asyncio.Event) -> None:
+    async def _stay_connected(self, lost: asyncio.Event) -> None:
         try:
             while True:
                 await lost.wait()
@@ -316,10 +347,10 @@ class SocketClient(Closable):
                 return await self._connect_once()
             except HubUnreachable as error:
                 logger.debug("trying again in %.2f s: %s", delay, error.message)
-            # There is no event for a server that comes up; the wait grows, and is spread so
-            # that a hundred clients of a restarted hub do not come at once.
+            # No event reports that a server is up again. The delay is random so that a hundred
+            # clients of a restarted hub do not reconnect at once.
             await asyncio.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311
-            delay = min(delay * 2, _LONGEST_DELAY)
+            delay = min(delay * 2, _MAX_DELAY)
 
     @property
     def _live(self) -> socketio.AsyncClient:
@@ -338,7 +369,7 @@ class SocketClient(Closable):
 
 
 def ensure_protocol(number: object, *, who: str) -> None:
-    """Raise `VersionMismatch` if versions differ; the message says which side to update."""
+    """Raise `VersionMismatch` if `number` is not our version; the message says what to update."""
     if number != PROTOCOL:
         older = isinstance(number, int) and number < PROTOCOL
         raise VersionMismatch(

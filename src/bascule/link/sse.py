@@ -8,8 +8,8 @@ from typing import Final
 
 from bascule.core.errors import MessageTooLarge
 
-_MOST_LINES: Final = 10_000
-"""Lines of data in one event; each by itself costs more than it may hold."""
+_MAX_LINES: Final = 10_000
+"""Maximum number of data lines of one event: a short line needs far more memory than its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class ServerEvent:
 
 
 class EventReader:
-    """Puts events together from chunks cut anywhere; lines end in LF or CRLF.
+    """Assembles events from chunks that may end anywhere; lines end in LF or CRLF.
 
     `feed` raises `MessageTooLarge` for an event of more than `limit` bytes, or of very many lines.
     """
@@ -43,17 +43,17 @@ class EventReader:
             if line:
                 self._size += len(line)
                 self._ensure_fits(self._size)
-                self._take(line)
+                self._handle_line(line)
             elif event := self._finish():
                 yield event
         del self._rest[:start]
         self._ensure_fits(self._size + len(self._rest))
 
     def _ensure_fits(self, size: int) -> None:
-        if size > self._limit or len(self._data) > _MOST_LINES:
+        if size > self._limit or len(self._data) > _MAX_LINES:
             raise MessageTooLarge(f"An event is larger than {self._limit} bytes")
 
-    def _take(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"event":

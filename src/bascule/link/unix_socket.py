@@ -15,10 +15,10 @@ _PEER: Final = struct.Struct("3i")
 
 
 async def connect_to(path: Path, *, uid: int | None) -> socket.socket:
-    """Connect to the socket at `path` itself: a symlink planted there could lead elsewhere.
+    """Connect to the socket at `path`. On Linux, refuse a symlink: another user could plant it.
 
-    `uid`: as whom whoever listens has to run; None: anybody. Raises `OSError`, without a number
-    when it is we who refuse.
+    `uid`: user that the server must run as; None: any user. Raises `OSError`; its `errno` is None
+    if this function refuses.
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -35,19 +35,20 @@ async def connect_to(path: Path, *, uid: int | None) -> socket.socket:
 
 
 def shown(path: Path) -> str:
-    """The socket's name in errors, without the hub's directories: sessions and users see them."""
+    """The socket's name for errors. It omits the hub's directories: sessions and users see it."""
     return f"{path.parent.name}/{path.name}"
 
 
 async def _connect(sock: socket.socket, path: Path) -> None:
     loop = asyncio.get_running_loop()
-    if sys.platform != "linux":  # no sessions there, so nobody who plants anything
+    if sys.platform != "linux":  # no sessions run there, so nobody can plant a symlink
         await loop.sock_connect(sock, str(path))
         return
     descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-            raise PermissionError(f"{shown(path)} is no socket")
+            raise PermissionError(f"{shown(path)} is not a socket")
+        # By descriptor, because `path` could be replaced after the check.
         await loop.sock_connect(sock, f"/proc/self/fd/{descriptor}")
     finally:
         os.close(descriptor)

@@ -1,6 +1,6 @@
-"""A WebSocket client for servers on this machine. The only user of the library here.
+"""A WebSocket client for servers on this machine.
 
-What comes is handed on in the thread that reads it; anyone may send.
+The thread that reads the socket delivers the messages. Any thread may send.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class WebSocketLost(Exception):
 class WebSocketConnection:
     """An open WebSocket. Closing twice, or from another thread, is allowed.
 
-    `on_text` is called with every message in the thread that reads the socket: nothing is handed
-    from thread to thread on the way, which would take longer than all the rest.
+    `on_text` is called with every message in the thread that reads the socket. Passing messages
+    to another thread would take longer than everything else.
     """
 
     def __init__(self, connection: ClientConnection, opened: ExitStack) -> None:
@@ -65,9 +65,9 @@ class WebSocketConnection:
     ) -> WebSocketConnection:
         """Raises `WebSocketRefused` or `WebSocketUnreachable`.
 
-        Proxies of the environment are never used: what is on this machine is not behind one.
+        Proxy settings of the environment are ignored, because the server is on this machine.
         """
-        # Not at the head: a script that never asks its window anything need not load it.
+        # Imported here: a script that never calls its window does not load the library.
         from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
         from websockets.sync.client import connect
         from websockets.typing import Subprotocol
@@ -98,7 +98,7 @@ class WebSocketConnection:
         try:
             self._connection.send(text)
         except self._over as error:
-            raise _lost(error) from error
+            raise _lost_error(error) from error
 
     def wait_lost(self) -> WebSocketLost:
         """Wait until the connection has ended; returns the reason."""
@@ -106,7 +106,7 @@ class WebSocketConnection:
         try:
             self._connection.recv()
         except self._over as error:
-            return _lost(error)
+            return _lost_error(error)
         raise AssertionError("what comes is never kept for `recv`")
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ def _reading(on_text: OnText) -> type[ClientConnection]:
     return Reading
 
 
-def _lost(error: Exception) -> WebSocketLost:
+def _lost_error(error: Exception) -> WebSocketLost:
     for closed in (getattr(error, "sent", None), getattr(error, "rcvd", None)):
         if closed is not None:
             return WebSocketLost(closed.code)
